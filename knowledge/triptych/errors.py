@@ -223,4 +223,13 @@ class BudgetExceededError(TriptychError):
 
 
 class CancelledError(TriptychError):
-    """A deadline passed or the caller cancelled; what was committed stays."""
+    """A deadline passed or the caller cancelled; what was committed stays.
+
+    ``report`` counts what was committed, in the record that the call returns: of a bulk put, of
+    embedding what is pending, of a rebuild and of building layers (a `LayerReport`). Of a knowledge
+    base on a server it maps the names of these counts to them. It is None where there is none.
+    """
+
+    def __init__(self, message: str, *, report: Any = None) -> None:
+        super().__init__(message)
+        self.report = report

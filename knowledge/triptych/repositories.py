@@ -17,6 +17,7 @@ import attrs
 from triptych.contracts import (
     AnswerCache,
     Capabilities,
+    ChangeListener,
     ChangeReader,
     ChunkRepo,
     CorpusStatsReader,
@@ -33,8 +34,10 @@ from triptych.contracts import (
     StateLoader,
     Store,
     VersionReader,
+    WorkLeases,
 )
 from triptych.errors import ConflictError
+from triptych.leases import SettingsLeases
 from triptych.records import (
     ChunkVector,
     CompleteSet,
@@ -317,6 +320,7 @@ def capabilities_of(store: Store) -> Capabilities:
         kind = cast(type, protocol)
         return next((cast(P, part) for part in parts if isinstance(part, kind)), None)
 
+    settings = first(SettingsStore)
     return Capabilities(
         versions=first(VersionReader),
         document_search=first(DocLevelSearcher),
@@ -325,10 +329,12 @@ def capabilities_of(store: Store) -> Capabilities:
         eraser=first(SecureEraser),
         journal=first(LayerJournal),
         diagnostics=first(Diagnostics),
-        settings=first(SettingsStore),
+        settings=settings,
         sparse=first(SparseRepo),
         answers=first(AnswerCache),
         changes=first(ChangeReader),
         snapshots=first(SnapshotReader),
         loader=first(StateLoader),
+        leases=first(WorkLeases) or (None if settings is None else SettingsLeases(settings)),
+        listener=first(ChangeListener),
     )

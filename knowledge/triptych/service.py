@@ -158,7 +158,7 @@ class Service(CloseOnExit):
             self.options.chunkers,
             self.options.embedder,
             self.options.embed_concurrency,
-            self.capabilities.settings,
+            self.capabilities.leases,
             sparse_lane(self.capabilities.sparse, self.options.sparse_encoder),
         )
         self._engine = engine or build_engine(

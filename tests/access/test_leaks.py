@@ -25,7 +25,7 @@ from triptych.access.searches import (
     AccessDocumentVectorSearch,
     AccessSparse,
 )
-from triptych.errors import AccessDeniedError, NotAvailableError, TriptychError
+from triptych.errors import AccessDeniedError, NotAvailableError, NotFoundError, TriptychError
 from triptych.records import NewDocument
 from triptych.service import Service
 from triptych.sync import DirectorySync, SyncRoot
@@ -73,7 +73,7 @@ def test_every_method_of_a_repository_is_decided_on(view: type, contract: type) 
 def test_a_capability_that_nobody_decided_on_is_not_there(kb: Service) -> None:
     known = {
         "versions", "document_search", "document_vector_search", "corpus_stats", "eraser",
-        "settings", "sparse", "answers", "changes",
+        "settings", "sparse", "answers", "changes", "leases",
     }  # fmt: skip
     for access in (Access(can_write=True), Access(where=OURS, can_write=True)):
         found = attrs.asdict(kb.restricted(access).capabilities, recurse=False)
@@ -368,3 +368,18 @@ def test_where_the_server_has_its_files_is_not_shown(tmp_path: Path) -> None:
             for each in shown:
                 assert "tea.md" in repr(each)
                 assert "private" not in repr(each)
+
+
+def test_a_pipeline_does_not_name_a_dataset_that_is_not_there_for_the_caller() -> None:
+    pipelines = [Pipeline(name="all"), Pipeline(name="zebras", datasets=["zoo"])]
+    with triptych.open("memory://", embedder=None, pipelines=pipelines) as kb:
+        kb.put_document("kb", "a.md", "Text.", {"team": "red"})
+        kb.put_document("zoo", "z.md", "Text.", {"team": "blue"})
+        red = kb.restricted(Access(where={"team": "red"}))
+        assert list(red.pipelines) == ["all"]
+        with pytest.raises(NotFoundError) as caught:
+            red.pipeline("zebras")
+        assert "zoo" not in str(caught.value)
+        assert list(kb.restricted(Access(where={"team": "blue"})).pipelines) == ["all", "zebras"]
+        kb.put_document("zoo", "r.md", "Text.", {"team": "red"})
+        assert list(red.pipelines) == ["all", "zebras"]

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+import triptych
 from triptych.access import Access
+from triptych.access.changes import AccessChanges
 from triptych.access.cursor_seal import CursorSeal
-from triptych.errors import NotAvailableError
+from triptych.access.view import AccessView
+from triptych.errors import CancelledError, NotAvailableError, StoreLockedError
 from triptych.records import ChangeCursor, ChangePage
 from triptych.service import Service
 from triptych_backends.memory import MemoryStore
@@ -239,3 +242,50 @@ def test_a_sealed_cursor_opens_to_what_it_was(
     closed = ChangeCursor.parse(seal.close(str(cursor)))
     assert seal.open(closed) == cursor
     assert other.open(closed) != cursor
+
+
+# The secret of a store
+
+
+def test_a_store_that_is_only_read_needs_its_secret(tmp_path: Path) -> None:
+    access = Access(dataset_ids=["kb"])
+
+    def opened(*, read_only: bool = True) -> Service:
+        return Service(SqliteStore.open(tmp_path / "kb.db", read_only=read_only))
+
+    with opened(read_only=False) as kb:
+        kb.put_document("kb", "a.md", "Ours.")
+        with opened() as reader, pytest.raises(NotAvailableError, match="open for writing"):
+            page(reader.restricted(access))
+        since = page(kb.restricted(access)).cursor
+    with opened() as one, opened() as other:
+        assert not page(one.restricted(access), since).reset
+        since = page(one.restricted(access)).cursor
+        assert not page(other.restricted(access), since).reset
+
+
+class _Busy:
+    def get_setting(self, key: str) -> str | None:
+        raise StoreLockedError("another process writes")
+
+    set_setting = list_settings = get_setting
+
+
+def test_a_busy_store_makes_no_secret_of_its_own() -> None:
+    with Service(MemoryStore()) as kb:
+        reader = kb.capabilities.changes
+        assert reader is not None
+        view = AccessView(kb.store, kb.capabilities, Access(dataset_ids=["kb"]))
+        with pytest.raises(StoreLockedError):
+            AccessChanges(view, reader, _Busy()).read_changes(None, dataset_id=None, limit=1)  # type: ignore[arg-type]
+        with pytest.raises(NotAvailableError, match="no settings"):
+            AccessChanges(view, reader, None).read_changes(None, dataset_id=None, limit=1)
+
+
+def test_changes_under_a_filter_end_at_the_deadline(kb: Service) -> None:
+    kb.put_document("kb", "theirs/a.md", "Theirs.")
+    ours = kb.restricted(Access(where={"doc_prefix": "ours/"}))
+    with triptych.deadline() as scope:
+        scope.cancel()
+        with pytest.raises(CancelledError):
+            page(ours)

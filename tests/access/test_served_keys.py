@@ -29,11 +29,13 @@ PLACES = [("kb", "zebra.md"), ("kb", "tide.md"), ("zoo", "animals.md"), ("none",
 
 
 def base(mine: Any) -> Service:
+    documents = [each for each in DOCUMENTS if mine(each[0], each[3])]
     pipelines = [Pipeline(name="all"), Pipeline(name="zoo", datasets=["zoo"])]
+    if all(dataset_id != "zoo" for dataset_id, *_ in documents):
+        pipelines.pop()
     made = Service(MemoryStore(), options=options(pipelines=pipelines))
-    for dataset_id, name, content, metadata in DOCUMENTS:
-        if mine(dataset_id, metadata):
-            made.put_document(dataset_id, name, content, metadata)
+    for document in documents:
+        made.put_document(*document)
     return made
 
 

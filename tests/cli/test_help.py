@@ -24,6 +24,8 @@ from triptych_factory import Settings
 SNAPSHOTS = Path(__file__).with_name("cli_help")
 COMMANDS = (
     "",
+    "copy",
+    "backup",
     "init",
     "put",
     "add",
@@ -31,6 +33,7 @@ COMMANDS = (
     "remove",
     "sync",
     "watch",
+    "work",
     "serve",
     "search",
     "context",

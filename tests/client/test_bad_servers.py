@@ -21,6 +21,7 @@ from triptych.errors import (
     AccessDeniedError,
     AuthenticationError,
     CancelledError,
+    RateLimitedError,
     StoreError,
     TooManyRequestsError,
 )
@@ -157,6 +158,31 @@ def test_who_asks_too_often_waits_if_it_is_not_long() -> None:
         with pytest.raises(TooManyRequestsError) as caught:
             kb.list_datasets()
         assert (caught.value.retry_after, len(asked)) == (3600, 1)
+
+
+def test_a_write_that_is_still_under_way_is_waited_for() -> None:
+    # The first try broke off, and the server goes on with it.
+    under_way = problem("IDEMPOTENCY_IN_PROGRESS", "a request of this Idempotency-Key is under way")
+    waits = http("409 Conflict", under_way, Retry_After="0")
+    with (
+        server(*[waits] * 4, http("200 OK", b"true")) as (url, asked),
+        triptych.open(url) as kb,
+    ):
+        assert kb.delete_document("d", "tea.md")
+    assert len(asked) == 5
+    keys = {line for each in asked for line in each.split(b"\r\n") if b"idempotency-key" in line}
+    assert len(keys) == 1
+
+
+def test_how_long_a_provider_asks_to_wait_is_kept() -> None:
+    limited = problem("RATE_LIMITED_ERROR", "busy: try again later")
+    with (
+        server(http("503 Service Unavailable", limited, Retry_After="7")) as (url, _),
+        triptych.open(url) as kb,
+        pytest.raises(RateLimitedError) as caught,
+    ):
+        kb.list_datasets()
+    assert caught.value.retry_after == 7
 
 
 def test_a_server_that_drips_is_left_at_the_deadline() -> None:

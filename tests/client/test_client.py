@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import triptych
+from support.bare_store import BareStore
 from support.servers import served
 from triptych import NewDocument, Pipeline, Query, Service
 from triptych.errors import (
@@ -23,6 +24,7 @@ from triptych.testing import ScriptedLLM
 from triptych.views.dataset import Dataset
 from triptych.views.pipeline import PipelineView
 from triptych_adapters.client import RemotePipeline, RemoteService, connect
+from triptych_backends.memory import MemoryStore
 
 TEA = "# Tea\n\nA pot of tea is brewed with water that boils.\n"
 MILK = "# Milk\n\nMilk is warmed slowly in a pan.\n"
@@ -76,6 +78,7 @@ def test_searches_and_records_are_the_same(local: Service, remote: RemoteService
         assert [(h.score, h.scores, h.content, h.sig) for h in theirs] == [
             (h.score, h.scores, h.content, h.sig) for h in ours
         ]
+    assert len(remote.search_many(["tea"] * 300, dataset_id="d", mode="bm25")) == 300
     both = remote.search_many(["tea", Query(text="milk", dataset_id="d", top_k=1)], dataset_id="d")
     assert [len(each.hits) > 0 for each in both] == [True, True]
     assert remote.get_document("d", "food/milk.md") == local.get_document("d", "food/milk.md")
@@ -177,6 +180,13 @@ def test_pipelines_and_answers(local: Service, remote: RemoteService) -> None:
         assert stream.pack.pieces
         assert "".join(stream) == stream.answer.text == answer.text
     assert "".join(short.ask_stream("How is tea made?", dataset_id="d")) == answer.text
+
+
+def test_a_store_that_keeps_no_settings_is_written() -> None:
+    with served(Service(BareStore(MemoryStore())), write=True) as url, connect(url) as kb:
+        assert [kb.put_document("d", f"{n}.md", "Text.").version for n in range(2)] == [1, 1]
+        assert kb.put_documents("d", {"2.md": "Text."}).added == 1
+        assert kb.count_documents("d") == 3
 
 
 def test_deadlines_and_closing(local: Service) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import triptych
 from triptych import Service
 from triptych.answering.prompt import NO_ANSWER
-from triptych.errors import NotFoundError, ProviderError
+from triptych.errors import NotFoundError, ProviderError, ProviderSetupError
 from triptych.evaluation import evaluate_answers, read_golden
 from triptych.evaluation.answers import AbstentionScore, collect_answers
 from triptych.evaluation.collections import Collection, JudgedQuery
@@ -157,3 +158,18 @@ def test_a_real_model_answers_judges_and_proposes(kb: Service, llama_chat: str) 
     for query in found.queries:
         assert query.unanswerable or query.passages[0].text in LIMITS
     llm.close()
+
+
+def test_a_wrong_key_is_said_after_one_call(kb: Service) -> None:
+    class Refused(ScriptedLLM):
+        asked = 0
+
+        def generate(self, *given: Any, **named: Any) -> Any:
+            self.asked += 1
+            raise ProviderSetupError("the key is wrong")
+
+    kb.put_documents("manual", {f"{n}.md": LIMITS for n in range(5)})
+    llm = Refused()
+    with pytest.raises(ProviderSetupError, match="the key is wrong"):
+        propose_questions(kb, "manual", llm, count=1, unanswerable=1)
+    assert llm.asked == 1

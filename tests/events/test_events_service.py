@@ -20,8 +20,8 @@ from triptych import (
     Service,
     deadlines,
 )
-from triptych.contracts import EmbedKind
 from triptych.events import EventReloader, QueueNotifier, RebuildRecord, ReloaderOptions
+from triptych.records import EmbedKind
 from triptych.testing import FakeEmbedder
 
 WAIT = 60

@@ -120,6 +120,28 @@ def test_a_pipeline_retrieves_passages(document_store: TriptychDocumentStore) ->
     }
 
 
+def test_filters_on_meta_read_no_texts(
+    document_store: TriptychDocumentStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document_store.write_documents(
+        [
+            Document(id=f"{n}.md", content="Tea.", meta={"n": n, "x": {"of": [n, None]}})
+            for n in range(9)
+        ]
+    )
+    few = {"field": "meta.n", "operator": "<", "value": 5}
+    nested = {"field": "meta.x", "operator": "==", "value": {"of": [3, None]}}
+    text = {"field": "content", "operator": "==", "value": "Tea."}
+    for filters in (few, nested, text, {"operator": "AND", "conditions": [few, text]}):
+        expected = [each.id for each in document_store.filter_documents(filters)]
+        assert document_store.matching_names(filters) == expected
+    monkeypatch.setattr("triptych_adapters.haystack.retriever._AT_ONCE", 2)
+    monkeypatch.setattr(type(document_store.kb), "get_document", None)
+    retriever = TriptychRetriever(document_store, mode="bm25", top_k=20)
+    found = retriever.run("tea", {"operator": "AND", "conditions": [few]})["documents"]
+    assert sorted(each.meta["n"] for each in found) == [0, 1, 2, 3, 4]
+
+
 async def test_a_pipeline_is_written_and_read_again(tmp_path: Path) -> None:
     store = TriptychDocumentStore(str(tmp_path / "kb.db"), "docs", embedder=None)
     store.write_documents([Document(content="Pour boiling water.")])

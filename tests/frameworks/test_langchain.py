@@ -5,6 +5,8 @@ They run in an environment of their own (``.venv/frameworks``).
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -154,6 +156,25 @@ def test_the_index_call_skips_what_it_has_recorded(kb: Service) -> None:
     )
     assert (done["num_added"], done["num_deleted"], done["num_skipped"]) == (1, 1, 4)
     assert kb.count_documents("langchain") == 5
+
+
+async def test_records_are_kept_without_blocking_the_loop(kb: Service) -> None:
+    records = TriptychRecordManager(kb)
+    await records.acreate_schema()
+    turned = threading.Event()
+    put = kb.put_documents
+
+    def waiting(*given: Any, **named: Any) -> Any:
+        assert turned.wait(60), "the event loop does not turn"
+        return put(*given, **named)
+
+    kb.put_documents = waiting  # type: ignore[method-assign]
+    asyncio.get_running_loop().call_soon(turned.set)
+    await records.aupdate(["a", "b"])
+    assert await records.aexists(["a", "x", "b"]) == [True, False, True]
+    assert await records.alist_keys(limit=5) == records.list_keys(limit=5)
+    await records.adelete_keys(["a", "b"])
+    assert not any(await records.aexists([f"{n}" for n in range(20_000)]))
 
 
 def test_an_answer_that_has_expired_is_not_served(kb: Service) -> None:

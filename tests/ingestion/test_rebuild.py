@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from triptych import RebuildScope, Service, ServiceOptions, deadline
 from triptych._internal.progress import Progress
-from triptych.contracts import EmbedKind
 from triptych.errors import (
     CancelledError,
     ModelMismatchError,
@@ -20,7 +19,7 @@ from triptych.errors import (
     ProviderError,
     ValidationError,
 )
-from triptych.records import DerivedLayer, Layer, NewDocument
+from triptych.records import DerivedLayer, EmbedKind, Layer, NewDocument
 from triptych.repositories import Repositories
 from triptych.testing import FakeEmbedder
 from triptych_backends.memory import MemoryStore

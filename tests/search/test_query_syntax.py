@@ -158,3 +158,24 @@ def test_a_short_prefix_says_that_it_stands_for_too_many_words(
             "tid* stands for 3 words: the 2 most frequent are looked for; a longer prefix stands "
             "for fewer",
         )
+
+
+@pytest.mark.parametrize("item", ['"tea {}"', "-x{}", "te{}*", "-te{}*", '-"tea {}"'])
+def test_conditions_are_bounded(item: str) -> None:
+    with triptych.open("memory://", embedder=None) as kb:
+        kb.put_document("d", "a.md", "Tea.")
+        for count, refused in ((63, False), (64, False), (65, True)):
+            text = " ".join(("tea", *(item.format(number) for number in range(count))))
+            if refused:
+                with pytest.raises(ValidationError, match=r"65 phrases, .*64 is the most"):
+                    kb.search(text, dataset_id="d", syntax=True)
+            else:
+                kb.search(text, dataset_id="d", syntax=True)
+        assert kb.search(text, dataset_id="d").hits  # words alone
+
+
+def test_a_query_that_is_too_long_is_refused_before_it_is_read() -> None:
+    with triptych.open("memory://", embedder=None) as kb:
+        kb.put_document("d", "a.md", "Tea.")
+        with pytest.raises(ValidationError, match="characters long"):
+            kb.search('"tea" ' * 100_000, dataset_id="d", syntax=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 import triptych
 from support.asgi import Client
+from support.servers import served
 from triptych import (
     AccessDeniedError,
     AuthenticationError,
@@ -143,6 +145,15 @@ def test_nesting_is_bounded(service: Service, body: str) -> None:
     answer = Client(create_app(service))("POST", "/v1/search", content=body, headers=headers)
     assert answer.status_code == 400
     assert "nested deeper than 64" in answer.json()["error"]["message"]
+
+
+def test_queries_of_one_request_are_bounded(service: Service) -> None:
+    client = Client(create_app(service, limits=Limits(queries=3)))
+    for count, status in ((3, 200), (4, 400)):
+        asked = {"queries": ["tea"] * count, "dataset_id": "d"}
+        answer = client("POST", "/v1/search-many", json=asked)
+        assert answer.status_code == status, answer.text
+    assert "4 queries; 3 is the most" in answer.text
 
 
 @pytest.mark.parametrize(
@@ -321,3 +332,16 @@ def test_a_key_to_everything_that_writes_syncs_the_remembered_folders(tmp_path: 
         reading = Client(app, Authorization=f"Bearer {keys.add('reads').token}")
         assert reading("POST", "/ingest").status_code == 403
         assert service.count_documents("default") == 1
+
+
+def test_a_connection_forgets_the_deadline_of_a_request(service: Service) -> None:
+    # A body this long is not read at once: the server goes on reading in the midst of the request.
+    long = {"name": "long.md", "content": "word " * 40_000}
+    with served(service, write=True) as url, httpx.Client(base_url=url, timeout=60) as client:
+        hurried = {"Prefer": "wait=1"}
+        client.post("/v1/datasets/d/documents", json={"documents": [long]}, headers=hurried)
+        time.sleep(1.1)
+        for _ in range(2):
+            assert client.get("/v1/datasets").status_code == 200
+            answer = client.put("/v1/datasets/d/documents/a.md", json={"content": "Tea."})
+            assert answer.is_success, answer.text

@@ -273,3 +273,13 @@ async def test_changes_are_followed_with_async_for(kb: Service) -> None:
     assert len((await anext(pages)).changes) == 2
     with pytest.raises(ValidationError, match="poll"):
         service.follow(poll=0)
+
+
+async def test_a_deadline_ends_an_async_follower_however_long_it_waits(kb: Service) -> None:
+    async def follow() -> None:
+        with triptych.deadline(0.1):
+            async for _ in AsyncService(kb).follow(poll=3600):
+                pass
+
+    with pytest.raises(CancelledError):
+        await asyncio.wait_for(follow(), 60)

@@ -34,14 +34,15 @@ def served(service: Service, **options: Any) -> Iterator[str]:
 
 
 @contextmanager
-def listening(app: Any) -> Iterator[str]:
-    """An ASGI app on a port of its own; the base URL."""
+def listening(app: Any, http: Any = "auto") -> Iterator[str]:
+    """An ASGI app on a port of its own; the base URL. ``http`` is uvicorn's protocol."""
     uvicorn: Any = pytest.importorskip("uvicorn")
     # As the server listens itself: with the protocol named, small answers are sent at once.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen()
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", ws="none"))
+    config = uvicorn.Config(app, log_level="error", lifespan="on", ws="none", http=http)
+    server = uvicorn.Server(config)
     # Signals are for the main thread, whose tests are running.
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

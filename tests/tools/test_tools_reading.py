@@ -192,6 +192,13 @@ def test_a_list_is_narrowed_and_sorted(service: Service) -> None:
     assert "damaged" in damaged["message"]
 
 
+def test_an_order_is_of_one_dataset(service: Service) -> None:
+    said = ask(service, "list", sort="-$updated_at", limit=1)["error"]
+    assert (said["type"], "docs, home" in said["message"]) == ("ValidationError", True)
+    service.delete_dataset("docs")
+    assert names(ask(service, "list", sort="-$updated_at")) == ["tea.md"]
+
+
 @pytest.mark.parametrize("max_tokens", [256, 700, 4000])
 def test_pages_of_a_list_joined_are_the_list(service: Service, max_tokens: int) -> None:
     service.put_documents("docs", {f"n/{at:03}.md": f"text {at}" for at in range(230)})

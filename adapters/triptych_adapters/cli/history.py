@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -32,7 +33,11 @@ def register(app: typer.Typer) -> None:
         "diff",
         epilog=examples("triptych diff start.md 3", "triptych diff start.md 3 5"),
     )(diff)
-    command(app, "restore", epilog=examples("triptych restore start.md 3"))(restore)
+    command(
+        app,
+        "restore",
+        epilog=examples("triptych restore start.md 3", "triptych restore backup.zip other.db"),
+    )(restore)
 
 
 def history(
@@ -93,15 +98,53 @@ def diff(
 
 def restore(
     session: Session,
-    name: _NAME,
-    version: Annotated[int, typer.Argument(metavar="VERSION", min=1, help="The version.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="The document; or the file of a backup.", show_default=False
+        ),
+    ],
+    version: Annotated[
+        str,
+        typer.Argument(
+            metavar="VERSION",
+            help="The version; for a backup the store to make of it, or to complete.",
+            show_default=False,
+        ),
+    ],
     dataset: _DATASET = None,
     if_version: Annotated[
         int | None,
         typer.Option("--if-version", min=1, help="Only if the document is at this version."),
     ] = None,
 ) -> None:
-    """Put an old version of a document back, as a new version."""
+    """Put an old version of a document back, as a new version; or a backup into a store.
+
+    A backup, or an export to a .zip file, is taken over as it was written: versions, vectors and
+    layers too. What the store has already is skipped, so run it again after a failure.
+    """
+    if version.isascii() and version.isdecimal() and int(version):
+        _restore_version(session, name, int(version), dataset, if_version)
+    else:
+        _restore_archive(session, name, version)
+
+
+def _restore_archive(session: Session, file: str, store: str) -> None:
+    from triptych.errors import ValidationError
+    from triptych_adapters.cli import stores
+
+    path = Path(file)
+    if not stores.is_archive(path):
+        raise ValidationError(
+            f"{store!r} is not a version of a document, and {file!r} is not the file of a backup: "
+            "give NAME and VERSION, or FILE and the store to make of it"
+        )
+    stores.restore(session, path, store)
+
+
+def _restore_version(
+    session: Session, name: str, version: int, dataset: str | None, if_version: int | None
+) -> None:
     from triptych_adapters.wire.schema import to_json
 
     with session.service() as service:

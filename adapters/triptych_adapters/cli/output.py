@@ -28,7 +28,7 @@ SCHEMA = 1
 
 _INDENT = 4
 
-_STREAMS = frozenset({"watch"})
+_STREAMS = frozenset({"watch", "work"})
 """Commands that print an object a line, of which an error is one."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

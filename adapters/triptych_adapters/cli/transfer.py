@@ -10,6 +10,12 @@ import typer
 
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.stores import (
+    is_archive,
+    opened_store,
+    print_copy,
+    print_summary,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -21,6 +27,7 @@ def register(app: typer.Typer) -> None:
             "triptych import documents.jsonl",
             "triptych import pages.parquet --name-field url --content-field text -m lang -m date",
             "triptych export | triptych --store copy.db import -",
+            "triptych import notes.zip",
         ),
     )(import_)
     command(
@@ -29,6 +36,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "triptych export > documents.jsonl",
             "triptych export --dataset notes --versions --output notes.jsonl",
+            "triptych export --dataset notes --output notes.zip",
         ),
     )(export)
 
@@ -39,14 +47,22 @@ def import_(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A .parquet file, or JSON Lines; - for JSON Lines on standard input.",
+            help="A .parquet file, an archive (.zip), or JSON Lines; - for JSON Lines on standard "
+            "input.",
             show_default=False,
             allow_dash=True,
         ),
     ],
     dataset: Annotated[
-        str, typer.Option("--dataset", "-d", help="The dataset to put into.")
-    ] = "default",
+        str | None,
+        typer.Option(
+            "--dataset",
+            "-d",
+            help="The dataset to put into, by default 'default'. Of an archive, the one to take; "
+            "by default all.",
+            show_default=False,
+        ),
+    ] = None,
     name_field: Annotated[
         str, typer.Option("--name-field", metavar="FIELD", help="Holds a document's name.")
     ] = "name",
@@ -67,7 +83,8 @@ def import_(
     """Put a document for each line of a JSONL file, or each row of a Parquet file.
 
     A line that is no document is named by its number; all others are put. Unchanged documents
-    cost nothing.
+    cost nothing. An archive, which export or backup wrote, is taken over as it is: with versions,
+    chunks, vectors and layers.
     """
     from triptych.errors import NotFoundError
     from triptych.transfer import ImportFields, import_jsonl, import_parquet
@@ -75,6 +92,9 @@ def import_(
     from triptych_adapters.wire.schema import to_json
 
     output = session.output
+    if is_archive(file):
+        return _import_archive(session, file, dataset)
+    dataset = dataset or "default"
     fields = ImportFields(name=name_field, content=content_field, metadata=metadata_field)
     from_stdin = file == Path("-")
     if not from_stdin and not file.is_file():
@@ -102,6 +122,21 @@ def import_(
     return exit_after([failure.error for failure in report.failed], done=done)
 
 
+def _import_archive(session: Session, file: Path, dataset: str | None) -> Exit:
+    from triptych.replication import Archive, copy_store
+    from triptych_adapters.cli.progress import shown
+
+    with (
+        Archive(file) as archive,
+        opened_store(session, None, create=True) as store,
+        shown(session.output, "documents") as progress,
+    ):
+        datasets = archive.datasets() if dataset is None else [dataset]
+        report = copy_store(archive, store, datasets=datasets, progress=progress)
+    print_copy(session.output, report)
+    return Exit.OK
+
+
 def export(
     session: Session,
     dataset: Annotated[str, typer.Option("--dataset", "-d", help="The dataset.")] = "default",
@@ -111,15 +146,25 @@ def export(
     to: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Write there, and not to standard output."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write there, and not to standard output; an archive where it ends in .zip.",
         ),
     ] = None,
 ) -> None:
     """Write the documents of a dataset as JSON Lines, with metadata.
 
     Each line is an object with name, content, metadata, version and updated_at. import reads it.
+
+    A .zip file is an archive in its place: it has versions, chunks, vectors and layers too, and
+    import takes them over without a call of a model.
     """
     from triptych.transfer import export_jsonl
+
+    if to is not None and to.suffix.lower() == ".zip":
+        _export_archive(session, dataset, to)
+        return
 
     with session.service() as service:
         if to is None:
@@ -132,6 +177,18 @@ def export(
             with _opened(to) as stream:
                 count = export_jsonl(service, dataset, stream, versions=versions)
     session.output.note(f"{count} {'line' if count == 1 else 'lines'}")
+
+
+def _export_archive(session: Session, dataset: str, to: Path) -> None:
+    from triptych.replication import write_archive
+    from triptych_adapters.cli.progress import shown
+
+    with (
+        opened_store(session, None, create=False) as store,
+        shown(session.output, "documents") as progress,
+    ):
+        summary = write_archive(store, to, datasets=[dataset], overwrite=True, progress=progress)
+    print_summary(session.output, to, summary)
 
 
 def _opened(path: Path) -> BinaryIO:

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import datetime
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,6 +12,7 @@ from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.folders import Folders, tell_generated, tell_notes
 from triptych_adapters.cli.output import SCHEMA, Output, json_text
 from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.stopping import until_stopped
 
 if TYPE_CHECKING:
     from triptych.contracts import EventNotifier
@@ -80,7 +75,7 @@ def watch(
     # No time limit: the first sync of a large folder takes what it takes, and can be stopped.
     options = ReloaderOptions(debounce=debounce, max_delay=max(5.0, debounce), rebuild_timeout=None)
     folders.check()
-    with _until_stopped(session.output) as on_stop, folders.opened(session) as syncing:
+    with until_stopped(session.output, _GRACE) as on_stop, folders.opened(session) as syncing:
         directory = syncing.directory
         notifier = _notifier(directory, poll)
         log = _Log(session.output, directory, syncing.note_synced)
@@ -101,44 +96,6 @@ def _notifier(directory: DirectorySync, poll: float | None) -> EventNotifier:
     from triptych_backends.watching import WatchfilesNotifier
 
     return WatchfilesNotifier(directory)
-
-
-@contextmanager
-def _until_stopped(output: Output) -> Iterator[Callable[[Callable[[], None]], None]]:
-    """SIGINT and SIGTERM close what the block names, and end the process soon in any case."""
-    closers: list[Callable[[], None]] = []
-    stopped = threading.Event()
-    timers: list[threading.Timer] = []
-
-    def stop(signum: int, frame: FrameType | None) -> None:
-        if not stopped.is_set():
-            stopped.set()
-            timers.append(threading.Timer(_GRACE, give_up))
-            timers[0].daemon = True
-            timers[0].start()
-        for close in closers:
-            close()
-
-    def give_up() -> None:
-        output.note("stopped while a model was being asked; its texts are embedded next time")
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-        os._exit(Exit.OK)
-
-    def on_stop(close: Callable[[], None]) -> None:
-        closers.append(close)
-        if stopped.is_set():
-            close()
-
-    here = threading.current_thread() is threading.main_thread()
-    before = [(each, signal.signal(each, stop)) for each in (signal.SIGINT, signal.SIGTERM) if here]
-    try:
-        yield on_stop
-    finally:
-        for timer in timers:
-            timer.cancel()
-        for each, handler in before:
-            signal.signal(each, handler)
 
 
 class _Log:

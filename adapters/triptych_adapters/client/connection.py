@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import threading
 import time
@@ -12,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
 from triptych import deadlines
-from triptych.errors import StoreError, TooManyRequestsError, TriptychError
+from triptych.errors import NotAvailableError, StoreError, TooManyRequestsError, TriptychError
 from triptych_adapters.client.answers import read_body
 from triptych_adapters.client.requests import answer_of, failure_of, prepare, shown_problem
 from triptych_adapters.wire.operations import Effect
@@ -32,6 +33,7 @@ _LONGEST_WAIT: Final = 60.0
 _PATIENCE: Final = 15.0
 """Seconds in which a server that has answered before may start again."""
 _JSON: Final = {"accept": "application/json"}
+_UNDER_WAY: Final = "IDEMPOTENCY_IN_PROGRESS"
 _BUSY: Final = frozenset({429, 503})
 
 
@@ -45,6 +47,7 @@ class Connection:
         self._timeouts = timeouts or Timeouts()
         self._closed = threading.Event()
         self._has_answered = False
+        self._sends_keys = True
         self._client: Lazy[httpx.Client] = Lazy(self._open, httpx.Client.close)
 
     @property
@@ -74,7 +77,7 @@ class Connection:
         """
         prepared = prepare(operation, arguments, pipeline)
         headers = dict(prepared.headers)
-        if prepared.operation.effect is not Effect.READS:
+        if prepared.operation.effect is not Effect.READS and self._sends_keys:
             headers["idempotency-key"] = uuid.uuid4().hex
         what = f"{operation} at {self.url}"
         clock = CallClock(what, self._timeouts.call)
@@ -84,13 +87,25 @@ class Connection:
                 prepared.method, prepared.path, prepared.query, prepared.body, headers, clock
             )
 
-        return answer_of(prepared, self._sent(ask, what, clock))
+        try:
+            return answer_of(prepared, self._sent(ask, what, clock))
+        except NotAvailableError:
+            # A store without settings keeps no keys: the server did nothing.
+            if headers.pop("idempotency-key", None) is None or self._takes_keys():
+                raise
+            return answer_of(prepared, self._sent(ask, what, clock))
 
     def get(self, path: str) -> bytes:
         """The body of what is at ``path``, as JSON of the server's own."""
         what = f"{path} at {self.url}"
         clock = CallClock(what, self._timeouts.call)
         return self._sent(lambda: self._request("GET", path, {}, None, _JSON, clock), what, clock)
+
+    def _takes_keys(self) -> bool:
+        """Whether the server keeps the keys of requests; none are sent where it says no."""
+        facts = json.loads(self.get("/v1/service"))
+        self._sends_keys = facts.get("idempotency") is not False
+        return self._sends_keys
 
     @contextmanager
     def stream(self, path: str, body: bytes, accept: str) -> Iterator[httpx.Response]:
@@ -131,7 +146,9 @@ class Connection:
                     self._has_answered = True
                     return body
                 failure = failure_of(answer.status_code, body, what, answer.headers)
-                if last or not _is_passing(answer.status_code, body, failure):
+                # What was sent before its connection broke is answered when it is done.
+                under_way = shown_problem(body)[0] == _UNDER_WAY
+                if not under_way and (last or not _is_passing(answer.status_code, body, failure)):
                     raise failure
                 asked = retry_after_seconds(answer.headers.get("retry-after"))
                 wait = max(pause, asked or 0)

@@ -14,6 +14,7 @@ from triptych.errors import (
     CancelledError,
     ConflictError,
     NotAvailableError,
+    RateLimitedError,
     StoreError,
     TooManyRequestsError,
     TriptychError,
@@ -91,7 +92,7 @@ def prepare(operation: str, arguments: Mapping[str, Any], pipeline: str = "") ->
 
 def _route_of(operation: str) -> Route:
     if operation == "build_layers":
-        from triptych_adapters.wire.layer_builds import BUILD_LAYERS_ROUTE
+        from triptych_adapters.wire.build_layers import BUILD_LAYERS_ROUTE
 
         return BUILD_LAYERS_ROUTE
     return ROUTES[operation]
@@ -134,6 +135,12 @@ def failure_of(
     elif kind is TooManyRequestsError:
         wait = retry_after_seconds(headers.get("retry-after"))
         made = TooManyRequestsError(message, retry_after=1.0 if wait is None else wait)
+    elif kind is RateLimitedError:
+        made = RateLimitedError(
+            message, retry_after=retry_after_seconds(headers.get("retry-after"))
+        )
+    elif kind is CancelledError:
+        made = CancelledError(message, report=_counts(details.get("report")))
     elif kind is AuthenticationError:
         made, hint = AuthenticationError(f"{what}: {message}"), hint or _KEY
     elif kind is AccessDeniedError:
@@ -149,6 +156,12 @@ def failure_of(
     else:
         made = StoreError(f"{what}: {message}")
     return made.hinted(hint) if hint else made
+
+
+def _counts(report: object) -> dict[str, int]:
+    """The counts of the report of a call that was cut off."""
+    given = report.items() if isinstance(report, dict) else ()
+    return {name: each for name, each in given if type(each) is int and each > 0}
 
 
 def shown_problem(body: bytes) -> tuple[str, str, str, Mapping[str, Any]]:

@@ -17,10 +17,10 @@ from triptych._internal.progress import Progress, ProgressCallback
 from triptych.access import Access
 from triptych.answering.records import Answer
 from triptych.answering.streaming import AnswerStream
-from triptych.changes.follow import check_poll
+from triptych.changes.follow import check_poll, next_wait
 from triptych.context.pack import ContextPack
 from triptych.contracts import LLM, Capabilities
-from triptych.errors import CancelledError, DerivationError, NotAvailableError, ValidationError
+from triptych.errors import DerivationError, NotAvailableError, ValidationError
 from triptych.ingestion.batches import PutReportBuilder, check_progress
 from triptych.records import (
     ChangePage,
@@ -48,17 +48,19 @@ from triptych_adapters.client.arguments import (
     query_fields,
 )
 from triptych_adapters.client.connection import Connection
+from triptych_adapters.client.rounds import until_done
 from triptych_adapters.client.streams import open_stream
 from triptych_adapters.wire.operations import OPERATIONS
 
 if TYPE_CHECKING:
-    from triptych_adapters.wire.layer_builds import LayerBuild
+    from triptych_adapters.wire.layer_build import LayerBuild
 from triptych_backends.providers.timeouts import Timeouts
 
 __all__ = ["RemotePipeline", "RemoteService", "connect"]
 
 _EMBEDDED_AT_ONCE: Final = 64
 _PAGE: Final = 1000
+_QUERIES_AT_ONCE: Final = 256
 C = TypeVar("C", bound="type[Any]")
 
 
@@ -276,9 +278,8 @@ class RemoteService(Service):
             if page.changes or page.reset:
                 yield page
             if not page.more:
-                left = deadlines.remaining()
-                time.sleep(seconds if left is None else min(seconds, left))
-                deadlines.check("following the changes")
+                time.sleep(next_wait(seconds))
+            deadlines.check("following the changes")
 
     def rebuild(
         self,
@@ -344,7 +345,7 @@ class RemoteService(Service):
     def search_many(
         self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
     ) -> list[Result]:
-        """`Service.search_many`: one request, where the queries differ in their texts alone."""
+        """`Service.search_many`: few requests, where the queries differ in their texts alone."""
         asked = [query_of(query, options) for query in check_queries(queries)]
         if not asked:
             return []
@@ -352,9 +353,10 @@ class RemoteService(Service):
         if any(attrs.evolve(each, text=first.text) != first for each in asked):
             return [self.search(each) for each in asked]
         fields = query_fields("search_many", first)
-        found: list[Result] = self._call(
-            "search_many", {**fields, "queries": [each.text for each in asked]}
-        )
+        found: list[Result] = []
+        for at in range(0, len(asked), _QUERIES_AT_ONCE):
+            texts = [each.text for each in asked[at : at + _QUERIES_AT_ONCE]]
+            found += self._call("search_many", {**fields, "queries": texts})
         return found
 
     def ask_stream(self, *given: Any, **named: Any) -> AnswerStream:
@@ -371,15 +373,7 @@ class RemoteService(Service):
         return self.connection.call(operation, arguments)
 
     def _until_done(self, operation: str, arguments: Mapping[str, Any]) -> Any:
-        """The sum of reports: the server ends a call in time, and what was done stays."""
-        while True:
-            began = time.monotonic()
-            try:
-                return self._call(operation, arguments)
-            except CancelledError:
-                # The caller's own deadline is not answered by the server.
-                if time.monotonic() - began < 1:
-                    raise
+        return until_done(lambda: self._call(operation, arguments))
 
     def _server(self) -> Mapping[str, Any]:
         """What the server says of itself, asked once."""

@@ -17,7 +17,7 @@ from haystack.utils.filters import document_matches_filter
 from triptych._open import open as open_service
 from triptych.errors import ConflictError, NotFoundError
 from triptych.service import Service
-from triptych_adapters.haystack.documents import document_of, new_document
+from triptych_adapters.haystack.documents import document_of, meta_of, new_document
 
 __all__ = ["TriptychDocumentStore"]
 
@@ -90,13 +90,25 @@ class TriptychDocumentStore:
         Raises:
             FilterError: the filters are invalid.
         """
-        if filters and "operator" not in filters and "conditions" not in filters:
-            raise FilterError("a filter has an operator, and a field or conditions")
+        _check(filters)
         return [
             document
             for document in self._documents()
             if not filters or document_matches_filter(filters, document)
         ]
+
+    def matching_names(self, filters: dict[str, Any]) -> list[str]:
+        """The ids of the documents that match, ordered; texts are read if the filters look at them.
+
+        Raises:
+            FilterError: the filters are invalid.
+        """
+        _check(filters)
+        if not _is_of_meta(filters):
+            return [each.id for each in self.filter_documents(filters)]
+        infos = self.kb.list_documents(self.dataset_id) if self._exists() else ()
+        found = (Document(id=info.name, meta=meta_of(info.metadata)) for info in infos)
+        return [each.id for each in found if document_matches_filter(filters, each)]
 
     def write_documents(
         self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
@@ -194,3 +206,18 @@ class TriptychDocumentStore:
                 yield document_of(self.kb.get_document(self.dataset_id, info.name))
             except NotFoundError:
                 continue  # another process has deleted it meanwhile
+
+
+def _check(filters: dict[str, Any] | None) -> None:
+    if filters and "operator" not in filters and "conditions" not in filters:
+        raise FilterError("a filter has an operator, and a field or conditions")
+
+
+def _is_of_meta(filters: Any) -> bool:
+    """Whether nothing but meta is compared."""
+    if not isinstance(filters, dict):
+        return False
+    if "field" in filters:
+        return str(filters["field"]).startswith("meta.")
+    conditions = filters.get("conditions")
+    return isinstance(conditions, list) and all(map(_is_of_meta, conditions))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 from haystack import component, default_from_dict, default_to_dict
 from haystack.dataclasses import Document
@@ -12,6 +12,9 @@ from triptych_adapters.haystack.document_store import TriptychDocumentStore
 from triptych_adapters.haystack.documents import passage_of
 
 __all__ = ["TriptychRetriever"]
+
+_AT_ONCE: Final = 10_000
+"""Names that one condition lists."""
 
 
 @component
@@ -74,10 +77,11 @@ class TriptychRetriever:
             return {"documents": []}
         where = None
         if wanted:
-            names = [each.id for each in store.filter_documents(wanted)]
+            names = store.matching_names(wanted)
             if not names:
                 return {"documents": []}
-            where = {"$name": {"$in": names}}
+            parts = (names[at : at + _AT_ONCE] for at in range(0, len(names), _AT_ONCE))
+            where = {"$or": [{"$name": {"$in": part}} for part in parts]}
         result = store.kb.search(
             query,
             dataset_id=store.dataset_id,

@@ -85,7 +85,10 @@ class Caller:
     def __init__(self, pool: ThreadPoolExecutor, request: Request, scope: CancelScope) -> None:
         self._pool = pool
         self._scope = scope
-        self._gone = asyncio.ensure_future(_disconnected(request))
+        # In a context of its own: a server that goes on reading from the connection here, after
+        # the body, does so for all later requests, and they would inherit this one's deadline.
+        loop = asyncio.get_running_loop()
+        self._gone = loop.create_task(_disconnected(request), context=contextvars.Context())
 
     async def run(self, function: Callable[[], T]) -> T:
         """Call ``function`` in a thread.

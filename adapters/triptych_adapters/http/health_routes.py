@@ -46,10 +46,14 @@ SERVICE: Final = Described(
                         "lanes": _TEXTS,
                         "pipelines": _TEXTS,
                         "max_body": {"type": "integer"},
+                        "idempotency": {
+                            "type": "boolean",
+                            "description": "Whether writes take an Idempotency-Key.",
+                        },
                     },
                     "required": [
                         *("version", "write", "embedder", "dimension"),
-                        *("lanes", "pipelines", "max_body"),
+                        *("lanes", "pipelines", "max_body", "idempotency"),
                     ],
                 }
             },
@@ -86,6 +90,7 @@ def standing_routes(server: Server) -> Iterator[DescribedRoute]:
             "lanes": list(service.lanes),
             "pipelines": sorted(service.pipelines),
             "max_body": server.limits.body,
+            "idempotency": server.service.capabilities.settings is not None,
         }
         return json_response(encoded(facts))
 

@@ -32,6 +32,9 @@ class Limits:
         body_seconds: from the head of a request to the end of its body.
         header_bytes: of a request's head.
         header_seconds: from a connection's beginning to the end of the first head.
+        connections: of one process. Of more, the one is cut that was idle for longest. There are
+            fewer where the system lets a process open few files.
+        read_seconds: in which a client must read 16 KiB of an answer that waits to be sent.
         depth: how deep objects and lists of a body are nested.
         seconds: for one operation; ``Prefer: wait=5`` asks for less.
         threads: operations at a time in one process; those that put many documents, ask a language
@@ -40,6 +43,7 @@ class Limits:
         waiting: requests under way at a time, those whose key is still to be checked included; more
             are answered with 503.
         listed: documents of one page of a list.
+        queries: of one ``search_many``.
         idempotency_keys: answers that are kept for a key.
         idempotency_hours: how long.
     """
@@ -48,10 +52,13 @@ class Limits:
     body_seconds: float = attrs.field(default=20.0, validator=_positive)
     header_bytes: int = attrs.field(default=16 << 10, validator=_whole)
     header_seconds: float = attrs.field(default=10.0, validator=_positive)
+    connections: int = attrs.field(default=2000, validator=_whole)
+    read_seconds: float = attrs.field(default=20.0, validator=_positive)
     depth: int = attrs.field(default=64, validator=_whole)
     seconds: float = attrs.field(default=120.0, validator=_positive)
     threads: int = attrs.field(default=4, validator=_whole)
     waiting: int = attrs.field(default=1000, validator=_whole)
     listed: int = attrs.field(default=1000, validator=_whole)
+    queries: int = attrs.field(default=1000, validator=_whole)
     idempotency_keys: int = attrs.field(default=1000, validator=_whole)
     idempotency_hours: float = attrs.field(default=24.0, validator=_positive)

@@ -11,6 +11,7 @@ import attrs
 from triptych.errors import CancelledError, ConflictError, TriptychError
 from triptych_adapters.wire.errors import error_code, error_form
 from triptych_adapters.wire.public_errors import INTERNAL_MESSAGE, is_failure, public_message
+from triptych_adapters.wire.records import to_record
 
 __all__ = ["INTERNAL", "Problem", "ProblemError", "problem_of"]
 
@@ -88,6 +89,10 @@ def problem_of(error: BaseException) -> Problem:
     if isinstance(error, ConflictError):
         given = {"expected": error.expected, "actual": error.actual}
         details = {name: value for name, value in given.items() if value is not None}
+    elif isinstance(error, CancelledError) and error.report is not None:
+        # Counts alone: what failed is tried again by whoever goes on.
+        report = to_record(error.report)
+        details = {"report": {name: each for name, each in report.items() if type(each) is int}}
     if form.status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="triptych"'
     if form.status in (429, 503) and not isinstance(error, CancelledError):

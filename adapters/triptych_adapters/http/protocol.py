@@ -1,4 +1,4 @@
-"""Connections of the server: heads of requests come in time, or the connection is closed."""
+"""Connections of the server: they end where no head comes, or an answer is not read."""
 
 from __future__ import annotations
 
@@ -9,29 +9,49 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from triptych_adapters.http.answers import encoded
+from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import Problem
 
-__all__ = ["HeadProtocol"]
+__all__ = ["HeadProtocol", "connections_of"]
 
+_LEAST_READ = 16 << 10
+_OWN_FILES = 384
+"""Files that a process may open beside its connections: those of its store, and those of
+connections accepted at once, before any can be cut (`access.loopback.BACKLOG`)."""
 _INVALID = Problem(status=400, code="INVALID_REQUEST", message="this is not a request of HTTP/1.1")
 
 
 class HeadProtocol(H11Protocol):
-    """uvicorn's protocol for HTTP/1.1, which waits for a head without a limit of time.
+    """uvicorn's protocol for HTTP/1.1, with limits of time where uvicorn has none.
 
+    A head must come in ``head_seconds``. A client whose answer waits to be sent must read
+    `_LEAST_READ` bytes in every ``read_seconds``: else the connection is cut, for the request that
+    waits holds memory and one of the places that `Limits.waiting` counts. Of more connections than
+    ``most_connections`` the one is cut that was idle for longest; the new one where none is idle.
     What is not HTTP is answered as every other failure.
     """
 
     head_seconds = 10.0
+    read_seconds = 20.0
+    most_connections = 2000
+    heard = 0.0
     _head: asyncio.TimerHandle | None = None
+    _read: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
         """Begin to wait for the first head."""
         super().connection_made(transport)
+        self.heard = self.loop.time()
         self._wait()
+        if len(self.connections) > self.most_connections:
+            others: Any = self.connections - {self}
+            idle = (each for each in others if _is_idle(each))
+            least: HeadProtocol = min(idle, key=lambda each: each.heard, default=self)
+            least.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Read what came; a head that is whole ends the wait."""
+        self.heard = self.loop.time()
         if self._head is None and self.conn.their_state is h11.IDLE:
             self._wait()
         super().data_received(data)
@@ -39,9 +59,20 @@ class HeadProtocol(H11Protocol):
             self._stop()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the wait."""
+        """End the waits."""
         self._stop()
+        self._stop_reading()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Wait for the client to read."""
+        super().pause_writing()
+        self._wait_for_reader()
+
+    def resume_writing(self) -> None:
+        """End the wait: the client has read."""
+        self._stop_reading()
+        super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is not HTTP."""
@@ -68,7 +99,44 @@ class HeadProtocol(H11Protocol):
             self._head.cancel()
             self._head = None
 
+    def _wait_for_reader(self) -> None:
+        waiting = self.transport.get_write_buffer_size()
+        self._read = self.loop.call_later(self.read_seconds, self._check_reader, waiting)
+
+    def _check_reader(self, before: int) -> None:
+        if before - self.transport.get_write_buffer_size() < _LEAST_READ:
+            self._read = None
+            # Not closed: that would wait for what is not read.
+            self.transport.abort()
+        else:
+            self._wait_for_reader()
+
+    def _stop_reading(self) -> None:
+        if self._read is not None:
+            self._read.cancel()
+            self._read = None
+
     def _late(self) -> None:
         self._head = None
         if not self.transport.is_closing():
             self.transport.close()
+
+
+def connections_of(limits: Limits) -> int:
+    """How many connections a process holds, so that files are left for its store.
+
+    Where no file can be opened any more, asyncio does little else than try to accept.
+    """
+    try:
+        import resource
+    except ModuleNotFoundError:  # on Windows, which has no such limit
+        return limits.connections
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return limits.connections
+    return min(limits.connections, max(files - _OWN_FILES, files // 2))
+
+
+def _is_idle(connection: Any) -> bool:
+    """Whether no request is under way on it."""
+    return connection.cycle is None or connection.cycle.response_complete

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from langchain_core.indexing import RecordManager
 
@@ -13,6 +14,9 @@ from triptych.records import NewDocument
 from triptych.service import Service
 
 __all__ = ["TriptychRecordManager"]
+
+_AT_ONCE: Final = 500
+"""Names that one condition lists."""
 
 
 class TriptychRecordManager(RecordManager):
@@ -33,7 +37,7 @@ class TriptychRecordManager(RecordManager):
 
     async def acreate_schema(self) -> None:
         """Make the dataset."""
-        self.create_schema()
+        await asyncio.to_thread(self.create_schema)
 
     def get_time(self) -> float:
         """Seconds since 1970."""
@@ -82,19 +86,23 @@ class TriptychRecordManager(RecordManager):
         time_at_least: float | None = None,
     ) -> None:
         """`update`."""
-        self.update(keys, group_ids=group_ids, time_at_least=time_at_least)
+        await asyncio.to_thread(self.update, keys, group_ids=group_ids, time_at_least=time_at_least)
 
     def exists(self, keys: Sequence[str]) -> list[bool]:
         """Whether each key was indexed."""
         if not keys or self.namespace not in self.kb.list_datasets():
             return [False] * len(keys)
-        where = {"$name": {"$in": [_name(key) for key in keys]}}
-        found = {info.name for info in self.kb.list_documents(self.namespace, where=where)}
-        return [_name(key) in found for key in keys]
+        names = [_name(key) for key in keys]
+        found: set[str] = set()
+        for at in range(0, len(names), _AT_ONCE):
+            where = {"$name": {"$in": names[at : at + _AT_ONCE]}}
+            infos = self.kb.list_documents(self.namespace, where=where)
+            found.update(info.name for info in infos)
+        return [name in found for name in names]
 
     async def aexists(self, keys: Sequence[str]) -> list[bool]:
         """`exists`."""
-        return self.exists(keys)
+        return await asyncio.to_thread(self.exists, keys)
 
     def list_keys(
         self,
@@ -127,7 +135,9 @@ class TriptychRecordManager(RecordManager):
         limit: int | None = None,
     ) -> list[str]:
         """`list_keys`."""
-        return self.list_keys(before=before, after=after, group_ids=group_ids, limit=limit)
+        return await asyncio.to_thread(
+            self.list_keys, before=before, after=after, group_ids=group_ids, limit=limit
+        )
 
     def delete_keys(self, keys: Sequence[str]) -> None:
         """Forget keys."""
@@ -136,7 +146,7 @@ class TriptychRecordManager(RecordManager):
 
     async def adelete_keys(self, keys: Sequence[str]) -> None:
         """`delete_keys`."""
-        self.delete_keys(keys)
+        await asyncio.to_thread(self.delete_keys, keys)
 
 
 def _name(key: str) -> str:

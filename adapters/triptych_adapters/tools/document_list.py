@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from triptych.errors import NotFoundError
+from triptych.errors import NotFoundError, ValidationError
 from triptych.records import DocumentInfo
 from triptych_adapters.tools.base import Base, compact, cursor_schema
 from triptych_adapters.tools.cursors import MOST_ENTRIES, Key, fill_by_key, read_position
@@ -18,6 +18,8 @@ from triptych_adapters.wire.operations import ARGUMENTS
 __all__ = ["list_tool"]
 
 _PAGE: Final = 100
+_BY_NAME: Final = "$name"
+_SHOWN: Final = 20
 _LIST: Final[dict[str, dict[str, Any]]] = {
     "dataset_id": {
         **ARGUMENTS["dataset_id"],
@@ -29,7 +31,12 @@ _LIST: Final[dict[str, dict[str, Any]]] = {
         "description": "Only names that begin with this, such as 'guide/'.",
     },
     "where": ARGUMENTS["where"],
-    "sort": {**ARGUMENTS["sort"], "default": "$name"},
+    "sort": {
+        **ARGUMENTS["sort"],
+        "default": _BY_NAME,
+        "description": ARGUMENTS["sort"]["description"]
+        + " Where there are several datasets, another order than '$name' needs 'dataset_id'.",
+    },
     "limit": {
         **ARGUMENTS["limit"],
         "minimum": 1,
@@ -66,6 +73,12 @@ def _list(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
     asked = to_json([named, *(arguments.get(key) for key in ("prefix", "where", "sort"))])
     position = read_position(arguments, asked)
     datasets = [named] if named else list(base.service.list_datasets())
+    if arguments["sort"] != _BY_NAME and len(datasets) > 1:
+        raise ValidationError(
+            f"the argument 'sort' {arguments['sort']!r:.80} is of one dataset, and there are "
+            f"several: give 'dataset_id' too, one of {', '.join(datasets[:_SHOWN])}"
+            f"{', …' if len(datasets) > _SHOWN else ''}"
+        )
     after = position.after or ("", "")
     with base.own_dataset():
         return fill_by_key(

@@ -138,6 +138,7 @@ class ChangeSet:
             or self._forgotten
             or self._settled
             or self._ended
+            or self._plan.removals
             or self.home != self._written
             or (self.home.live, self.home.config, self.home.deleted_version) != self._mirrored
         )
@@ -241,6 +242,11 @@ class ChangeSet:
             found = stat_cache.find_layers(session, self.home.id, name)
         for look in found:
             self.remove_layer(look)
+
+    def forget_versions(self, name: str, *, below: int) -> None:
+        """Delete the old versions of a document that are below one."""
+        disk, folder = self.workspace.disk, self.home.folder
+        history.forget_document(disk, self._plan, folder, name, below=below)
 
     def reject(self, path: str, seen: FileStat, reason: str) -> None:
         """Remember a file (from the root) that is not a document."""

@@ -64,10 +64,13 @@ def keep(
         plan.removals[version_file(folder, name, each)] = None
 
 
-def forget_document(disk: Disk, plan: Intent, folder: str, name: str) -> None:
-    """Let ``plan`` remove all versions of a document."""
+def forget_document(
+    disk: Disk, plan: Intent, folder: str, name: str, *, below: int | None = None
+) -> None:
+    """Let ``plan`` remove the versions of a document: those ``below`` one, or all."""
     for version in kept(disk, folder, name):
-        plan.removals[version_file(folder, name, version)] = None
+        if below is None or version < below:
+            plan.removals[version_file(folder, name, version)] = None
 
 
 def forget_dataset(disk: Disk, plan: Intent, folder: str) -> None:

@@ -63,15 +63,16 @@ class FilesStateLoader:
         for document in new:
             path = path or change.new_path(name)
             change.put(_sidecar(document, path), document.content.encode(), write=True)
+        if state.versions:  # what is replaced is kept now, and a layer lies beside its document
+            change.commit()
+            change = writer.change(dataset_id)
+            change.forget_versions(name, below=state.versions[0].version)
         kinds = {str(layer.layer) for layer in state.layers}
         with workspace.database.reading() as session:
             found = stat_cache.find_layers(session, dataset_id, name)
         for look in found:
             if look.kind not in kinds:
                 change.remove_layer(look)
-        if new:  # a layer's file lies beside its document's
-            change.commit()
-            change = writer.change(dataset_id)
         for layer in state.layers:
             place = change.layer_place(name, str(layer.layer))
             there = find_layer(workspace.disk, place)

@@ -24,6 +24,8 @@ def load_state(truth: Truth, dataset_id: str, state: NameState) -> None:
     truth.check_widths(dataset_id, [(unit.sig.embed_sig, unit.vector) for unit in state.units])
     for document in new:
         truth.store_document(document)
+    if state.versions:
+        truth.drop_versions(dataset_id, name, below=state.versions[0].version)
     if state.sig is None:
         truth.remove_set(dataset_id, name)
     else:

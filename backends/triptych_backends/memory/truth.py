@@ -315,6 +315,12 @@ class Truth:
         self._changed(dataset, "document", document.name)
         self.document_log.put(document.dataset_id, document.name, document.version, self.seq)
 
+    def drop_versions(self, dataset_id: str, name: str, *, below: int) -> None:
+        """Forget the kept versions of a document that are below one."""
+        replaced = self.write(dataset_id).replaced
+        kept = replaced.get(name, ())
+        replaced[name] = tuple(each for each in kept if each.document.version >= below)
+
     def remove(self, dataset_id: str, name: str) -> bool:
         """Remove everything under a name, its document first; whether there was anything."""
         dataset = self.read(dataset_id)

@@ -22,6 +22,7 @@ from triptych_backends.sql.errors import closed_error
 __all__ = ["Connections"]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
+_PATIENCE = 300.0  # seconds to wait for a free connection where nothing else says
 _INHERITED: list[Driver] = []
 """Connections of a process that this one was forked from: to drop them would warn."""
 
@@ -50,7 +51,7 @@ class Connections:
         driver = psycopg.connect(
             location.conninfo,
             autocommit=True,
-            application_name="triptych",
+            fallback_application_name="triptych",
             keepalives_idle=30,
             keepalives_interval=10,
             keepalives_count=3,
@@ -131,7 +132,7 @@ class Connections:
         if self._closed:
             raise closed_error(self.where)
         free = self._free
-        if not free.acquire(timeout=max(self.location.statement_timeout, 1.0)):
+        if not free.acquire(timeout=self.location.statement_timeout or _PATIENCE):
             raise StoreError(
                 f"all {self.location.pool_size} connections to the store {self.where} are in use: "
                 "give a greater pool_size in the URL"

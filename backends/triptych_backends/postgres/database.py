@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from triptych._internal.digests import digest
 from triptych.errors import StoreError, StoreLockedError
 from triptych_backends.postgres.connection import Connections
 from triptych_backends.postgres.errors import driver_errors
@@ -74,6 +75,8 @@ class PostgresDatabase:
     ) -> None:
         self.where = connections.where
         self.schema = connections.location.schema
+        self.channel: str = f"triptych-{digest('channel', self.schema)[:16]}"
+        """Where each write that changed something is reported."""
         self.read_only = read_only
         self.history = history
         self._connections = connections
@@ -146,6 +149,8 @@ class PostgresDatabase:
                 )
                 yield transaction
                 transaction.finish()
+                if transaction.position is not position:  # it drew numbers: it changed something
+                    session.driver.execute("SELECT pg_notify(%s, '')", (self.channel,))
             self._position = transaction.position
             if transaction.position is not None:
                 self._projection.committed(transaction.position.tick)
@@ -155,6 +160,22 @@ class PostgresDatabase:
     def connect(self) -> Driver:
         """A connection beside the pool; whoever asks for it closes it. Raises psycopg.Error."""
         return self._connections.connect()
+
+    @contextmanager
+    def turn(self, name: str) -> Iterator[None]:
+        """The turn of one process among all that ask for ``name``.
+
+        It is an advisory lock, held by a transaction that does nothing else.
+        """
+        with driver_errors(self.where), self._connections.snapshot() as session:
+            millis = min(max(int(self._wait * 1000), 1), 2**31 - 1)
+            session.text("SELECT set_config('lock_timeout', %s, true)", (str(millis),))
+            session.text("SELECT set_config('idle_in_transaction_session_timeout', '0', true)")
+            session.text(
+                "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))",
+                (f"triptych {self.schema} {name}",),
+            )
+            yield
 
     def flush(self) -> None:
         """See `Database.flush`: the server has done so at each commit."""

@@ -25,6 +25,9 @@ from triptych_backends.sql.transaction import Dataset
 
 __all__ = ["find_by_words", "read_statistics"]
 
+# The extension intarray has operators of these names, too, which our index does not serve.
+_OVERLAPS, _HOLDS = "OPERATOR(pg_catalog.&&)", "OPERATOR(pg_catalog.@>)"
+
 
 @attrs.frozen
 class _Term:
@@ -89,7 +92,7 @@ def _ranked(
         rest = sum(term.weight for term in terms[count:])
         bar = sorted((row[4] for row in rows), reverse=True)[limit - 1] if len(rows) >= limit else 0
         if not rest or bar - SLACK >= rest:
-            return best([scored(row, names) for row in rows], limit)
+            return best(scored(rows, names), limit)
         while count < len(terms) and sum(term.weight for term in terms[count:]) > bar - SLACK:
             count += 1
 
@@ -118,18 +121,17 @@ def _score(
         "slack": SLACK,
     }
     parts = []
+    norm = "(%(slope)s::float8 * u.length + %(base)s::float8)"
     for at, term in enumerate(terms):
         parameters[f"t{at}"], parameters[f"w{at}"] = term.id, term.weight
+        # As weight * times / (times + norm), with one look for the term.
         times = f"u.counts[array_position(u.terms, %(t{at})s::int)]"
-        parts.append(
-            f"coalesce(({times} / ({times} + (%(slope)s::float8 * u.length + %(base)s::float8))) "
-            f"* %(w{at})s::float8, 0)"
-        )
+        parts.append(f"coalesce(%(w{at})s::float8 * (1 - {norm} / ({times} + {norm})), 0)")
     where = f"AND {predicates.selection}" if predicates.selection else ""
     return session.text(
         "WITH found AS MATERIALIZED (SELECT u.key, u.owner, u.position, u.dataset_id, "
         f"{' + '.join(parts)} AS score FROM search_unit u "
-        f"WHERE u.terms && %(first)s::int[] {where}), "
+        f"WHERE u.terms {_OVERLAPS} %(first)s::int[] {where}), "
         "best AS (SELECT score FROM found ORDER BY score DESC LIMIT %(limit)s) "
         f"SELECT f.key, f.owner, f.position, f.dataset_id, f.score, n.name FROM found f "
         f"JOIN ({NAMES[unit]}) n ON n.id = f.owner "
@@ -187,7 +189,7 @@ def _bounded_statistics(
     counts = ["count(*)", "coalesce(sum(u.length), 0)"]
     for at, (_, _, pk, _) in enumerate(known):
         parameters[f"t{at}"] = [pk]
-        counts.append(f"count(*) FILTER (WHERE u.terms @> %(t{at})s::int[])")
+        counts.append(f"count(*) FILTER (WHERE u.terms {_HOLDS} %(t{at})s::int[])")
     (row,) = session.text(
         f"SELECT {', '.join(counts)} FROM search_unit u WHERE u.dataset_id = "
         f"ANY(%(datasets)s::bigint[]) AND u.field = %(field)s AND {predicates.corpus}",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 from triptych.records import (
     NO_CHUNK,
@@ -26,6 +25,7 @@ from triptych_backends.postgres.vector_indexes import VectorIndexes
 from triptych_backends.postgres.vector_lane import find_by_vector
 from triptych_backends.sql.expiry import ExpiryCache
 from triptych_backends.sql.filters import SqlFilters
+from triptych_backends.sql.snapshot import PinnedDatabase
 from triptych_backends.sql.transaction import find_datasets
 
 __all__ = ["PostgresSearcher"]
@@ -80,7 +80,7 @@ class PostgresSearcher:
                     query.top_k,
                     predicates,
                     self._database.where,
-                    wanted=self._indexes.build_soon,
+                    wanted=self._want_index,
                 )
                 if unit == "document":
                     rows = _as_documents(session, rows)
@@ -122,6 +122,10 @@ class PostgresSearcher:
     def renew(self) -> None:
         """See `Searcher.renew`: what was deleted left the search tables with it."""
 
+    def _want_index(self) -> None:
+        if not self._database.read_only:
+            self._indexes.build_soon()
+
     def _predicates(
         self,
         session: PostgresSession,
@@ -130,27 +134,12 @@ class PostgresSearcher:
         where: Filter,
         owner: str = "u.owner",
     ) -> Predicates:
-        filters = SqlFilters(_Within(self._database, session), expired=self._expired)
+        filters = SqlFilters(PinnedDatabase(self._database, session), expired=self._expired)
 
         def owners(asked: Filter) -> Owners:
             return filters.owners(unit, datasets, asked)
 
         return Predicates(unit, where, owners, owner=owner)
-
-
-class _Within:
-    """A database whose sessions are one that is open."""
-
-    def __init__(self, database: PostgresDatabase, session: PostgresSession) -> None:
-        self.where = database.where
-        self._session = session
-
-    @contextmanager
-    def snapshot(self) -> Iterator[PostgresSession]:
-        """The session."""
-        yield self._session
-
-    reading = snapshot
 
 
 def _as_documents(session: PostgresSession, rows: Sequence[Scored]) -> list[Scored]:

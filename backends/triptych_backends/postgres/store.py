@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.records import DatasetStats, check_whole
+from triptych_backends.postgres.chunks import PostgresChunks
 from triptych_backends.postgres.database import PostgresDatabase
 from triptych_backends.postgres.errors import driver_errors
+from triptych_backends.postgres.leases import PostgresLeases
 from triptych_backends.postgres.location import parse_url
 from triptych_backends.postgres.searcher import PostgresSearcher
 from triptych_backends.postgres.vector_indexes import LEAST, VectorIndexes
-from triptych_backends.sql import SqlChunks, SqlDocuments, SqlLayers
+from triptych_backends.sql import SqlDocuments, SqlLayers
 from triptych_backends.sql.answers import SqlAnswers
 from triptych_backends.sql.document_changes import SqlChanges
 from triptych_backends.sql.loading import SqlStateLoader
@@ -20,7 +22,9 @@ from triptych_backends.sql.stats import read_stats
 __all__ = ["PostgresStore"]
 
 
-class PostgresStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapshots, SqlStateLoader):
+class PostgresStore(
+    CloseOnExit, SqlSettings, PostgresLeases, SqlAnswers, SqlChanges, SqlSnapshots, SqlStateLoader
+):
     """Documents, chunks, vectors and layers in one schema of a PostgreSQL database.
 
     Thread-safe, and fork-safe; any number of processes on any machines may have it open. Use as a
@@ -32,7 +36,7 @@ class PostgresStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapsho
         self._indexes = VectorIndexes(database.connect)
         self.searcher = PostgresSearcher(database, indexes=self._indexes)
         self.documents = SqlDocuments(database, self.searcher)
-        self.chunks = SqlChunks(database, self.searcher)
+        self.chunks = PostgresChunks(database, self.searcher)
         self.layers = SqlLayers(database, self.searcher)
 
     @classmethod

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -22,6 +23,9 @@ LEAST = 20_000
 
 MOST_DIMENSIONS = 4_000
 """pgvector indexes no wider halfvec."""
+
+PAUSE = 60.0
+"""Seconds between two attempts: another process may be at it, or this one may lack the right."""
 
 _MEMORY = "512MB"
 logger = logging.getLogger("triptych.postgres")
@@ -43,6 +47,7 @@ class VectorIndexes:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._driver: Driver | None = None
+        self._not_before = 0.0
         self._closed = False
 
     def build(self, *, least: int = LEAST) -> Sequence[int]:
@@ -83,10 +88,13 @@ class VectorIndexes:
             driver.close()
 
     def build_soon(self) -> None:
-        """Let a thread `build`, if none does."""
+        """Let a thread `build`, if none does, and none has a moment ago."""
         with self._lock:
-            if self._closed or (self._thread is not None and self._thread.is_alive()):
+            if self._closed or time.monotonic() < self._not_before:
                 return
+            if self._thread is not None and self._thread.is_alive():
+                return
+            self._not_before = time.monotonic() + PAUSE
             self._thread = threading.Thread(target=self._build_quietly, daemon=True)
             self._thread.start()
 

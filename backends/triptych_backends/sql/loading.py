@@ -15,7 +15,7 @@ from triptych_backends.sql.layers import write_layer
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.settings import HasDatabase
 from triptych_backends.sql.transaction import FIELD_OF_LAYER, Dataset, Transaction
-from triptych_backends.sql.versions import write_and_keep
+from triptych_backends.sql.versions import drop_versions, write_and_keep
 
 __all__ = ["SqlStateLoader", "check_widths", "load_or_remove_set"]
 
@@ -61,6 +61,7 @@ def _load(tx: Transaction, dataset_id: str, state: NameState, where: str, histor
         )
     if row is not None:
         write_and_keep(tx, dataset.id, [row], history)
+        drop_versions(tx, row.id, below=state.versions[0].version if state.versions else 0)
         load_or_remove_set(tx, dataset, row.id, state.name, state.chunks, state.sig)
     _load_layers(tx, dataset.id, state.name, state.layers)
 

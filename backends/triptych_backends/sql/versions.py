@@ -72,6 +72,9 @@ _CUT = delete(t.document_version).where(
     .correlate(None)
     .scalar_subquery(),
 )
+_DROP_BELOW = delete(t.document_version).where(
+    _v.document_id == bindparam("document"), _v.version < bindparam("first")
+)
 _DROP = delete(t.document_version).where(_v.document_id == bindparam("document"))
 
 
@@ -96,9 +99,12 @@ def write_and_keep(
             tx.run(_CUT, document=row.id, most=history)
 
 
-def drop_versions(tx: Transaction, document: int) -> None:
-    """Remove all kept versions of a document."""
-    tx.run(_DROP, document=document)
+def drop_versions(tx: Transaction, document: int, *, below: int | None = None) -> None:
+    """Remove the kept versions of a document: those ``below`` a version, or all."""
+    if below is None:
+        tx.run(_DROP, document=document)
+    else:
+        tx.run(_DROP_BELOW, document=document, first=below)
 
 
 def read_versions(session: Session, dataset_id: str, name: str, where: str) -> list[DocumentInfo]:

@@ -6,11 +6,17 @@ import secrets
 
 import attrs
 
+from triptych import deadlines
 from triptych.access.cursor_seal import CursorSeal
 from triptych.access.dataset_changes import DatasetsChanges
 from triptych.access.view import AccessView
 from triptych.contracts import ChangeReader, SettingsStore
-from triptych.errors import NotAvailableError, StoreError
+from triptych.errors import (
+    CorruptStoreError,
+    NotAvailableError,
+    StoreError,
+    StoreLockedError,
+)
 from triptych.records import ChangeCursor, ChangePage, DocumentChange, Subject
 from triptych.records.filters import NAME, conditions_of
 
@@ -52,7 +58,8 @@ class AccessChanges:
         """See `ChangeReader.read_changes`.
 
         Raises:
-            NotAvailableError: the access has a filter on something else than names.
+            NotAvailableError: the access has a filter on something else than names; or the store
+                can keep no secret.
         """
         if not self.seals:
             return self._shown.read_changes(since, dataset_id=dataset_id, limit=limit)
@@ -99,6 +106,7 @@ class _ShownChanges:
         reset = False
         position, more, at_end = since, True, ""
         while more and len(found) <= limit:
+            deadlines.check("reading the changes")
             page = self._reader.read_changes(
                 position, dataset_id=dataset_id, limit=min(limit + 1, _MOST_AT_ONCE)
             )
@@ -119,14 +127,27 @@ class _ShownChanges:
 
 
 def _secret(settings: SettingsStore | None) -> bytes:
-    """The store's secret, made when it is first needed; of this process where none can be kept."""
-    made = secrets.token_hex(32)
+    """The store's secret, made when it is first needed: whoever opens the store has the same.
+
+    Raises:
+        NotAvailableError: there is none, and the store cannot keep one.
+        StoreError: the store is busy, or damaged.
+    """
     if settings is None:
-        return bytes.fromhex(made)
-    try:
-        kept = settings.get_setting(_SETTING)
-        if kept is None and not settings.set_setting(_SETTING, made, expected=None):
-            kept = settings.get_setting(_SETTING)
-    except StoreError:  # such as of a store that is only read
-        kept = None
-    return bytes.fromhex(kept or made)
+        raise NotAvailableError(
+            "this store keeps no settings, and the changes of an access need a secret there"
+        )
+    kept = settings.get_setting(_SETTING)
+    if kept is None:
+        made = secrets.token_hex(32)
+        try:
+            kept = made if settings.set_setting(_SETTING, made, expected=None) else None
+        except (StoreLockedError, CorruptStoreError):
+            raise
+        except StoreError as error:
+            raise NotAvailableError(
+                "the changes of an access need a secret in the store, which cannot be written "
+                f"({error}): read them once where the store is open for writing"
+            ) from error
+        kept = kept or settings.get_setting(_SETTING)
+    return bytes.fromhex(kept or "")

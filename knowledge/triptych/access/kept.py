@@ -9,7 +9,6 @@ from datetime import datetime
 from triptych.access.view import AccessView
 from triptych.contracts import AnswerCache, SettingsStore
 from triptych.errors import AccessDeniedError, NotAvailableError
-from triptych.ingestion.claims import CLAIMS
 from triptych.records import Answerability, CachedAnswer, CachedQuestion, CacheStats, Hit
 from triptych.search.calibration import calibrated_dataset
 from triptych.search.question_log import LoggedQuestion, QuestionLog
@@ -20,8 +19,7 @@ __all__ = ["AccessAnswers", "AccessQuestionLog", "AccessSettings"]
 class AccessSettings:
     """A `SettingsStore` with the calibrations of the caller's datasets, and no other setting.
 
-    The claims of texts that are being embedded, which hold digests alone, are shared with whoever
-    embeds. Under a filter there is no such store: a calibration is made from all documents.
+    Under a filter there is no such store: a calibration is made from all documents.
     """
 
     def __init__(self, view: AccessView, settings: SettingsStore) -> None:
@@ -29,8 +27,6 @@ class AccessSettings:
         self._settings = settings
 
     def _shows(self, key: str) -> bool:
-        if key == CLAIMS:
-            return self._view.access.can_write
         dataset_id = calibrated_dataset(key)
         return dataset_id is not None and self._view.access.names(dataset_id)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 import attrs
@@ -14,8 +14,9 @@ from triptych.access.kept import AccessQuestionLog
 from triptych.access.lanes import restricted_lane
 from triptych.access.records import Access
 from triptych.access.store import AccessStore
-from triptych.errors import AccessDeniedError, ValidationError
+from triptych.errors import AccessDeniedError, CancelledError, ValidationError
 from triptych.records import DoctorReport, EmbedReport, PutReport, RebuildReport
+from triptych.search.named import Pipeline
 from triptych.search.question_log import QuestionLog
 from triptych.service import Service
 
@@ -98,6 +99,13 @@ def _writes(method: _Method) -> _Method:
     return cast(_Method, checked)
 
 
+def _uncounted(found: Any) -> Any:
+    """A report without its counts of texts."""
+    if isinstance(found, PutReport | EmbedReport | RebuildReport):
+        return attrs.evolve(found, embedded=0, reused=0, encoded=0)
+    return found
+
+
 def _embeds(method: _Method) -> _Method:
     """A method that writes, and that may embed texts.
 
@@ -119,10 +127,12 @@ def _embeds(method: _Method) -> _Method:
             )
         if "progress" in kwargs:
             kwargs["progress"] = None
-        found = method(self, *args, **kwargs)
-        if isinstance(found, PutReport | EmbedReport | RebuildReport):
-            return attrs.evolve(found, embedded=0, reused=0, encoded=0)
-        return found
+        try:
+            found = method(self, *args, **kwargs)
+        except CancelledError as error:
+            error.report = _uncounted(error.report)
+            raise
+        return _uncounted(found)
 
     return cast(_Method, checked)
 
@@ -146,14 +156,13 @@ class RestrictedService(Service):
         store = AccessStore(base.store, base.capabilities, access)
         self._shown = store
         engine = base._engine.mapped(lambda lane: restricted_lane(lane, store))
-        pipelines = [
-            each for each in base.pipelines.values() if all(map(access.names, each.datasets))
-        ]
         options = attrs.evolve(
             base.options,
             ranker=None,
             retrievers=(),
-            pipelines=pipelines,
+            pipelines=[
+                each for each in base.pipelines.values() if all(map(access.names, each.datasets))
+            ],
             own_paths=(),
             locate=None,  # where this machine has its files is not the caller's business
         )
@@ -161,6 +170,18 @@ class RestrictedService(Service):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} with {self.access!r}{', closed' if self._closed else ''}>"
+
+    @property
+    def pipelines(self) -> Mapping[str, Pipeline]:
+        """Those of the pipelines whose datasets are all there for the caller."""
+        shows = self._shown.view.shows
+        return {
+            name: each for name, each in self._pipelines.items() if all(map(shows, each.datasets))
+        }
+
+    @pipelines.setter
+    def pipelines(self, pipelines: Mapping[str, Pipeline]) -> None:
+        self._pipelines = pipelines
 
     def check_write(self) -> None:
         """Refuse every write where the access may only read.

@@ -68,6 +68,8 @@ def _capabilities(view: AccessView, seen: SeenTexts) -> Capabilities:
             None if has.corpus_stats is None else AccessCorpusStats(view, has.corpus_stats)
         ),
         eraser=has.eraser if view.access.can_write else None,
+        # Whoever embeds shares them; what others have is nowhere shown.
+        leases=has.leases if view.access.can_write else None,
         settings=(
             None if has.settings is None or is_filtered else AccessSettings(view, has.settings)
         ),

@@ -36,7 +36,7 @@ from triptych.aio.generated import (
     AsyncServiceMethods,
 )
 from triptych.aio.threads import next_item, run
-from triptych.changes.follow import check_poll
+from triptych.changes.follow import check_poll, next_wait
 from triptych.contracts import LLM, AsyncEmbedder, AsyncLLM, Embedder
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import ChangePage, EmbedKind, Generation, Message
@@ -215,9 +215,8 @@ async def _follow(
         if page.changes or page.reset:
             yield page
         if not page.more:
-            deadlines.check("following the changes")
-            await asyncio.sleep(poll)
-            deadlines.check("following the changes")
+            await asyncio.sleep(next_wait(poll))
+        deadlines.check("following the changes")
 
 
 class ProgressStream(Generic[R]):

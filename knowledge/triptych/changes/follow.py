@@ -12,7 +12,7 @@ from triptych.contracts import ChangeReader
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import ChangeCursor, ChangePage, check_identifier, check_whole
 
-__all__ = ["LIMIT", "check_poll", "follow_changes", "read_changes"]
+__all__ = ["LIMIT", "check_poll", "follow_changes", "next_wait", "read_changes"]
 
 LIMIT = 10_000
 """Maximum number of changes of a page."""
@@ -47,6 +47,17 @@ def check_poll(poll: object) -> float:
     raise ValidationError(f"poll is a number of seconds above 0, not {poll!r:.60}")
 
 
+def next_wait(poll: float) -> float:
+    """Seconds to the next look: ``poll``, or what the deadline around the loop leaves.
+
+    Raises:
+        CancelledError: the deadline passed.
+    """
+    deadlines.check("following the changes")
+    left = deadlines.remaining()
+    return poll if left is None else min(poll, left)
+
+
 def follow_changes(
     page_after: Callable[[str | None], ChangePage],
     head: Callable[[], str],
@@ -65,7 +76,5 @@ def follow_changes(
         if page.changes or page.reset:
             yield page
         while not page.more and head() == seen:
-            deadlines.check("following the changes")
-            left = deadlines.remaining()
-            time.sleep(poll if left is None else min(poll, left))
+            time.sleep(next_wait(poll))
         deadlines.check("following the changes")

@@ -46,6 +46,7 @@ from triptych.contracts.capabilities import (
     VersionReader,
 )
 from triptych.contracts.events import EventNotifier, Rebuilder
+from triptych.contracts.leases import ChangeListener, WorkLeases
 from triptych.contracts.models import (
     LLM,
     AsyncEmbedder,
@@ -85,6 +86,7 @@ __all__ = [
     "AsyncEmbedder",
     "AsyncLLM",
     "Capabilities",
+    "ChangeListener",
     "ChangeReader",
     "ChunkRepo",
     "ChunkSigReader",
@@ -121,4 +123,5 @@ __all__ = [
     "StoreRetriever",
     "VersionReader",
     "WeightsVerifier",
+    "WorkLeases",
 ]

@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import attrs
 
+from triptych.contracts.leases import ChangeListener, WorkLeases
 from triptych.contracts.repositories import Store
 from triptych.records import (
     CachedAnswer,
@@ -437,9 +438,9 @@ class StateLoader(Protocol):
         those before it as kept ones, as many as the store keeps; the chunk set, each vector in the
         space that its chunk's ``sig`` names; the layers; and no other set and no other layer. That
         is done whatever the dataset's configuration is, whatever they were made from, and whether
-        versions were used by what is deleted. A version that the document has had stays as it is.
-        The first document makes the dataset. The sparse vectors and the journal are given by
-        `SparseRepo` and `LayerJournal`.
+        versions were used by what is deleted. A version of ``versions`` that the document has or
+        had stays as it is, and one older than all of them goes. The first document makes the
+        dataset. The sparse vectors and the journal are given by `SparseRepo` and `LayerJournal`.
 
         Raises:
             ConflictError: the name has a document that is none of the ``versions``, and not older
@@ -476,3 +477,5 @@ class Capabilities:
     changes: ChangeReader | None = None
     snapshots: SnapshotReader | None = None
     loader: StateLoader | None = None
+    leases: WorkLeases | None = None
+    listener: ChangeListener | None = None

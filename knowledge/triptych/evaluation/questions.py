@@ -19,7 +19,7 @@ from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.context.fences import new_mark
 from triptych.contracts import LLM
-from triptych.errors import NotFoundError, ProviderError
+from triptych.errors import NotFoundError, ProviderError, ProviderSetupError
 from triptych.evaluation.collections import JudgedPassage, JudgedQuery
 from triptych.evaluation.targets import find_passage
 from triptych.records import Message, SourceDocument, Usage, check_whole
@@ -91,6 +91,7 @@ def propose_questions(
     Raises:
         ValidationError: a number is below its least.
         NotFoundError: there is no such dataset, or nothing in it.
+        ProviderSetupError: the model's key, name or address is wrong.
         ProviderError: no call came to anything.
     """
     check_whole(count, "count")
@@ -150,6 +151,8 @@ class _Run:
         self.calls += 1
         try:
             said = self.llm.generate(messages, max_tokens=self.max_tokens)
+        except ProviderSetupError:
+            raise  # every other call fails alike
         except ProviderError as error:
             self.errors.append(error)
             self.failures.append(f"{document.name}: {error}")

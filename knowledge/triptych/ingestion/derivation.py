@@ -7,6 +7,7 @@ vector for is not embedded again.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -19,11 +20,12 @@ from triptych.chunking import (
     embedding_text,
     start_lines,
 )
-from triptych.contracts import Embedder, SettingsStore, SparseRepo
-from triptych.ingestion.claims import Pace, TextClaims
+from triptych.contracts import Embedder, SparseRepo, WorkLeases
 from triptych.ingestion.embedding import CoverageGate, embed
 from triptych.ingestion.embedding_run import EmbeddingRun
+from triptych.ingestion.pace import Pace
 from triptych.ingestion.sparse_encoding import SparseLane, encode_sparse
+from triptych.leases import LeaseHolder
 from triptych.records import (
     DerivedChunk,
     DerivedSig,
@@ -76,14 +78,14 @@ class DerivationPipeline:
         chunkers: ChunkerSet,
         embedder: Embedder | None,
         concurrency: int = 1,
-        settings: SettingsStore | None = None,
+        leases: WorkLeases | None = None,
         sparse: SparseLane | None = None,
     ) -> None:
-        """``settings`` hold the texts that are being embedded, for other processes to see."""
+        """``leases`` say which texts are being embedded, for other processes to see."""
         self.sparse = sparse
         self.sparse_sig: str = "" if sparse is None else sparse.signature
         self._sparse_pace = Pace()
-        self._settings = settings
+        self._leases = leases
         self._pace = Pace()
         self._chunkers = chunkers
         self._concurrency = concurrency
@@ -195,25 +197,31 @@ class DerivationPipeline:
         """A run of the embedder for this dataset; None without an embedder."""
         if self.embedder is None:
             return None
-        settings, embedder = self._settings, self.embedder
+        embedder = self.embedder
         return EmbeddingRun(
             lambda texts: list(embed(embedder, texts, kind="document")),
             self._concurrency,
             lambda digests: self.known_vectors(dataset_id, digests),
-            None if settings is None else TextClaims(settings, dataset_id, self.embed_sig),
+            self._claims(dataset_id, self.embed_sig),
             self._pace,
         )
 
     def sparse_run(self, dataset_id: str, lane: SparseLane) -> EmbeddingRun[SparseVector]:
         """A run of the sparse encoder for this dataset."""
-        settings, space = self._settings, lane.signature
+        space = lane.signature
         return EmbeddingRun(
             lambda texts: encode_sparse(lane.encoder, texts, kind="document"),
             self._concurrency,
             lambda digests: lane.repo.known_sparse_vectors(dataset_id, space, digests),
-            None if settings is None else TextClaims(settings, dataset_id, f"sparse {space}"),
+            self._claims(dataset_id, f"sparse {space}"),
             self._sparse_pace,
         )
+
+    def _claims(self, dataset_id: str, space: str) -> LeaseHolder | None:
+        """What keeps two processes from asking for one text; None in a store without leases."""
+        if self._leases is None:
+            return None
+        return LeaseHolder(self._leases, json.dumps(["texts", dataset_id, space]))
 
     def _finish(
         self,

@@ -13,7 +13,8 @@ from typing import Generic, TypeVar
 from triptych import deadlines
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.errors import CancelledError
-from triptych.ingestion.claims import Pace, TextClaims
+from triptych.ingestion.pace import Pace
+from triptych.leases import LeaseHolder
 
 __all__ = ["EMBED_BATCH", "EmbeddingRun"]
 
@@ -61,7 +62,7 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
         encode: Encode[V],
         concurrency: int = 1,
         known: Lookup[V] | None = None,
-        claims: TextClaims | None = None,
+        claims: LeaseHolder | None = None,
         pace: Pace | None = None,
     ) -> None:
         """``encode`` makes a vector of each text, in order: a call of the model.
@@ -202,7 +203,7 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
                 self._look_up(texts)
             claims = None if self._pace.is_cheap(len(texts)) else self._claims
             if texts and claims is not None:
-                ours = claims.claim(list(texts))
+                ours = set(claims.claim(texts))
                 theirs = {digest: texts.pop(digest) for digest in list(texts) if digest not in ours}
                 if theirs:
                     if not self._elsewhere:
@@ -225,7 +226,7 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
         return list(known)
 
     def _embed(self, texts: Sequence[str]) -> list[V]:
-        with nullcontext() if self._claims is None else self._claims.asking():
+        with nullcontext() if self._claims is None else self._claims.working():
             began = time.monotonic()
             rows = self._encode(texts)
             self._pace.took(time.monotonic() - began, len(texts))

@@ -12,6 +12,7 @@ from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import CancelledError, ConflictError, ModelMismatchError
 from triptych.ingestion.batches import EmbeddingProgress
 from triptych.ingestion.derivation import DerivationPipeline
+from triptych.ingestion.filler import FillResult
 from triptych.ingestion.layers import LayerService
 from triptych.ingestion.writer import Writer
 from triptych.records import DatasetStats, EmbedReport, Failure
@@ -49,14 +50,10 @@ class PendingEmbedder:
                 more = self.dataset(dataset_id, None, progress)
             except (ModelMismatchError, ConflictError) as error:
                 more = EmbedReport(failed=(Failure(dataset_id=dataset_id, name="", error=error),))
-            report = EmbedReport(
-                documents=report.documents + more.documents,
-                embedded=report.embedded + more.embedded,
-                reused=report.reused + more.reused,
-                encoded=report.encoded + more.encoded,
-                pending=report.pending + more.pending,
-                failed=(*report.failed, *more.failed),
-            )
+            except CancelledError as error:
+                error.report = _sum(report, error.report or EmbedReport())
+                raise
+            report = _sum(report, more)
         return report
 
     def dataset(
@@ -85,21 +82,15 @@ class PendingEmbedder:
             filler.later_sparse(_among(ordered, sparse))
             try:
                 filler.finish()
-            except CancelledError:
+            except CancelledError as error:
+                error.report = _report(filler.result())
                 raise
             except Exception as error:
                 if error is meter.error or not isinstance(error, ModelMismatchError):
                     raise
                 filler.fail(error)
             done = filler.result()
-        report = EmbedReport(
-            documents=len(done.complete),
-            embedded=done.embedded,
-            reused=done.reused,
-            encoded=done.encoded,
-            pending=len(done.pending),
-            failed=done.failed,
-        )
+        report = _report(done)
         if names is not None:
             return report
         layers = self._layers.embed_anew(dataset_id)
@@ -119,6 +110,28 @@ class PendingEmbedder:
         found = [info for info in infos if info is not None and not has_expired(info)]
         found.sort(key=lambda info: info.updated_at, reverse=True)
         return [info.name for info in found]
+
+
+def _report(done: FillResult) -> EmbedReport:
+    return EmbedReport(
+        documents=len(done.complete),
+        embedded=done.embedded,
+        reused=done.reused,
+        encoded=done.encoded,
+        pending=len(done.pending),
+        failed=done.failed,
+    )
+
+
+def _sum(left: EmbedReport, right: EmbedReport) -> EmbedReport:
+    return EmbedReport(
+        documents=left.documents + right.documents,
+        embedded=left.embedded + right.embedded,
+        reused=left.reused + right.reused,
+        encoded=left.encoded + right.encoded,
+        pending=left.pending + right.pending,
+        failed=(*left.failed, *right.failed),
+    )
 
 
 def _among(ordered: Sequence[str], names: Sequence[str]) -> list[str]:

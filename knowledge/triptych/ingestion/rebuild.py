@@ -59,10 +59,16 @@ class RebuildRunner:
         page = [info for info in infos.values() if info is not None]
         if page:
             self._writer.check_config(dataset_id)
+        report = RebuildReport()
         with self._writer.filler(dataset_id) as filler:
-            report = self._page(dataset_id, page, filler)
-            filler.lacking_sparse([info.name for info in page])
-            report = self._filled(report, filler)
+            try:
+                report = self._page(dataset_id, page, filler)
+                filler.lacking_sparse([info.name for info in page])
+                filler.finish()
+            except CancelledError as error:
+                error.report = _filled(report, filler)
+                raise
+            report = _filled(report, filler)
         report = attrs.evolve(report, expired=expired)
         gone = [
             name
@@ -81,12 +87,16 @@ class RebuildRunner:
         check_progress(progress)
         report = RebuildReport()
         for dataset_id in dataset_ids:
-            self._writer.adopt_config(dataset_id)
-            expired = remove_expired(self._documents, dataset_id)
-            report = _sum(report, RebuildReport(expired=expired))
-            report = _sum(report, self._dataset(dataset_id, progress))
-            report = _sum(report, self.remove_orphans(dataset_id))
-            report = _sum(report, self._layer_desk.embed_anew(dataset_id))
+            try:
+                self._writer.adopt_config(dataset_id)
+                expired = remove_expired(self._documents, dataset_id)
+                report = _sum(report, RebuildReport(expired=expired))
+                report = _sum(report, self._dataset(dataset_id, progress))
+                report = _sum(report, self.remove_orphans(dataset_id))
+                report = _sum(report, self._layer_desk.embed_anew(dataset_id))
+            except CancelledError as error:
+                error.report = _sum(report, error.report or RebuildReport())
+                raise
         return report
 
     def _dataset(self, dataset_id: str, progress: ProgressCallback | None) -> RebuildReport:
@@ -95,31 +105,19 @@ class RebuildRunner:
         meter = EmbeddingProgress(progress)
         total = len(self._documents.list(dataset_id)) if progress is not None else None
         with self._writer.filler(dataset_id, meter) as filler:
-            for page in self._pages(dataset_id):
-                deadlines.check("the rebuild")
-                report = _sum(report, self._page(dataset_id, page, filler))
-                if progress is not None:
-                    phase = f"rebuilding {dataset_id}"
-                    progress(Progress(phase=phase, done=report.checked, total=total))
-            filler.lacking_sparse()
-            return self._filled(report, filler)
-
-    def _filled(self, report: RebuildReport, filler: SetFiller) -> RebuildReport:
-        """``report`` once the sets have their vectors; those that failed are not rebuilt."""
-        filler.finish()
-        done = filler.result()
-        # What lacks nothing but sparse vectors was fresh before.
-        undone = len(filler.touched.intersection(done.pending))
-        return attrs.evolve(
-            report,
-            rebuilt=report.rebuilt - undone,
-            fresh=report.fresh + undone - len(done.failed),
-            embedded=report.embedded + done.embedded,
-            reused=report.reused + done.reused,
-            encoded=report.encoded + done.encoded,
-            failed=(*report.failed, *done.failed),
-            pending=len(done.pending),
-        )
+            try:
+                for page in self._pages(dataset_id):
+                    deadlines.check("the rebuild")
+                    report = _sum(report, self._page(dataset_id, page, filler))
+                    if progress is not None:
+                        phase = f"rebuilding {dataset_id}"
+                        progress(Progress(phase=phase, done=report.checked, total=total))
+                filler.lacking_sparse()
+                filler.finish()
+            except CancelledError as error:
+                error.report = _filled(report, filler)
+                raise
+            return _filled(report, filler)
 
     def remove_orphans(self, dataset_id: str, more: Iterable[str] = ()) -> RebuildReport:
         """Remove what has lost its source: layers of folders that are empty now, for one.
@@ -200,6 +198,23 @@ class RebuildRunner:
         while page := self._documents.list(dataset_id, after=after, limit=_PAGE):
             yield page
             after = page[-1].name
+
+
+def _filled(report: RebuildReport, filler: SetFiller) -> RebuildReport:
+    """``report`` with the vectors that are stored by now; sets that failed are not rebuilt."""
+    done = filler.result()
+    # What lacks nothing but sparse vectors was fresh before.
+    undone = len(filler.touched.intersection(done.pending))
+    return attrs.evolve(
+        report,
+        rebuilt=max(0, report.rebuilt - undone),
+        fresh=max(0, report.fresh + undone - len(done.failed)),
+        embedded=report.embedded + done.embedded,
+        reused=report.reused + done.reused,
+        encoded=report.encoded + done.encoded,
+        failed=(*report.failed, *done.failed),
+        pending=len(done.pending),
+    )
 
 
 def _sum(left: RebuildReport, right: RebuildReport) -> RebuildReport:

@@ -225,49 +225,57 @@ class Writer:
         later: bool,
     ) -> PutReport:
         self.check_config(dataset_id)
-        total = len(documents) if isinstance(documents, Mapping | Sequence) else None
         tally = PutReportBuilder(dataset_id)
         meter = EmbeddingProgress(progress)
-        done = 0
         with self.filler(dataset_id, meter) as filler:
-            for batch in batches(new_documents(documents, tally)):
-                deadlines.check("the bulk put")
-                outcomes = self._store(dataset_id, list(self._outline_each(batch, tally)))
-                tally.stored(outcomes)
-                latest = {o.name: o.document for o in outcomes if o.document is not None}
-                try:
-                    filler.poll()
-                    stored = list(latest.values())
-                    sigs = {outcome.name: outcome.input_sig for outcome in outcomes}
-                    tally.derived(self.refresh(dataset_id, stored, filler, sigs, later=later))
-                except CancelledError:
+            try:
+                self._put_batches(dataset_id, documents, tally, filler, meter, progress, later)
+            except CancelledError as error:
+                error.report = _tallied(tally, filler)
+                raise
+            return _tallied(tally, filler)
+
+    def _put_batches(
+        self,
+        dataset_id: str,
+        documents: Iterable[NewDocument] | Mapping[str, str],
+        tally: PutReportBuilder,
+        filler: SetFiller,
+        meter: EmbeddingProgress,
+        progress: ProgressCallback | None,
+        later: bool,
+    ) -> None:
+        total = len(documents) if isinstance(documents, Mapping | Sequence) else None
+        done = 0
+        for batch in batches(new_documents(documents, tally)):
+            deadlines.check("the bulk put")
+            outcomes = self._store(dataset_id, list(self._outline_each(batch, tally)))
+            tally.stored(outcomes)
+            latest = {o.name: o.document for o in outcomes if o.document is not None}
+            try:
+                filler.poll()
+                stored = list(latest.values())
+                sigs = {outcome.name: outcome.input_sig for outcome in outcomes}
+                tally.derived(self._refresh(dataset_id, stored, filler, sigs, later=later))
+                filler.check()
+            except CancelledError:
+                raise
+            except Exception as error:  # reported for each document of the batch
+                if error is meter.error:
+                    raise  # the caller's own
+                tally.derived(self._all_failed(dataset_id, latest.values(), error))
+            done += len(batch)
+            if progress is not None:
+                progress(Progress(phase="documents", done=done, total=total))
+        if not later:
+            try:
+                filler.finish()
+            except CancelledError:
+                raise
+            except Exception as error:  # reported for each document that still waits
+                if error is meter.error:
                     raise
-                except Exception as error:  # reported for each document of the batch
-                    if error is meter.error:
-                        raise  # the caller's own
-                    tally.derived(self._all_failed(dataset_id, latest.values(), error))
-                done += len(batch)
-                if progress is not None:
-                    progress(Progress(phase="documents", done=done, total=total))
-            if not later:
-                try:
-                    filler.finish()
-                except CancelledError:
-                    raise
-                except Exception as error:  # reported for each document that still waits
-                    if error is meter.error:
-                        raise
-                    filler.fail(error)
-            filled = filler.result()
-        tally.derived(
-            RefreshResult(
-                embedded=filled.embedded,
-                reused=filled.reused,
-                encoded=filled.encoded,
-                failed=filled.failed,
-            )
-        )
-        return tally.report(pending=len(filled.pending))
+                filler.fail(error)
 
     def _all_failed(
         self, dataset_id: str, documents: Iterable[SourceDocument], error: Exception
@@ -339,6 +347,20 @@ class Writer:
         was deleted or put again meanwhile is left to whoever did that. ``input_sigs`` are those of
         the documents, by name, as far as they are known.
         """
+        refreshed = self._refresh(dataset_id, documents, filler, input_sigs, later=later)
+        filler.check()
+        return refreshed
+
+    def _refresh(
+        self,
+        dataset_id: str,
+        documents: Sequence[SourceDocument],
+        filler: SetFiller,
+        input_sigs: Mapping[str, str] | None,
+        *,
+        later: bool,
+    ) -> RefreshResult:
+        """`refresh`; where its deadline passed, `SetFiller.check` raises that."""
         stale, behind = self._judged(dataset_id, documents, input_sigs or {})
         filler.later(behind)
         if not stale:
@@ -356,7 +378,6 @@ class Writer:
                 filler.adopt(derivation)
         filler.touched.update(behind, (derivation.document.name for derivation in made))
         filler.lacking_sparse([document.name for document in documents])
-        filler.check()
         error = ConflictError(
             f"the dataset {dataset_id!r} was deleted again and again while the chunks were "
             "to be stored"
@@ -446,3 +467,17 @@ def _takes_on(stored: DatasetConfig, wanted: DatasetConfig) -> bool:
         sparse_sig=stored.sparse_sig and wanted.sparse_sig,
     )
     return stored == without
+
+
+def _tallied(tally: PutReportBuilder, filler: SetFiller) -> PutReport:
+    """The report of a bulk put, with what its filler has stored by now."""
+    filled = filler.result()
+    tally.derived(
+        RefreshResult(
+            embedded=filled.embedded,
+            reused=filled.reused,
+            encoded=filled.encoded,
+            failed=filled.failed,
+        )
+    )
+    return tally.report(pending=len(filled.pending))

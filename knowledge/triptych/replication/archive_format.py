@@ -43,7 +43,7 @@ __all__ = [
 
 FORMAT: Final = "triptych-archive"
 VERSION: Final = 1
-HEADER: Final = "triptych.json"
+HEADER: Final = "archive.json"
 SETTINGS: Final = "settings.json"
 MANIFEST: Final = "manifest.json"
 
@@ -99,7 +99,7 @@ class Archive:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self._zip = _opened(self.path)
         try:
             with self._damage("the file"):
@@ -115,7 +115,9 @@ class Archive:
                 self._check_dataset(each)
             with self._damage(SETTINGS):
                 self._settings = _texts(self._json(SETTINGS))
-            self.summary = ArchiveSummary(datasets=manifest.datasets, settings=len(self._settings))
+            self.summary: ArchiveSummary = ArchiveSummary(
+                datasets=manifest.datasets, settings=len(self._settings)
+            )
         except BaseException:
             self._zip.close()
             raise

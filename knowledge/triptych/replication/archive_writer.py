@@ -16,7 +16,7 @@ import attrs
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Store
-from triptych.errors import ConflictError, StoreError
+from triptych.errors import StoreError, ValidationError
 from triptych.records import NameState
 from triptych.replication.archive_format import (
     FORMAT,
@@ -56,18 +56,18 @@ def write_archive(
 
     Raises:
         NotFoundError: there is no such dataset.
-        ConflictError: ``path`` exists, and is not to be overwritten.
+        ValidationError: ``path`` exists, and is not to be overwritten.
         StoreError: the store cannot be read, or the file cannot be written.
     """
     target = Path(path)
     if target.exists() and not overwrite:
-        raise ConflictError(f"{target} exists: name another file, or say to overwrite it")
+        raise ValidationError(f"{target} exists: name another file, or say to overwrite it")
     draft = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
     try:
         with ExitStack() as held:
             snapshots = capabilities_of(store).snapshots
             shown = store if snapshots is None else held.enter_context(snapshots.snapshot())
-            states = StoreStates(shown)
+            states = StoreStates(shown, is_snapshot=shown is not store)
             stream = held.enter_context(draft.open("xb"))
             with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
                 summary = _write(_Writer(archive), states, datasets, progress)

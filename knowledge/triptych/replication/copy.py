@@ -21,9 +21,8 @@ from triptych.replication.states import (
     StateSource,
     StoreStates,
     state_digest,
-    trimmed,
 )
-from triptych.replication.writer import StateWriter
+from triptych.replication.writer import REPLACE, StateWriter
 from triptych.repositories import capabilities_of
 
 __all__ = ["chosen_datasets", "copy_dataset", "copy_store"]
@@ -72,7 +71,7 @@ def copy_store(
         else:
             snapshots = capabilities_of(source).snapshots
             shown = source if snapshots is None else held.enter_context(snapshots.snapshot())
-            states = StoreStates(shown)
+            states = StoreStates(shown, is_snapshot=shown is not source)
         done = [
             copy_dataset(states, writer, dataset_id, replace=replace, progress=progress)
             for dataset_id in chosen_datasets(states, datasets)
@@ -114,15 +113,15 @@ def copy_dataset(
     if extra and not replace:
         raise ConflictError(
             f"dataset {dataset_id!r} of the destination holds what the source does not have: "
-            f"{_listed(extra)}. Copy into a new store, or replace what is there (--replace)"
-        )
+            f"{_listed(extra)}. Copy into a new store, or replace what is there"
+        ).hinted(REPLACE)
 
     def check() -> None:
         if before and not replace:
             raise ConflictError(
                 f"dataset {dataset_id!r} of the destination is of another configuration: copy into "
-                "a new store, or replace what is there (--replace)"
-            )
+                "a new store, or replace what is there"
+            ).hinted(REPLACE)
 
     writer.begin(head, check=check)
     for name in extra:
@@ -170,11 +169,9 @@ class _Copied:
             self.counts += count(state)
             self.digests[state.name] = (first, digest)
             self.digest.update(digest)
-            if state.name in self.before:
-                stored = trimmed(there.state(dataset_id, state.name), first)
-                if state_digest(stored) == digest:
-                    continue
-            yield state
+            known = state.name in self.before
+            if not known or state_digest(there.state(dataset_id, state.name)) != digest:
+                yield state
 
     def compare(
         self, there: StoreStates, head: DatasetHead, progress: ProgressCallback | None
@@ -189,7 +186,7 @@ class _Copied:
         for at, state in enumerate(there.states(dataset_id), start=1):
             first, digest = self.digests.get(state.name, (0, b""))
             missing.discard(state.name)
-            if state_digest(trimmed(state, first)) != digest:
+            if state_digest(state) != digest:
                 differing.append(state.name)
                 if state.versions and state.versions[0].version > first:
                     cut = (
@@ -208,7 +205,7 @@ class _Copied:
             raise ConflictError(
                 f"dataset {dataset_id!r} of the destination is not as in the source{what}"
                 f"{cut or '. Another process wrote to it meanwhile: copy again'}"
-            )
+            ).hinted("run the same command again: what is equal is skipped")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -38,7 +38,8 @@ def follow_store(
     Yields the report of the copy, then a report of each change that was taken over, of the datasets
     that it concerns. Documents are followed by the source's log of changes, every ``poll`` seconds;
     chunks, vectors, layers and settings that came without a change of their document follow when
-    the log is quiet. Killed and run again, it goes on. A deadline around it ends it.
+    the log is quiet. What is noted of making layers comes with the next change of its dataset.
+    Killed and run again, it goes on. A deadline around it ends it.
 
     Raises:
         NotAvailableError: the source has no log of its changes.
@@ -54,14 +55,15 @@ def follow_store(
     cursor = replica.head()
     yield copy_store(source, destination, datasets=datasets, replace=True, progress=progress)
     while True:
-        seen = has.changes.change_head()
-        before = replica.revisions()
+        seen = replica.moment()
         cursor, report = replica.apply_changes(cursor)
-        if not report.datasets:
-            report = replica.compare()
+        if report.datasets:
+            yield report
+            continue
+        report = replica.compare()
         if report.datasets or report.settings:
             yield report
-        while has.changes.change_head() == seen and replica.revisions() == before:
+        while replica.moment() == seen:
             deadlines.check("following a store")
             left = deadlines.remaining()
             time.sleep(poll if left is None else min(poll, left))
@@ -88,6 +90,11 @@ class _Replica:
             cursor = page.cursor
             if not page.more:
                 return cursor
+
+    def moment(self) -> object:
+        """What differs after each write that is followed."""
+        settings = StoreStates(self.source).settings() if self.datasets is None else None
+        return self.changes.change_head(), self.revisions(), settings
 
     def revisions(self) -> Mapping[str, str]:
         """What differs after each write that concerns a search; empty if the store does not say."""

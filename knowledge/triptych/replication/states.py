@@ -15,7 +15,7 @@ import attrs
 
 from triptych.contracts import Store
 from triptych.errors import StoreError
-from triptych.ingestion.claims import CLAIMS
+from triptych.leases import LEASES
 from triptych.records import (
     DatasetConfig,
     DerivedChunk,
@@ -37,13 +37,12 @@ __all__ = [
     "is_kept_setting",
     "json_line",
     "state_digest",
-    "trimmed",
 ]
 
 _PAGE: Final = 500
 _KINDS: Final = (Layer.ABSTRACT, Layer.OVERVIEW)
 _ATTEMPTS: Final = 20
-_PASSING: Final = (CLAIMS, "http.idempotency.")
+_PASSING: Final = (LEASES, "http.idempotency.")
 """Settings of work under way, which a copy has no part in: what their keys begin with."""
 
 
@@ -103,22 +102,17 @@ def _in_utc(record: Any) -> Any:
     return record
 
 
-def trimmed(state: NameState, first: int) -> NameState:
-    """``state`` without the versions below ``first``."""
-    kept = tuple(each for each in state.versions if each.version >= first)
-    return attrs.evolve(state, versions=kept)
-
-
 class StoreStates:
-    """A `StateSource` over a store, which may be a snapshot.
+    """A `StateSource` over a store.
 
     Of a store that others write to meanwhile, each name is read as of one version of its document.
+    ``is_snapshot`` says that nobody writes to it.
     """
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self, store: Store, *, is_snapshot: bool = False) -> None:
+        self.store: Store = store
         self._has = capabilities_of(store)
-        self._quarantined: dict[str, Mapping[str, tuple[QuarantinedLayer, ...]]] = {}
+        self._is_snapshot = is_snapshot
 
     def datasets(self) -> Sequence[str]:
         """See `StateSource.datasets`."""
@@ -138,9 +132,7 @@ class StoreStates:
     def names(self, dataset_id: str) -> Sequence[str]:
         """See `StateSource.names`."""
         documents = list(self._document_names(dataset_id))
-        others = {
-            layer.doc_name for kind in _KINDS for layer in self._layer_pages(dataset_id, kind)
-        }
+        others = self._layer_names(dataset_id)
         journal = self._has.journal
         if journal is not None:
             others.update(self._journal_of(dataset_id))
@@ -156,6 +148,9 @@ class StoreStates:
         while page := self.store.documents.list(dataset_id, after=after, limit=_PAGE):
             yield from (info.name for info in page)
             after = page[-1].name
+
+    def _layer_names(self, dataset_id: str) -> set[str]:
+        return {layer.doc_name for kind in _KINDS for layer in self._layer_pages(dataset_id, kind)}
 
     def _layer_pages(self, dataset_id: str, kind: Layer) -> Iterator[DerivedLayer]:
         after = None
@@ -173,20 +168,29 @@ class StoreStates:
     def states(self, dataset_id: str) -> Iterator[NameState]:
         """See `StateSource.states`."""
         quarantined = self._journal_of(dataset_id)
+        # Of a store that is written to, a layer may come after this look.
+        layers = self._layer_names(dataset_id) if self._is_snapshot else None
         for name in self.names(dataset_id):
-            yield self._state(dataset_id, name, quarantined.get(name, ()))
+            kinds = _KINDS if layers is None or name in layers else ()
+            yield self._state(dataset_id, name, quarantined.get(name, ()), kinds)
 
     def state(self, dataset_id: str, name: str) -> NameState:
         """What the dataset holds under one name; nothing, where there is nothing."""
         quarantined = self._journal_of(dataset_id).get(name, ())
-        return self._state(dataset_id, name, quarantined)
+        return self._state(dataset_id, name, quarantined, _KINDS)
 
     def _state(
-        self, dataset_id: str, name: str, quarantined: tuple[QuarantinedLayer, ...]
+        self,
+        dataset_id: str,
+        name: str,
+        quarantined: tuple[QuarantinedLayer, ...],
+        kinds: Sequence[Layer],
     ) -> NameState:
+        if self._is_snapshot:
+            return self._read(dataset_id, name, quarantined, kinds)
         for _ in range(_ATTEMPTS):
             info = self.store.documents.get_info(dataset_id, name) if _may_be(name) else None
-            found = self._read(dataset_id, name, quarantined)
+            found = self._read(dataset_id, name, quarantined, kinds)
             last = found.versions[-1].version if found.versions else 0
             sig = self.store.chunks.get_doc_sig(dataset_id, name)
             if last == (info.version if info else 0) and sig == found.sig:
@@ -197,10 +201,14 @@ class StoreStates:
         )
 
     def _read(
-        self, dataset_id: str, name: str, quarantined: tuple[QuarantinedLayer, ...]
+        self,
+        dataset_id: str,
+        name: str,
+        quarantined: tuple[QuarantinedLayer, ...],
+        kinds: Sequence[Layer],
     ) -> NameState:
         store, journal = self.store, self._has.journal
-        layers = (store.layers.get(dataset_id, name, kind, vectors=True) for kind in _KINDS)
+        layers = (store.layers.get(dataset_id, name, kind, vectors=True) for kind in kinds)
         sig: DerivedSig | None = None
         chunks: tuple[DerivedChunk, ...] = ()
         if _may_be(name):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import attrs
 
@@ -13,7 +14,10 @@ from triptych.records import Layer, ModelUsage, NameState, SparseVector
 from triptych.replication.states import DatasetHead
 from triptych.repositories import capabilities_of
 
-__all__ = ["StateWriter"]
+__all__ = ["REPLACE", "StateWriter"]
+
+REPLACE: Final = "`triptych copy SRC DST --replace` makes it equal to the source"
+"""What to do where the destination holds something else."""
 
 
 class StateWriter:
@@ -26,7 +30,7 @@ class StateWriter:
     """
 
     def __init__(self, store: Store, *, replaces: bool) -> None:
-        self.store = store
+        self.store: Store = store
         self._has: Capabilities = capabilities_of(store)
         if self._has.loader is None:
             raise NotAvailableError(
@@ -65,9 +69,9 @@ class StateWriter:
         """
         try:
             self._loader.load_states(dataset_id, states)
-        except ConflictError:
+        except ConflictError as error:
             if not self._replaces:
-                raise
+                raise error.hinted(REPLACE) from None
             for state in states:
                 self._write_over(dataset_id, state)
         sparse: dict[str, SparseVector] = {}

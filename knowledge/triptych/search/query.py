@@ -32,6 +32,7 @@ __all__ = [
     "MAX_TOP_K",
     "check_conversation",
     "check_dataset_ids",
+    "check_length",
     "check_queries",
     "has_words",
     "over_fetch",
@@ -73,11 +74,7 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
             )
     if "\0" in text:
         raise ValidationError("the query holds a NUL character: remove it")
-    if len(text) > _MAX_QUERY:
-        raise ValidationError(
-            f"the query is {len(text):,} characters long; {_MAX_QUERY:,} is the most: "
-            "search with its essential sentences"
-        )
+    check_length(text)
     if query.dataset_id is not None:
         check_text(query.dataset_id, "dataset_id")
     judged = attrs.evolve(
@@ -112,6 +109,19 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
             "the two out"
         )
     return judged, Filter(tree=tree)
+
+
+def check_length(text: object) -> None:
+    """Refuse a query that is too long.
+
+    Raises:
+        ValidationError: it is.
+    """
+    if isinstance(text, str) and len(text) > _MAX_QUERY:
+        raise ValidationError(
+            f"the query is {len(text):,} characters long; {_MAX_QUERY:,} is the most: "
+            "search with its essential sentences"
+        )
 
 
 def query_of(query: Query | str, options: Mapping[str, Any]) -> Query:

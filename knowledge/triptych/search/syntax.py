@@ -18,9 +18,21 @@ import regex
 
 from triptych.errors import ValidationError
 from triptych.records import Query, check_text
+from triptych.search.query import check_length
 from triptych.text.words import normalize
 
-__all__ = ["FIELDS", "ParsedQuery", "TextConditions", "fold", "merge_where", "parse_query"]
+__all__ = [
+    "FIELDS",
+    "MOST_CONDITIONS",
+    "ParsedQuery",
+    "TextConditions",
+    "fold",
+    "merge_where",
+    "parse_query",
+]
+
+MOST_CONDITIONS: Final = 64
+"""Phrases, prefixes and exclusions of one query, together."""
 
 FIELDS: Final[Mapping[str, str]] = {
     "name": "doc_name",
@@ -77,12 +89,15 @@ class TextConditions:
     prefixes: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     excluded_prefixes: tuple[str, ...] = ()
+    _prefixes: tuple[Any, ...] = attrs.field(init=False, eq=False, repr=False)
     _required: tuple[Any, ...] = attrs.field(init=False, eq=False, repr=False)
     _forbidden: tuple[Any, ...] = attrs.field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        required = (*map(_phrase, self.phrases), *map(_prefix, self.prefixes))
+        prefixes = tuple(map(_prefix, self.prefixes))
+        required = (*map(_phrase, self.phrases), *prefixes)
         forbidden = (*map(_phrase, self.excluded), *map(_prefix, self.excluded_prefixes))
+        object.__setattr__(self, "_prefixes", prefixes)
         object.__setattr__(self, "_required", required)
         object.__setattr__(self, "_forbidden", forbidden)
 
@@ -99,8 +114,8 @@ class TextConditions:
     def words_of(self, text: str) -> Iterable[str]:
         """Return the words of ``text`` that begin with one of ``prefixes``, folded."""
         folded = fold(text)
-        for prefix in self.prefixes:
-            for found in _prefix(prefix).finditer(folded):
+        for prefix in self._prefixes:
+            for found in prefix.finditer(folded):
                 yield found[0]
 
 
@@ -126,8 +141,10 @@ def parse_query(query: Query) -> ParsedQuery:
     or alone, and an address such as ``http://…`` are plain words.
 
     Raises:
-        ValidationError: the text is invalid, or has no words to look for.
+        ValidationError: the text is invalid or too long, has no words to look for, or more than
+            `MOST_CONDITIONS` phrases, prefixes and exclusions.
     """
+    check_length(query.text)
     text = check_text(query.text, "the query").translate(_QUOTES)
     words: list[str] = []
     phrases: list[str] = []
@@ -157,6 +174,7 @@ def parse_query(query: Query) -> ParsedQuery:
             words.append(prefix)
         else:
             words.append(item[0])
+    _check_count(len(phrases) + len(prefixes) + len(excluded) + len(excluded_prefixes))
     if text.strip() and not words:
         raise ValidationError(
             f"the query {query.text!r:.80} only narrows: add a word or a phrase to look for"
@@ -171,6 +189,15 @@ def parse_query(query: Query) -> ParsedQuery:
         ),
         where={key: tuple(values) for key, values in where.items()},
     )
+
+
+def _check_count(conditions: int) -> None:
+    # Each is looked for in every text that a lane finds.
+    if conditions > MOST_CONDITIONS:
+        raise ValidationError(
+            f"the query has {conditions:,} phrases, prefixes and exclusions; {MOST_CONDITIONS} is "
+            "the most: leave some out, or search without syntax"
+        )
 
 
 def merge_where(

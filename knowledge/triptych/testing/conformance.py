@@ -16,6 +16,7 @@ from triptych.testing.filters import FilterTests
 from triptych.testing.history import HistoryTests
 from triptych.testing.journal import JournalTests
 from triptych.testing.layers import LayerTests
+from triptych.testing.leases import LeaseTests
 from triptych.testing.management import ManagementTests
 from triptych.testing.races import RaceTests
 from triptych.testing.reopen import ReopeningTests
@@ -43,6 +44,7 @@ class BackendConformance(
     LayerTests,
     JournalTests,
     SettingsTests,
+    LeaseTests,
     AnswerTests,
     ChangeTests,
     ReplicationTests,

@@ -181,6 +181,17 @@ class ReplicationTests(HarnessTests):
             assert found == [6, 5, 3]
             assert reader.get_version("d", "a", 3) == versions[0]
 
+    def test_older_versions_go(self, store: Store) -> None:
+        take, reader = loader(store), or_skip(capabilities_of(store).versions)
+        versions = tuple(document("a", number, f"text {number}") for number in range(3, 8))
+        take.load_states("d", [NameState(name="a", versions=versions)])
+        for kept in (versions[2:], versions[3:4] + versions[4:], versions[4:]):
+            take.load_states("d", [NameState(name="a", versions=kept)])
+            found = [info.version for info in reader.versions("d", "a")]
+            assert found == [each.version for each in reversed(kept)]
+            assert reader.get_version("d", "a", 3) is None
+            assert [reader.get_version("d", "a", number) for number in sorted(found)] == [*kept]
+
     def test_as_many_versions_are_kept_as_the_store_keeps(
         self, store: Store, harness: Harness
     ) -> None:

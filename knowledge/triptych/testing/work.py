@@ -9,7 +9,7 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -23,9 +23,17 @@ from triptych.testing.fakes import FakeEmbedder, kept_open
 from triptych.testing.operations import apply, operations
 
 if TYPE_CHECKING:
-    from triptych.contracts import Store
+    from triptych.contracts import Store, WorkLeases
 
-__all__ = ["answers", "count_settings", "count_up", "main", "service_over", "write_layered"]
+__all__ = [
+    "answers",
+    "count_settings",
+    "count_up",
+    "main",
+    "service_over",
+    "take_leases",
+    "write_layered",
+]
 
 
 def service_over(store: Store) -> Service:
@@ -88,6 +96,18 @@ def count_settings(store: Store, key: str, times: int) -> int:
     return count
 
 
+def take_leases(leases: WorkLeases, names: list[str], holder: str) -> list[str]:
+    """Take leases of ``names`` for good, two more at a time, until none is free; those taken."""
+    taken: Sequence[str] = []
+    while True:
+        more = leases.hold_leases(
+            "taken", names, holder=holder, seconds=600.0, limit=len(taken) + 2
+        )
+        if len(more) == len(taken):
+            return list(taken)
+        taken = more
+
+
 def answers(store: Store, command: dict[str, Any]) -> Iterator[object]:
     """Carry out one command; each answer is written before the next step is begun."""
     what = command["do"]
@@ -98,6 +118,10 @@ def answers(store: Store, command: dict[str, Any]) -> Iterator[object]:
         yield count_up(store, command["times"])
     elif what == "count settings":
         yield count_settings(store, command["key"], command["times"])
+    elif what == "take leases":
+        leases = capabilities_of(store).leases
+        assert leases is not None
+        yield take_leases(leases, command["names"], command["holder"])
     elif what == "write":
         put(store, "d", command["name"], command["text"])
         yield derive(store, "d", command["name"])

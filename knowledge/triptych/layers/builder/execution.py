@@ -17,6 +17,7 @@ from triptych._internal.output_validation import BadAnswerError
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import LayerJournal
 from triptych.errors import (
+    CancelledError,
     ConflictError,
     DerivationError,
     NotAvailableError,
@@ -112,6 +113,12 @@ class Run:
                 self._folders(tell)
         except _StoppedError:
             pass
+        except CancelledError as error:
+            error.report = self._report()
+            raise
+        return self._report()
+
+    def _report(self) -> LayerReport:
         calls = self._meter.usage.calls if self._meter else 0
         return LayerReport(
             made=self._made,

@@ -1,0 +1,145 @@
+"""What only the server's tables show: whether searches read what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from triptych.diagnostics import Check, FindingCollector
+from triptych.errors import StoreError
+from triptych.records import Finding, HealthCheck
+from triptych_backends.postgres.database import PostgresDatabase
+from triptych_backends.postgres.session import PostgresSession
+from triptych_backends.sql.transaction import LAYER_OF_FIELD, Dataset, find_datasets
+
+__all__ = ["check_health", "check_integrity", "repair"]
+
+_REPAIR = "the tables that searches read are filled again from the documents"
+_MISSING, _SURPLUS, _STATISTICS, _VECTORS = CHECKS = (
+    Check(
+        "index.missing",
+        "the search tables lack what is stored",
+        "searches do not find it",
+        repair=_REPAIR,
+    ),
+    Check(
+        "index.surplus",
+        "the search tables hold what is not stored",
+        "scores are counted over what is gone",
+        repair=_REPAIR,
+    ),
+    Check(
+        "index.words",
+        "the search tables count other units or words than they hold",
+        "scores are not those of BM25",
+        repair=_REPAIR,
+    ),
+    Check(
+        "index.vectors",
+        "the search tables lack vectors that are stored",
+        "searches by meaning do not find their texts",
+        repair=_REPAIR,
+    ),
+)
+
+# The kind (`FIELD_CODES`) and the key of each unit, and what it is called.
+_TRUTH = (
+    "SELECT 0 AS field, c.id AS key, d.name FROM chunk c JOIN document d ON d.id = c.document_id "
+    "WHERE d.dataset_id = %(dataset)s UNION ALL "
+    "SELECT 1, revision, name FROM document WHERE dataset_id = %(dataset)s UNION ALL "
+    f"SELECT CASE layer WHEN '{LAYER_OF_FIELD['abstract']}' THEN 2 ELSE 3 END, revision, doc_name "
+    "FROM layer WHERE dataset_id = %(dataset)s"
+)
+_HELD = "SELECT field, key FROM search_unit WHERE dataset_id = %(dataset)s"
+_LACKING = (
+    f"SELECT count(*), (array_agg(DISTINCT name))[:3] FROM ({_TRUTH}) t "
+    f"WHERE NOT EXISTS (SELECT FROM ({_HELD}) u WHERE u.key = t.key AND u.field = t.field)"
+)
+_LEFT = (
+    f"SELECT count(*) FROM ({_HELD}) u "
+    f"WHERE NOT EXISTS (SELECT FROM ({_TRUTH}) t WHERE u.key = t.key AND u.field = t.field)"
+)
+_MISCOUNTED = (
+    "SELECT (SELECT count(*) FROM (SELECT s.field, s.units, s.length FROM search_stat s "
+    "WHERE s.dataset_id = %(dataset)s AND s.units > 0 EXCEPT SELECT field, count(*), sum(length) "
+    "FROM search_unit WHERE dataset_id = %(dataset)s GROUP BY field) x) + (SELECT count(*) FROM "
+    "(SELECT id, units FROM search_term WHERE dataset_id = %(dataset)s AND units <> 0) t FULL JOIN "
+    "(SELECT term AS id, count(*) AS units FROM search_unit, unnest(terms) AS term "
+    "WHERE dataset_id = %(dataset)s GROUP BY term) u USING (id) "
+    "WHERE t.units IS DISTINCT FROM u.units)"
+)
+_UNSEEN = (
+    "SELECT count(*) FROM vector v JOIN space s ON s.id = v.space_id "
+    "WHERE s.dataset_id = %(dataset)s "
+    "AND NOT EXISTS (SELECT FROM search_vector h WHERE h.id = v.id)"
+)
+
+
+def check_health(database: PostgresDatabase) -> list[HealthCheck]:
+    """See `Diagnostics.check_health`. Waits for another writer as long as a write would."""
+    with database.reading() as session:
+        ((server, pgvector),) = session.text(
+            "SELECT current_setting('server_version'), "
+            "(SELECT extversion FROM pg_extension WHERE extname = 'vector')"
+        )
+    about = f"{database.where} (PostgreSQL {server}, pgvector {pgvector})"
+    if database.read_only:
+        return [HealthCheck(name="store", status="ok", detail=f"{about} is open read-only")]
+    try:
+        with database.writing(durable=False):
+            pass
+    except StoreError as error:
+        return [HealthCheck(name="store", status="failed", detail=str(error), error=error)]
+    return [HealthCheck(name="store", status="ok", detail=f"{about} takes writes")]
+
+
+def check_integrity(database: PostgresDatabase, dataset_ids: Collection[str]) -> Iterator[Finding]:
+    """See `Diagnostics.check_integrity`; each dataset is seen at one moment."""
+    for name in dataset_ids:
+        found = FindingCollector()
+        with database.snapshot() as session:
+            for dataset in find_datasets(session, [name]):
+                _examine(session, dataset, found)
+        yield from found.findings()
+
+
+def _examine(session: PostgresSession, dataset: Dataset, found: FindingCollector) -> None:
+    def ask(sql: str) -> tuple[Any, ...]:
+        return session.text(sql, {"dataset": dataset.id}, prepare=False)[0]
+
+    missing, names = ask(_LACKING)
+    where, place = dataset.name, f"dataset {dataset.name!r}"
+    for at, name in enumerate(names or ()):
+        count = 1 if at else missing - len(names) + 1
+        found.add(_MISSING, place, name, dataset_id=where, count=count)
+    for check, sql in ((_SURPLUS, _LEFT), (_STATISTICS, _MISCOUNTED), (_VECTORS, _UNSEEN)):
+        (count,) = ask(sql)
+        if count:
+            found.add(check, place, dataset_id=where, count=count)
+
+
+def repair(
+    database: PostgresDatabase, checks: Collection[str], dataset_ids: Collection[str]
+) -> list[str]:
+    """See `Diagnostics.repair`."""
+    if not {check.name for check in CHECKS}.intersection(checks):
+        return []
+    done = []
+    for name in sorted(dataset_ids):
+        with database.writing() as tx:
+            for dataset in find_datasets(tx, [name]):
+                _empty(tx.session, dataset.id)
+                tx.reset_log(dataset.id)  # all that lives is taken up at the end
+                done.append(f"filled the search tables of dataset {name!r} again")
+    return done
+
+
+def _empty(session: PostgresSession, dataset: int) -> None:
+    """Remove all that searches read of a dataset."""
+    for table in ("search_unit", "search_term", "search_stat"):
+        session.text(f"DELETE FROM {table} WHERE dataset_id = %s", (dataset,))
+    for table, space in (("search_vector", "space"), ("search_sparse", "sparse_space")):
+        session.text(
+            f"DELETE FROM {table} WHERE space_id IN (SELECT id FROM {space} WHERE dataset_id = %s)",
+            (dataset,),
+        )

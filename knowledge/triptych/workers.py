@@ -1,0 +1,359 @@
+"""Workers: any number of processes on one store, each of which takes a share of what is to be done.
+
+A share is some documents whose chunks are stale or lack vectors. While one worker has them, by
+leases in the store, no other takes them; what a dead worker had is free when its leases run out.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import attrs
+
+from triptych import deadlines
+from triptych.contracts import WorkLeases
+from triptych.errors import (
+    CancelledError,
+    ConflictError,
+    ModelMismatchError,
+    NotAvailableError,
+    NotFoundError,
+    StoreError,
+    TriptychError,
+    ValidationError,
+)
+from triptych.ingestion.derivation import DerivationPipeline
+from triptych.ingestion.sparse_encoding import sparse_lane
+from triptych.leases import LEASE, LeaseHolder
+from triptych.records import DocumentInfo, Failure, RebuildReport, RebuildScope
+from triptych.service import Service
+
+__all__ = ["Share", "WorkReport", "Worker"]
+
+_PAGE = 256
+_FIRST_SHARE, _LARGEST_SHARE = 16, 256
+_SHARE_SECONDS = 3.0
+"""A share should take about so long: a dead worker's waits, and at the end nobody waits long."""
+_LOOK_EVERY, _LOOK_LEAST_OFTEN = 0.25, 2.0
+"""Seconds between two looks at what others have, and at whether to stop."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 300.0
+"""Seconds until what failed is tried again."""
+_SCAN_EVERY = 300.0
+"""Everything is looked at this often, even if nobody reported a change."""
+
+
+@attrs.frozen(kw_only=True)
+class Share:
+    """What became of one share, or of a whole dataset (``documents`` 0) that cannot be worked on.
+
+    Attributes:
+        dataset_id: its dataset; "" where the store failed.
+        documents: how many documents it had.
+        report: what was done to them.
+        seconds: how long that took.
+    """
+
+    dataset_id: str
+    documents: int
+    report: RebuildReport
+    seconds: float = 0.0
+
+
+@attrs.frozen(kw_only=True)
+class WorkReport:
+    """What a worker did: ``documents`` brought up to date, texts ``embedded``, ``reused`` and
+    ``encoded``, and what ``failed`` the last time it was tried."""
+
+    shares: int = 0
+    documents: int = 0
+    embedded: int = 0
+    reused: int = 0
+    encoded: int = 0
+    failed: tuple[Failure, ...] = ()
+
+
+@attrs.define
+class _Failed:
+    failure: Failure
+    pause: float
+    again: float
+
+
+class Worker:
+    """Brings documents of a store up to date, one share after another, beside other workers.
+
+    What is stale or lacks vectors is done as `Service.rebuild` does it. A document that fails is
+    tried again after a pause, and blocks no other. A dataset that is configured otherwise than this
+    Service is left alone: `Service.rebuild` takes on a configuration. Layers are not made.
+
+    Args:
+        service: the knowledge base, which stays open.
+        dataset_ids: the datasets to work on; None for all there are at any time.
+        poll: seconds between two looks for new work, where the store does not report writes.
+        lease: seconds after which others take over the share of a worker that was killed.
+        on_share: is called after each share, in the worker's thread.
+
+    Raises:
+        NotAvailableError: the store has no leases, for it keeps no settings.
+        ValidationError: ``poll`` or ``lease`` is not a number above 0.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        dataset_ids: Sequence[str] | None = None,
+        *,
+        poll: float = 1.0,
+        lease: float = LEASE,
+        on_share: Callable[[Share], None] | None = None,
+    ) -> None:
+        self._leases = _required(service.capabilities.leases)
+        self._poll = _seconds(poll, "poll")
+        self._lease = _seconds(lease, "lease")
+        self._service = service
+        self._dataset_ids = None if dataset_ids is None else list(dict.fromkeys(dataset_ids))
+        self._on_share = on_share
+        self._stopped = threading.Event()
+        self._scope: deadlines.CancelScope | None = None
+        options = service.options
+        self._deriver = DerivationPipeline(service.chunks, options.chunkers, options.embedder)
+        self._sparse = sparse_lane(service.capabilities.sparse, options.sparse_encoder)
+        self._size = _FIRST_SHARE
+        self._failed: dict[tuple[str, str], _Failed] = {}
+        self._report = WorkReport()
+
+    def stop(self) -> None:
+        """End `run` soon. What is done is kept, and others take what is not. From any thread."""
+        self._stopped.set()
+        scope = self._scope
+        if scope is not None:
+            scope.cancel()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopped.is_set()
+
+    def run(self, *, once: bool = False) -> WorkReport:
+        """Work until `stop`; with ``once`` until nothing is left, nor in other workers' hands.
+
+        With ``once`` each document is tried once, and an error of the store is raised. Without, it
+        waits for new work, and tries again later what failed.
+
+        Raises:
+            StoreError: with ``once``, or where the store cannot be listened to.
+            CancelledError: the deadline around this call has passed.
+        """
+        with deadlines.deadline(None) as self._scope, self._waiting() as wait:
+            try:
+                self._work(wait, once=once)
+            except CancelledError:
+                if not self._stopped.is_set():
+                    raise
+        failed = tuple(each.failure for each in self._failed.values())
+        return attrs.evolve(self._report, failed=failed)
+
+    def _work(self, wait: Callable[[float], bool], *, once: bool) -> None:
+        pause = _FIRST_PAUSE
+        while not self._stopped.is_set():
+            try:
+                if self._round(wait, once=once):
+                    return
+                pause = _FIRST_PAUSE
+            except StoreError as error:
+                if once:
+                    raise
+                self._tell(Share(dataset_id="", documents=0, report=_failed("", error)))
+                self._stopped.wait(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _round(self, wait: Callable[[float], bool], *, once: bool) -> bool:
+        """Do all there is, and return once there may be more; True with ``once`` when all is done.
+
+        Meanwhile what others have is looked at again and again: they may have died.
+        """
+        head, began, look = self._head(), time.monotonic(), _LOOK_EVERY
+        held = self._pass(None, once=once)
+        self._failed = {
+            key: each for key, each in self._failed.items() if once or each.again > began
+        }
+        while not self._stopped.is_set():
+            deadlines.check("waiting for work")
+            if once and not held:
+                return not self._has_changed(head, once=once)
+            if held:
+                self._stopped.wait(look)
+                look = min(2 * look, _LOOK_LEAST_OFTEN)
+                held = self._pass(held, once=once)
+            else:
+                wait(self._poll)
+            retries = (each.again for each in self._failed.values())
+            is_due = time.monotonic() >= min([began + _SCAN_EVERY, *retries])
+            if self._has_changed(head, once=once) or (is_due and not once):
+                return False
+        return True
+
+    @contextmanager
+    def _waiting(self) -> Iterator[Callable[[float], bool]]:
+        listener = self._service.capabilities.listener
+        if listener is None:
+            yield self._stopped.wait
+            return
+        with listener.listen_for_changes() as listen:
+
+            def wait(seconds: float) -> bool:
+                return listen(min(seconds, _LOOK_EVERY))
+
+            yield wait
+
+    def _head(self) -> str | None:
+        """What differs once a document has changed; None in a store without a log of changes."""
+        changes = self._service.capabilities.changes
+        return None if changes is None else changes.change_head()
+
+    def _has_changed(self, head: str | None, *, once: bool) -> bool:
+        """Whether a document may have changed; who does not know looks again unless ``once``."""
+        return not once if head is None else self._head() != head
+
+    # One pass over what is to be done
+
+    def _pass(
+        self, only: Mapping[str, Sequence[str]] | None, *, once: bool
+    ) -> Mapping[str, Sequence[str]]:
+        """Do what nobody else has, of all or of the names of ``only``; what others have."""
+        held: dict[str, Sequence[str]] = {}
+        for dataset_id in self._datasets() if only is None else only:
+            queue = json.dumps(["documents", dataset_id])
+            with LeaseHolder(self._leases, queue, self._lease) as holder:
+                names = self._unfinished(dataset_id, None if only is None else only[dataset_id])
+                try:
+                    others = self._dataset(dataset_id, names, holder, once=once)
+                except (ModelMismatchError, ConflictError) as error:
+                    self._note(dataset_id, [Failure(dataset_id=dataset_id, name="", error=error)])
+                    self._tell(
+                        Share(dataset_id=dataset_id, documents=0, report=_failed(dataset_id, error))
+                    )
+                    continue
+                except NotFoundError:  # the dataset was deleted meanwhile
+                    continue
+            if others:
+                held[dataset_id] = others
+        return held
+
+    def _datasets(self) -> Sequence[str]:
+        there = self._service.list_datasets()
+        if self._dataset_ids is None:
+            return there
+        return [dataset_id for dataset_id in self._dataset_ids if dataset_id in there]
+
+    def _dataset(
+        self, dataset_id: str, pages: Iterable[Sequence[str]], holder: LeaseHolder, *, once: bool
+    ) -> list[str]:
+        """Do what is free of ``pages``; the names that others have."""
+        others: list[str] = []
+        if not self._may_try(dataset_id, "", once=once):
+            return others
+        for page in pages:
+            left = [name for name in page if self._may_try(dataset_id, name, once=once)]
+            while left and (share := holder.claim(left, self._size)):
+                with holder.working():
+                    self._do(dataset_id, share)
+                holder.release(share)
+                ours = set(share)
+                left = [name for name in left if name not in ours]
+            others += left
+        return others
+
+    def _do(self, dataset_id: str, names: Sequence[str]) -> None:
+        began = time.monotonic()
+        scope = RebuildScope(dataset_id=dataset_id, doc_names=tuple(names))
+        report = self._service.rebuild(scope)
+        seconds = time.monotonic() - began
+        faster = min(max(_SHARE_SECONDS / max(seconds, 0.001), 0.5), 2.0)
+        self._size = min(max(int(self._size * faster), 1), _LARGEST_SHARE)
+        for name in ("", *names):
+            if name not in {failure.name for failure in report.failed}:
+                self._failed.pop((dataset_id, name), None)
+        self._note(dataset_id, report.failed)
+        so_far = self._report
+        self._report = WorkReport(
+            shares=so_far.shares + 1,
+            documents=so_far.documents + report.rebuilt,
+            embedded=so_far.embedded + report.embedded,
+            reused=so_far.reused + report.reused,
+            encoded=so_far.encoded + report.encoded,
+        )
+        self._tell(
+            Share(dataset_id=dataset_id, documents=len(names), report=report, seconds=seconds)
+        )
+
+    def _tell(self, share: Share) -> None:
+        if self._on_share is not None:
+            self._on_share(share)
+
+    # What failed
+
+    def _note(self, dataset_id: str, failures: Iterable[Failure]) -> None:
+        for failure in failures:
+            key = dataset_id, failure.name
+            before = self._failed.get(key)
+            pause = _FIRST_PAUSE if before is None else min(2 * before.pause, _LONGEST_PAUSE)
+            self._failed[key] = _Failed(failure, pause, time.monotonic() + pause)
+
+    def _may_try(self, dataset_id: str, name: str, *, once: bool) -> bool:
+        failed = self._failed.get((dataset_id, name))
+        return failed is None or (not once and time.monotonic() >= failed.again)
+
+    # What is to be done
+
+    def _unfinished(self, dataset_id: str, only: Sequence[str] | None) -> Iterator[list[str]]:
+        """The names of documents that are stale or lack vectors, page by page; of ``only``."""
+        for page in self._pages(dataset_id, only):
+            if self._stopped.is_set():
+                return
+            names = [info.name for info in page]
+            have = self._service.chunks.get_doc_sigs(dataset_id, names)
+            sparse: set[str] = set()
+            if self._sparse is not None:
+                lane = self._sparse
+                sparse.update(lane.repo.sparse_pending(dataset_id, lane.signature, names))
+            yield [
+                info.name
+                for info in page
+                if info.name in sparse
+                or have.get(info.name) != self._deriver.expected_signature(info)
+            ]
+
+    def _pages(self, dataset_id: str, only: Sequence[str] | None) -> Iterator[list[DocumentInfo]]:
+        documents = self._service.documents
+        if only is not None:
+            infos = (documents.get_info(dataset_id, name) for name in only)
+            yield [info for info in infos if info is not None]
+            return
+        after = ""
+        while page := documents.list(dataset_id, after=after, limit=_PAGE):
+            yield list(page)
+            after = page[-1].name
+
+
+def _required(leases: WorkLeases | None) -> WorkLeases:
+    if leases is None:
+        raise NotAvailableError(
+            "this store keeps no settings, by which workers could share: rebuild it in one process"
+        )
+    return leases
+
+
+def _seconds(value: object, name: str) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf:
+        return float(value)
+    raise ValidationError(f"{name} is a number of seconds above 0, not {value!r:.60}")
+
+
+def _failed(dataset_id: str, error: TriptychError) -> RebuildReport:
+    return RebuildReport(failed=(Failure(dataset_id=dataset_id, name="", error=error),))

@@ -1,0 +1,255 @@
+"""A store copied into another, of whatever kind."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, example, given, settings, strategies as st
+
+import triptych
+from support.bare_store import BareStore
+from support.rich_stores import KINDS, change, contents, fill, open_kind
+from triptych._internal.progress import Progress
+from triptych.contracts import Store
+from triptych.errors import ConflictError, NotAvailableError, NotFoundError, ValidationError
+from triptych.records import NewDocument
+from triptych.replication import Archive, copy_store, write_archive
+from triptych.service import Service
+from triptych.testing import FakeEmbedder
+from triptych.testing.builders import CONFIG, fill as fill_plainly, put, set_config
+from triptych_backends.memory import MemoryStore
+
+PAIRS = [(one, other) for one in KINDS for other in KINDS]
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Iterator[dict[str, Store]]:
+    """Two stores of each kind: "sqlite" and "sqlite copy"."""
+    with ExitStack() as held:
+        opened = {}
+        for kind in KINDS:
+            for name in (kind, f"{kind} copy"):
+                opened[name] = open_kind(kind, tmp_path, name)
+                held.callback(opened[name].close)
+        yield opened
+
+
+@pytest.mark.property
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    seed=st.integers(0, 2**32),
+    steps=st.integers(0, 30),
+    pair=st.sampled_from(PAIRS),
+)
+@example(seed=1, steps=30, pair=("sqlite", "files"))
+@example(seed=2, steps=30, pair=("files", "sqlite"))
+def test_copy_of_any_store_equals_it(seed: int, steps: int, pair: tuple[str, str]) -> None:
+    with TemporaryDirectory() as folder:
+        _check_copy(seed, steps, pair, Path(folder))
+
+
+@pytest.mark.slow
+@pytest.mark.property
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 2**32), steps=st.integers(0, 150), pair=st.sampled_from(PAIRS))
+def test_copy_of_any_of_many_stores_equals_it(seed: int, steps: int, pair: tuple[str, str]) -> None:
+    with TemporaryDirectory() as folder:
+        _check_copy(seed, steps, pair, Path(folder))
+
+
+def _check_copy(seed: int, steps: int, pair: tuple[str, str], folder: Path) -> None:
+    """A copy has everything; one of what was changed since has that, and so has an archive."""
+    chance = random.Random(seed)
+    with ExitStack() as held:
+        source = open_kind(pair[0], folder, "source")
+        held.callback(source.close)
+        copied = open_kind(pair[1], folder, "copied")
+        held.callback(copied.close)
+        fill(source, chance, steps)
+        copy_store(source, copied)
+        assert contents(copied) == contents(source)
+        for name, store in (("one", source), ("other", copied)):
+            write_archive(store, folder / f"{name}.zip")
+        assert (folder / "one.zip").read_bytes() == (folder / "other.zip").read_bytes()
+        for _ in range(steps // 5):
+            change(source, chance)
+        copy_store(source, copied, replace=True)
+        assert contents(copied) == contents(source)
+        write_archive(source, folder / "one.zip", overwrite=True)
+        restored = MemoryStore()
+        with Archive(folder / "one.zip") as archive:
+            copy_store(archive, restored)
+        assert contents(restored) == contents(source)
+
+
+@pytest.mark.parametrize(("one", "other"), [("sqlite", "files"), ("files", "sqlite")])
+def test_copy_calls_no_model_and_stays_fresh(
+    stores: dict[str, Store], one: str, other: str
+) -> None:
+    embedder = FakeEmbedder()
+    options = triptych.ServiceOptions(embedder=embedder)
+    with Service(stores[one], options=options) as kb:
+        kb.put_document("d", "a.md", "# Tea\n\nHot water.\n\n# Cups\n\nFour.\n")
+        kb.put_document("d", "a.md", "# Tea\n\nHotter water.\n\n# Cups\n\nFour.\n")
+        kb.put_document_layer("d", "a.md", "L0", "Of tea.")
+        embedded = len(embedder.texts)
+        copy_store(kb.store, stores[other])
+        with Service(stores[other], options=options) as copy:
+            report = copy.rebuild(dataset_id="d")
+            assert (report.checked, report.fresh, report.embedded) == (1, 1, 0)
+            assert copy.stats("d") == kb.stats("d")
+            assert len(embedder.texts) == embedded
+            for layer in ("L0", "L2"):
+                found = kb.search("hot water", dataset_id="d", layer=layer).hits
+                assert found
+                assert [(hit.doc_name, hit.score, hit.content) for hit in found] == [
+                    (hit.doc_name, hit.score, hit.content)
+                    for hit in copy.search("hot water", dataset_id="d", layer=layer).hits
+                ]
+
+
+def test_second_copy_writes_nothing_and_says_so(stores: dict[str, Store]) -> None:
+    for kind in KINDS:
+        fill(stores[kind], random.Random(5), 30)
+        first = copy_store(stores[kind], stores[f"{kind} copy"])
+        second = copy_store(stores[kind], stores[f"{kind} copy"])
+        assert sum(each.written for each in first.datasets) > 5
+        assert [each.written for each in second.datasets] == [0, 0]
+        assert [each.digest for each in second.datasets] == [each.digest for each in first.datasets]
+        assert (first.settings, second.settings) == (1, 0)
+
+
+def test_copy_goes_on_where_it_broke_off(stores: dict[str, Store]) -> None:
+    source, target = stores["sqlite"], stores["sqlite copy"]
+    for number in range(80):
+        put(source, "d", f"{number:03}", f"text {number}")
+
+    def give_up(progress: Progress) -> None:
+        if progress.done >= 64:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        copy_store(source, target, progress=give_up)
+    assert target.documents.count("d") == 64
+    report = copy_store(source, target)
+    assert (report.datasets[0].written, report.datasets[0].unchanged) == (16, 64)
+    assert contents(target) == contents(source)
+
+
+def test_what_only_the_destination_has_is_removed_if_it_is_replaced(
+    stores: dict[str, Store],
+) -> None:
+    for kind in KINDS:
+        source, target = stores[kind], stores[f"{kind} copy"]
+        fill_plainly(source, "d", {"a": "one"})
+        fill_plainly(target, "d", {"a": "another", "b": "mine"})
+        put(target, "d", "a", "yet another")
+        before = contents(target)
+        with pytest.raises(ConflictError, match="'b'"):
+            copy_store(source, target)
+        assert contents(target) == before
+        target.documents.delete("d", "b")
+        with pytest.raises(ConflictError, match="was changed where it is to be"):
+            copy_store(source, target)
+        report = copy_store(source, target, replace=True)
+        assert (report.datasets[0].written, report.datasets[0].removed) == (1, 0)
+        found = target.documents.get("d", "a")
+        assert found == source.documents.get("d", "a")
+
+
+def test_another_configuration_is_replaced_only_if_it_is_said(stores: dict[str, Store]) -> None:
+    source, target = stores["memory"], stores["memory copy"]
+    fill_plainly(source, "d", {"a": "one"})
+    copy_store(source, target)
+    other = attrs.evolve(CONFIG, language="german")
+    set_config(source, "d", other)
+    with pytest.raises(ConflictError, match="another configuration"):
+        copy_store(source, target)
+    assert target.chunks.config("d") == CONFIG
+    copy_store(source, target, replace=True)
+    assert target.chunks.config("d") == other
+
+
+def test_some_datasets_are_copied_without_the_settings(stores: dict[str, Store]) -> None:
+    source, target = stores["sqlite"], stores["files"]
+    fill(source, random.Random(7), 40)
+    report = copy_store(source, target, datasets=["d"])
+    assert [each.dataset_id for each in report.datasets] == ["d"]
+    assert report.settings == 0
+    assert list(target.documents.list_datasets()) == ["d"]
+    with pytest.raises(NotFoundError, match="'e/f'"):
+        copy_store(source, target, datasets=["none"])
+
+
+def test_what_cannot_be_copied_is_named(stores: dict[str, Store]) -> None:
+    source = stores["memory"]
+    with pytest.raises(ValidationError, match="one store"):
+        copy_store(source, source)
+    with pytest.raises(NotAvailableError, match="BareStore"):
+        copy_store(source, BareStore(stores["sqlite"]))
+
+
+def test_store_without_capabilities_can_be_copied_from(stores: dict[str, Store]) -> None:
+    source, target = stores["sqlite"], stores["memory"]
+    fill_plainly(source, "d", {"a": "one", "b": "two"})
+    report = copy_store(BareStore(source), target)
+    assert report.counts == copy_store(source, stores["files"]).counts
+    assert target.documents.get("d", "a") == source.documents.get("d", "a")
+
+
+def test_fewer_kept_versions_are_an_error_that_says_so(stores: dict[str, Store]) -> None:
+    source = stores["memory"]
+    for number in range(5):
+        put(source, "d", "a", f"text {number}")
+    with pytest.raises(ConflictError, match="fewer old versions"):
+        copy_store(source, MemoryStore(history=2))
+
+
+def test_others_write_while_it_is_copied(stores: dict[str, Store]) -> None:
+    for kind in KINDS:
+        source, target = stores[kind], stores[f"{kind} copy"]
+        fill(source, random.Random(11), 30)
+        before = contents(source)
+        begun, done = threading.Event(), threading.Event()
+
+        def write(source: Store, begun: threading.Event, done: threading.Event) -> None:
+            chance = random.Random(12)
+            begun.wait(60)
+            for _ in range(12):
+                change(source, chance)
+            done.set()
+
+        thread = threading.Thread(target=write, args=(source, begun, done))
+        thread.start()
+
+        def wait(_: Progress, begun: threading.Event, done: threading.Event) -> None:
+            begun.set()
+            assert done.wait(60)
+
+        try:
+            copy_store(source, target, progress=lambda each: wait(each, begun, done))  # noqa: B023
+        finally:
+            begun.set()
+            thread.join()
+        assert contents(target) == before
+        copy_store(source, target, replace=True)
+        assert contents(target) == contents(source)
+
+
+def test_versions_go_on_behind_those_of_the_source(stores: dict[str, Store]) -> None:
+    for kind in KINDS:
+        source, target = stores[kind], stores[f"{kind} copy"]
+        put(source, "d", "a", "one")
+        put(source, "d", "gone", "text")
+        last = put(source, "d", "gone", "text, changed").version
+        source.documents.delete("d", "gone")
+        copy_store(source, target)
+        made = target.documents.put("d", NewDocument(name="gone", content="again"))
+        assert made.version == last + 1
