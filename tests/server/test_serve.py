@@ -193,17 +193,21 @@ def test_a_stop_answers_what_is_under_way(tmp_path: Path) -> None:
             {"name": f"{n}.md", "content": f"word{n} and other words. " * 40} for n in range(300)
         ]
         answers: list[httpx.Response] = []
+        sent = threading.Event()
+
+        def body() -> Iterator[bytes]:
+            yield json.dumps({"documents": documents}).encode()
+            sent.set()
 
         def put() -> None:
             url = f"{server.url}/v1/datasets/d/documents"
-            answers.append(httpx.post(url, json={"documents": documents}, timeout=60))
+            kind = {"Content-Type": "application/json"}
+            answers.append(httpx.post(url, content=body(), headers=kind, timeout=60))
 
         with socket.create_connection(server.address):  # one that asks nothing
             thread = threading.Thread(target=put)
             thread.start()
-            until = time.monotonic() + 30
-            while not (tmp_path / "kb.db").exists() and time.monotonic() < until:
-                time.sleep(0.01)
+            assert sent.wait(30)
             time.sleep(0.3)
             assert server.stop() == 0
             thread.join()
