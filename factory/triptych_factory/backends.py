@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, cast
+
+import attrs
 
 from triptych.contracts import Store
 from triptych.errors import NotAvailableError, NotFoundError
 from triptych_factory.discovery import make_store_folder, user_store
-from triptych_factory.locations import Location
+from triptych_factory.locations import Location, parse_location
 from triptych_factory.settings import Settings
+
+if TYPE_CHECKING:
+    from triptych_backends.qdrant.truth import TruthStore
 
 __all__ = ["BUILDERS", "open_store", "store_exists"]
 
@@ -62,11 +68,34 @@ def _postgresql(location: Location, settings: Settings) -> Store:
     )
 
 
+def _qdrant(location: Location, settings: Settings) -> Store:
+    try:
+        from triptych_backends.qdrant import ClientCollections, QdrantStore, parse_url
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("qdrant_client", "grpc"):
+            raise
+        raise NotAvailableError(
+            "searches in Qdrant need qdrant-client: pip install 'triptych[qdrant]'"
+        ) from error
+    found = parse_url(location.address)
+    truth = parse_location(found.truth)
+    # The local index is asked for sparse vectors and statistics alone: no process of its own.
+    kept = open_store(truth, attrs.evolve(settings, background_index=False))
+    return QdrantStore(
+        cast("TruthStore", kept),
+        ClientCollections(found.connect, found.where),
+        prefix=found.prefix,
+        exact=found.exact,
+        falls_back=found.falls_back,
+    )
+
+
 BUILDERS: Mapping[str, Callable[[Location, Settings], Store]] = {
     "memory": _memory,
     "sqlite": _sqlite,
     "files": _files,
     "postgresql": _postgresql,
+    "qdrant": _qdrant,
 }
 
 

@@ -6,11 +6,12 @@ import errno
 import os
 import re
 from pathlib import Path
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import attrs
 
 from triptych._internal.redaction import shown_url
-from triptych.errors import NotAvailableError, ValidationError
+from triptych.errors import ValidationError
 from triptych.records import check_text
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "shown_location",
     "state_folder",
     "store_paths",
+    "truth_of",
 ]
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
@@ -30,9 +32,9 @@ _URL_LIKE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # one letter is a drive
 _KNOWN = ("memory", "sqlite", "files")
 _SERVERS = ("http", "https")
 _DATABASES = ("postgresql", "postgresql+psycopg", "postgres")
-_NOT_YET = ("qdrant",)
+_SEARCHED = "qdrant"
 
-_BESIDE = ("-wal", "-wal.owner", "-shm", "-journal", ".index")
+_BESIDE = ("-wal", "-wal.owner", "-shm", "-journal", ".index", ".qdrant.lock")
 """What SQLite and the search index put beside a database, by the end of its name."""
 
 
@@ -74,7 +76,7 @@ def store_paths(location: Location) -> tuple[Path, ...]:
     path, state = location.path, state_folder(location)
     if path is None or state is None:
         return ()
-    beside = [path.with_name(path.name + end) for end in _BESIDE if location.scheme == "sqlite"]
+    beside = [path.with_name(path.name + end) for end in _BESIDE if location.scheme != "files"]
     return (path, state, *beside)
 
 
@@ -83,7 +85,6 @@ def parse_location(url: str) -> Location:
 
     Raises:
         ValidationError: it is invalid, or its scheme is unknown.
-        NotAvailableError: its scheme is not in this version.
     """
     check_text(url, "the store's URL or path")
     if url == ":memory:":
@@ -95,11 +96,8 @@ def parse_location(url: str) -> Location:
         _refuse_half_url(url)
         return Location(scheme="sqlite", path=_file(_at_home(url, url), url))
     scheme, rest = found[1].lower(), found[2]
-    if scheme in _NOT_YET:
-        raise NotAvailableError(
-            f"{scheme}:// is not in this version of Triptych: use a path such as ./kb.db, "
-            "sqlite:///…, files:///…, postgresql+psycopg://… or memory://"
-        )
+    if scheme == _SEARCHED:
+        return _searched(url)
     if scheme in _DATABASES:
         return Location(scheme="postgresql", address=url)
     if scheme in _SERVERS:
@@ -112,7 +110,7 @@ def parse_location(url: str) -> Location:
     if scheme not in _KNOWN:
         raise ValidationError(
             f"no store is known by {scheme}://: use a path such as ./kb.db, or one of "
-            + ", ".join(f"{known}://" for known in (*_KNOWN, "postgresql", *_SERVERS))
+            + ", ".join(f"{known}://" for known in (*_KNOWN, "postgresql", _SEARCHED, *_SERVERS))
         )
     if scheme == "memory":
         if rest:
@@ -121,6 +119,28 @@ def parse_location(url: str) -> Location:
     if scheme == "files":
         return Location(scheme="files", path=_folder(url, rest))
     return Location(scheme="sqlite", path=_sqlite_file(url, rest))
+
+
+def truth_of(url: str) -> str | None:
+    """The store that keeps what ``url`` searches in Qdrant, None where it names none."""
+    return dict(parse_qsl(urlsplit(url).query)).get("truth")
+
+
+def _searched(url: str) -> Location:
+    """A store that is searched in Qdrant lies where the store lies that keeps everything."""
+    truth = truth_of(url)
+    if not truth:
+        raise ValidationError(
+            f"{_told(url)} names no store that keeps the documents: add truth=, such as "
+            "qdrant://localhost:6333?truth=kb.db"
+        )
+    kept = parse_location(truth)
+    if kept.scheme not in ("sqlite", "postgresql"):
+        raise ValidationError(
+            f"{_told(url)} names {shown_location(truth)!r} as the store that keeps the documents: "
+            "give one in SQLite or PostgreSQL"
+        )
+    return Location(scheme=_SEARCHED, address=url, path=kept.path)
 
 
 def shown_location(url: str) -> str:
@@ -137,6 +157,12 @@ def relative_to(url: str, directory: Path) -> str:
     found = _URL.fullmatch(url)
     if found is None:
         return str(directory / _at_home(url, url))
+    truth = truth_of(url) if found[1].lower() == _SEARCHED else None
+    if truth:
+        parts = urlsplit(url)
+        options = dict(parse_qsl(parts.query, keep_blank_values=True))
+        options["truth"] = relative_to(truth, directory)
+        return urlunsplit(parts._replace(query=urlencode(options)))
     if found[1].lower() == "sqlite" and found[2].startswith("/") and found[2] != "/":
         return f"sqlite:///{(directory / found[2][1:]).as_posix()}"
     if found[1].lower() == "files" and found[2].startswith("."):
@@ -147,7 +173,7 @@ def relative_to(url: str, directory: Path) -> str:
 
 def _refuse_half_url(text: str) -> None:
     scheme, colon, rest = text.partition(":")
-    if colon and scheme.lower() in (*_KNOWN, *_DATABASES, *_NOT_YET):
+    if colon and scheme.lower() in (*_KNOWN, *_DATABASES, _SEARCHED):
         fixed = (
             "memory://"
             if scheme.lower() == "memory"

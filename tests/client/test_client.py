@@ -78,6 +78,7 @@ def test_searches_and_records_are_the_same(local: Service, remote: RemoteService
         assert [(h.score, h.scores, h.content, h.sig) for h in theirs] == [
             (h.score, h.scores, h.content, h.sig) for h in ours
         ]
+    assert len(remote.search_many(["tea"] * 300, dataset_id="d", mode="bm25")) == 300
     both = remote.search_many(["tea", Query(text="milk", dataset_id="d", top_k=1)], dataset_id="d")
     assert [len(each.hits) > 0 for each in both] == [True, True]
     assert remote.get_document("d", "food/milk.md") == local.get_document("d", "food/milk.md")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from triptych.errors import NotAvailableError, NotFoundError, ValidationError
+from triptych.errors import NotFoundError, ValidationError
 from triptych_factory.backends import BUILDERS, open_store
 from triptych_factory.embedders import BUILDERS as EMBEDDERS, build_embedder
 from triptych_factory.locations import Location, parse_location, relative_to
@@ -121,9 +121,11 @@ def test_an_unknown_scheme_names_the_known_ones() -> None:
         parse_location("redis://localhost")
 
 
-def test_what_comes_later_is_told_apart_and_keeps_its_secrets() -> None:
-    with pytest.raises(NotAvailableError, match="not in this version") as caught:
-        parse_location("qdrant://u:secret@h?truth=x")
+def test_what_is_searched_in_qdrant_keeps_its_secrets() -> None:
+    location = parse_location("qdrant://h?truth=x.db&api_key=secret")
+    assert "secret" not in f"{location} {location!r}"
+    with pytest.raises(ValidationError, match="truth=") as caught:
+        parse_location("qdrant://u:secret@h?api_key=secret")
     assert "secret" not in str(caught.value)
 
 
@@ -135,7 +137,7 @@ def test_a_database_on_a_server_keeps_its_secrets(scheme: str) -> None:
 
 
 def test_every_parsed_scheme_has_a_builder() -> None:
-    urls = ("memory://", "x.db", "files:///x", "postgresql://h/d")
+    urls = ("memory://", "x.db", "files:///x", "postgresql://h/d", "qdrant://h?truth=x")
     assert {parse_location(url).scheme for url in urls} == set(BUILDERS)
 
 

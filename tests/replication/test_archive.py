@@ -102,12 +102,12 @@ def test_archive_has_nothing_of_this_machine_or_moment(archive: Path) -> None:
 def test_backup_is_of_one_moment_while_others_write(tmp_path: Path) -> None:
     for kind in KINDS:
         store = open_kind(kind, tmp_path, kind)
-        fill(store, random.Random(9), 60)
+        fill(store, random.Random(9), 25)
         write_archive(store, tmp_path / "before.zip", overwrite=True)
         chance = random.Random(10)
 
         def write(_: Progress, store: Any = store, chance: random.Random = chance) -> None:
-            thread = threading.Thread(target=lambda: [change(store, chance) for _ in range(15)])
+            thread = threading.Thread(target=lambda: [change(store, chance) for _ in range(10)])
             thread.start()
             thread.join()
 
@@ -189,7 +189,7 @@ def test_newer_archive_is_named(archive: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.property
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_archive_that_is_cut_short_or_changed_is_refused(
     archive: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -42,14 +42,14 @@ def stores(tmp_path: Path) -> Iterator[dict[str, Store]]:
 
 
 @pytest.mark.property
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     seed=st.integers(0, 2**32),
-    steps=st.integers(0, 40),
+    steps=st.integers(0, 30),
     pair=st.sampled_from(PAIRS),
 )
-@example(seed=1, steps=40, pair=("sqlite", "files"))
-@example(seed=2, steps=40, pair=("files", "sqlite"))
+@example(seed=1, steps=30, pair=("sqlite", "files"))
+@example(seed=2, steps=30, pair=("files", "sqlite"))
 def test_copy_of_any_store_equals_it(seed: int, steps: int, pair: tuple[str, str]) -> None:
     with TemporaryDirectory() as folder:
         _check_copy(seed, steps, pair, Path(folder))
@@ -117,7 +117,7 @@ def test_copy_calls_no_model_and_stays_fresh(
 
 def test_second_copy_writes_nothing_and_says_so(stores: dict[str, Store]) -> None:
     for kind in KINDS:
-        fill(stores[kind], random.Random(5), 60)
+        fill(stores[kind], random.Random(5), 30)
         first = copy_store(stores[kind], stores[f"{kind} copy"])
         second = copy_store(stores[kind], stores[f"{kind} copy"])
         assert sum(each.written for each in first.datasets) > 5

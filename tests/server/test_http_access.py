@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ import pytest
 
 import triptych
 from support.asgi import Client
+from support.servers import served
 from triptych import (
     AccessDeniedError,
     AuthenticationError,
@@ -19,6 +23,7 @@ from triptych import (
     Service,
     ServiceOptions,
     TooManyRequestsError,
+    ValidationError,
 )
 from triptych.sync import SyncRoot
 from triptych.testing import FakeEmbedder
@@ -130,7 +135,7 @@ def test_a_request_may_ask_for_less_time(service: Service) -> None:
     answer = client("POST", "/v1/doctor", json={}, headers={"Prefer": "wait=0"})
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "CANCELLED_ERROR")
     assert client("POST", "/v1/doctor", json={}).is_success
-    with pytest.raises(triptych.ValidationError, match="seconds is a number above 0"):
+    with pytest.raises(triptych.ValidationError, match="seconds is a finite number above 0"):
         Limits(seconds=0)
 
 
@@ -140,6 +145,15 @@ def test_nesting_is_bounded(service: Service, body: str) -> None:
     answer = Client(create_app(service))("POST", "/v1/search", content=body, headers=headers)
     assert answer.status_code == 400
     assert "nested deeper than 64" in answer.json()["error"]["message"]
+
+
+def test_queries_of_one_request_are_bounded(service: Service) -> None:
+    client = Client(create_app(service, limits=Limits(queries=3)))
+    for count, status in ((3, 200), (4, 400)):
+        asked = {"queries": ["tea"] * count, "dataset_id": "d"}
+        answer = client("POST", "/v1/search-many", json=asked)
+        assert answer.status_code == status, answer.text
+    assert "4 queries; 3 is the most" in answer.text
 
 
 @pytest.mark.parametrize(
@@ -152,8 +166,6 @@ def test_texts_that_never_end_cost_no_time(service: Service, body: bytes) -> Non
 
 
 def test_a_flood_of_bad_keys_leaves_the_server_serving(service: Service) -> None:
-    import asyncio
-
     app = create_app(service, authenticate=Keys(service), limits=Limits(threads=2))
 
     async def flood() -> list[httpx.Response]:
@@ -219,9 +231,6 @@ def test_brackets_in_a_text_are_no_nesting(service: Service) -> None:
 def test_more_requests_than_the_limit_are_refused_for_a_while(
     service: Service,
 ) -> None:
-    import asyncio
-    import threading
-
     app = create_app(service, limits=Limits(threads=1, waiting=2))
     held = threading.Event()
     original = service.list_datasets
@@ -244,6 +253,47 @@ def test_more_requests_than_the_limit_are_refused_for_a_while(
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "OVERLOADED")
     assert refused.headers["retry-after"] == "1"
     assert [each.status_code for each in answered] == [200, 200]
+
+
+def test_requests_whose_key_is_to_be_checked_count_too(service: Service) -> None:
+    checks, go_on = threading.Semaphore(0), threading.Event()
+
+    def slow(authorization: str | None) -> Service:
+        checks.release()
+        go_on.wait(30)
+        return service
+
+    async def asked() -> list[httpx.Response]:
+        app = create_app(service, authenticate=slow, limits=Limits(threads=2, waiting=2))
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            first = [asyncio.create_task(client.get("/v1/datasets")) for _ in range(2)]
+            for _ in first:
+                await asyncio.to_thread(checks.acquire, timeout=30)
+            others = [await client.get(path) for path in ("/v1/datasets", "/v1/live")]
+            go_on.set()
+            return [*others, *await asyncio.gather(*first)]
+
+    answers = asyncio.run(asked())
+    assert [each.status_code for each in answers] == [503, 200, 200, 200]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"threads": 0.5},
+        {"waiting": 0.5},
+        {"listed": 2.5},
+        {"body": float("inf")},
+        {"seconds": float("inf")},
+        {"seconds": float("nan")},
+        {"depth": True},
+        {"idempotency_keys": 0},
+    ],
+)
+def test_a_limit_that_is_none_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(given))):
+        Limits(**given)
 
 
 class Refusing(FakeEmbedder):
@@ -282,3 +332,16 @@ def test_a_key_to_everything_that_writes_syncs_the_remembered_folders(tmp_path: 
         reading = Client(app, Authorization=f"Bearer {keys.add('reads').token}")
         assert reading("POST", "/ingest").status_code == 403
         assert service.count_documents("default") == 1
+
+
+def test_a_connection_forgets_the_deadline_of_a_request(service: Service) -> None:
+    # A body this long is not read at once: the server goes on reading in the midst of the request.
+    long = {"name": "long.md", "content": "word " * 40_000}
+    with served(service, write=True) as url, httpx.Client(base_url=url, timeout=60) as client:
+        hurried = {"Prefer": "wait=1"}
+        client.post("/v1/datasets/d/documents", json={"documents": [long]}, headers=hurried)
+        time.sleep(1.1)
+        for _ in range(2):
+            assert client.get("/v1/datasets").status_code == 200
+            answer = client.put("/v1/datasets/d/documents/a.md", json={"content": "Tea."})
+            assert answer.is_success, answer.text

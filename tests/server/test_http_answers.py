@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from triptych import Pipeline, ProviderError, Service
 from triptych.answering import Answer
 from triptych.records import Generation, Message
 from triptych.testing import ScriptedLLM
-from triptych_adapters.http import create_app
+from triptych_adapters.http import create_app, nadir_routes
 from triptych_adapters.wire.records import RECORD_TYPE, from_record
 
 ANSWER = "Turn the lid\nto the left [1]."
@@ -290,6 +291,28 @@ def test_search_results_are_those_of_nadir() -> None:
     ):
         asked = {"query": "lid", "filter": filter_}
         assert len(client("POST", "/search", json=asked).json()["results"]) == count
+
+
+def test_healthz_looks_once_for_many_that_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = opened(None)
+    looked: list[int] = []
+    original = service.health
+
+    def look(**options: Any) -> Any:
+        looked.append(1)
+        time.sleep(0.05)
+        return original(**options)
+
+    monkeypatch.setattr(service, "health", look)
+    monkeypatch.setattr(nadir_routes, "_FRESH", 60.0)
+
+    async def many() -> None:
+        transport = httpx.ASGITransport(create_app(service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            await asyncio.gather(*(client.get("/healthz") for _ in range(8)))
+
+    asyncio.run(many())
+    assert len(looked) == 1
 
 
 def test_healthz_says_whether_the_store_answers() -> None:

@@ -20,7 +20,7 @@ from support.cli_run import fresh_shell
 from support.servers import Served, started
 from triptych.sync import SyncRoot
 from triptych_adapters.access import KeyStore
-from triptych_adapters.http.workers import _listen
+from triptych_adapters.access.loopback import listen
 from triptych_adapters.wire.errors import Exit
 from triptych_factory import Settings, wire
 from triptych_factory.syncing import remembered_roots
@@ -289,5 +289,5 @@ def test_what_cannot_be_served_ends_the_start(
 
 def test_small_answers_are_sent_at_once() -> None:
     """asyncio sets TCP_NODELAY only where a socket knows that it is TCP."""
-    with _listen("127.0.0.1", 0) as listening:
+    with listen("127.0.0.1", 0) as listening:
         assert listening.proto == socket.IPPROTO_TCP

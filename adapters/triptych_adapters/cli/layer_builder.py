@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         Prices,
     )
     from triptych.records import ModelUsage
-    from triptych_adapters.wire.layer_builds import LayerBuild
+    from triptych_adapters.wire.layer_build import LayerBuild
 
 _DATASET = Annotated[str, typer.Option("--dataset", "-d", help="The dataset.")]
 _NAMES = Annotated[
@@ -159,7 +159,7 @@ def build(
     changes.
     """
     from triptych_adapters.cli.progress import shown
-    from triptych_adapters.wire.layer_builds import LayerBuild
+    from triptych_adapters.wire.layer_build import LayerBuild
     from triptych_factory.served import is_server
 
     prices = _prices(price_input, price_output)

@@ -113,7 +113,8 @@ def mcp(
             serve_stdio(make_server(service, options), service.close)
             return
         from triptych_adapters.access import authenticator
-        from triptych_adapters.mcp.http import PATH, check_binding, listen, make_app, serve_http
+        from triptych_adapters.access.loopback import listen
+        from triptych_adapters.mcp.http import PATH, check_binding, make_app, serve_http
 
         authenticate = authenticator(service)
         check_binding(host, allow_host or (), keys=authenticate is not None)

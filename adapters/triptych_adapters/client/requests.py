@@ -92,7 +92,7 @@ def prepare(operation: str, arguments: Mapping[str, Any], pipeline: str = "") ->
 
 def _route_of(operation: str) -> Route:
     if operation == "build_layers":
-        from triptych_adapters.wire.layer_builds import BUILD_LAYERS_ROUTE
+        from triptych_adapters.wire.build_layers import BUILD_LAYERS_ROUTE
 
         return BUILD_LAYERS_ROUTE
     return ROUTES[operation]

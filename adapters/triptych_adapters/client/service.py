@@ -53,13 +53,14 @@ from triptych_adapters.client.streams import open_stream
 from triptych_adapters.wire.operations import OPERATIONS
 
 if TYPE_CHECKING:
-    from triptych_adapters.wire.layer_builds import LayerBuild
+    from triptych_adapters.wire.layer_build import LayerBuild
 from triptych_backends.providers.timeouts import Timeouts
 
 __all__ = ["RemotePipeline", "RemoteService", "connect"]
 
 _EMBEDDED_AT_ONCE: Final = 64
 _PAGE: Final = 1000
+_QUERIES_AT_ONCE: Final = 256
 C = TypeVar("C", bound="type[Any]")
 
 
@@ -344,7 +345,7 @@ class RemoteService(Service):
     def search_many(
         self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
     ) -> list[Result]:
-        """`Service.search_many`: one request, where the queries differ in their texts alone."""
+        """`Service.search_many`: few requests, where the queries differ in their texts alone."""
         asked = [query_of(query, options) for query in check_queries(queries)]
         if not asked:
             return []
@@ -352,9 +353,10 @@ class RemoteService(Service):
         if any(attrs.evolve(each, text=first.text) != first for each in asked):
             return [self.search(each) for each in asked]
         fields = query_fields("search_many", first)
-        found: list[Result] = self._call(
-            "search_many", {**fields, "queries": [each.text for each in asked]}
-        )
+        found: list[Result] = []
+        for at in range(0, len(asked), _QUERIES_AT_ONCE):
+            texts = [each.text for each in asked[at : at + _QUERIES_AT_ONCE]]
+            found += self._call("search_many", {**fields, "queries": texts})
         return found
 
     def ask_stream(self, *given: Any, **named: Any) -> AnswerStream:

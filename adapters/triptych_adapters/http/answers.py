@@ -15,7 +15,7 @@ from triptych.context import ContextPack
 from triptych.records import Failure, Health, HealthCheck, Hit, Result
 from triptych.records.failure_warning import public_warning
 from triptych_adapters.http.problems import Problem
-from triptych_adapters.wire.layer_builds import LayerBuild
+from triptych_adapters.wire.layer_build import LayerBuild
 from triptych_adapters.wire.public_errors import public_error, public_message
 from triptych_adapters.wire.records import RECORD_TYPE, to_record
 from triptych_adapters.wire.schema import to_json

@@ -16,6 +16,7 @@ from starlette.responses import Response
 import triptych
 from triptych.service import Service
 from triptych.sync import SyncReport
+from triptych_adapters.access.loopback import LOOPBACK_NAMES
 from triptych_adapters.http.answers import problem_response
 from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.calls import Calls
@@ -114,8 +115,10 @@ def create_app(
     app.router.routes.extend(routes)
     app.openapi = lambda: document(server, app.routes)  # type: ignore[method-assign]  # as FastAPI documents it
     if hosts is None:
-        hosts = ("localhost", "127.0.0.1", "[::1]") if authenticate is None else ("*",)
-    app.add_middleware(Guard, limits=limits, hosts=tuple(hosts), origins=tuple(origins))
+        hosts = LOOPBACK_NAMES if authenticate is None else ("*",)
+    app.add_middleware(
+        Guard, limits=limits, calls=server.calls, hosts=tuple(hosts), origins=tuple(origins)
+    )
     return app
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 
 from starlette.requests import Request
@@ -38,23 +38,13 @@ class Calls:
         self._long = ThreadPoolExecutor(limits.threads, "triptych-http-long")
         self._under_way = 0
 
-    @property
-    def under_way(self) -> int:
-        """How many requests are being answered, or wait."""
-        return self._under_way
-
-    async def apart(self, function: Callable[[], T]) -> T:
-        """Call ``function`` in a thread, before the body of its request was read."""
-        return await asyncio.get_running_loop().run_in_executor(self._quick, function)
-
-    @asynccontextmanager
-    async def caller(self, request: Request, *, long: bool = False) -> AsyncIterator[Caller]:
-        """What runs the calls of one request.
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count a request for the block, from before its key is checked and its body is read.
 
         Raises:
-            ProblemError: 503, as too many requests are under way.
+            ProblemError: 503, as too many are under way.
         """
-        await request.body()  # what comes after it is that the client goes away
         if self._under_way >= self._limits.waiting:
             raise ProblemError(
                 503,
@@ -64,14 +54,24 @@ class Calls:
             )
         self._under_way += 1
         try:
-            with deadline(wanted_seconds(request, self._limits)) as scope:
-                caller = Caller(self._long if long else self._quick, request, scope)
-                try:
-                    yield caller
-                finally:
-                    await caller.end()
+            yield
         finally:
             self._under_way -= 1
+
+    async def apart(self, function: Callable[[], T]) -> T:
+        """Call ``function`` in a thread, before the body of its request was read."""
+        return await asyncio.get_running_loop().run_in_executor(self._quick, function)
+
+    @asynccontextmanager
+    async def caller(self, request: Request, *, long: bool = False) -> AsyncIterator[Caller]:
+        """What runs the calls of one request."""
+        await request.body()  # what comes after it is that the client goes away
+        with deadline(wanted_seconds(request, self._limits)) as scope:
+            caller = Caller(self._long if long else self._quick, request, scope)
+            try:
+                yield caller
+            finally:
+                await caller.end()
 
     def close(self) -> None:
         """End the threads, once their calls have ended."""
@@ -85,7 +85,10 @@ class Caller:
     def __init__(self, pool: ThreadPoolExecutor, request: Request, scope: CancelScope) -> None:
         self._pool = pool
         self._scope = scope
-        self._gone = asyncio.ensure_future(_disconnected(request))
+        # In a context of its own: a server that goes on reading from the connection here, after
+        # the body, does so for all later requests, and they would inherit this one's deadline.
+        loop = asyncio.get_running_loop()
+        self._gone = loop.create_task(_disconnected(request), context=contextvars.Context())
 
     async def run(self, function: Callable[[], T]) -> T:
         """Call ``function`` in a thread.

@@ -8,6 +8,7 @@ import re
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any, Final
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -15,15 +16,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from triptych import telemetry
 from triptych_adapters.http.answers import problem_response
-from triptych_adapters.http.calls import ClientGoneError
+from triptych_adapters.http.calls import Calls, ClientGoneError
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import ProblemError, problem_of
 
-__all__ = ["LOGGER", "Guard"]
+__all__ = ["LIVE_PATH", "LOGGER", "Guard"]
 
 LOGGER: Final = "triptych.http"
 """The logger of requests; `triptych serve` writes it to stderr as JSON."""
 
+LIVE_PATH: Final = "/v1/live"
 _ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _ALWAYS: Final = {
@@ -37,10 +39,17 @@ class Guard:
     """ASGI middleware around the whole app."""
 
     def __init__(
-        self, app: ASGIApp, *, limits: Limits, hosts: Sequence[str], origins: Sequence[str]
+        self,
+        app: ASGIApp,
+        *,
+        limits: Limits,
+        calls: Calls,
+        hosts: Sequence[str],
+        origins: Sequence[str],
     ) -> None:
         self._app = app
         self._limits = limits
+        self._calls = calls
         self._hosts = frozenset(map(str.lower, hosts))
         self._origins = frozenset(map(str.lower, origins))
         self._log = logging.getLogger(LOGGER)
@@ -64,7 +73,9 @@ class Guard:
             with operation.current():
                 self._check(scope, headers)
                 body = _Body(receive, self._limits)
-                await self._app(scope, body.receive, answer.send)
+                # A probe that finds a busy process alive keeps it from being ended.
+                with nullcontext() if _is_probe(scope) else self._calls.counted():
+                    await self._app(scope, body.receive, answer.send)
         except ClientGoneError:
             answer.status = answer.status or 499
         except ProblemError as problem:
@@ -146,6 +157,11 @@ class Guard:
         failure = error if failed else None
         self._log.log(level, "request", extra={"fields": fields}, exc_info=failure)
         return failure
+
+
+def _is_probe(scope: Scope) -> bool:
+    """Whether only the process is asked for, which queues nothing."""
+    return bool(scope["path"].removeprefix(scope.get("root_path", "")) == LIVE_PATH)
 
 
 def _name(host: str) -> str:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 import triptych
 from triptych_adapters.http.answers import encoded, json_response
 from triptych_adapters.http.described import Described, DescribedRoute
+from triptych_adapters.http.guard import LIVE_PATH
 from triptych_adapters.http.openapi import document
 from triptych_adapters.http.server import Server
 
@@ -20,7 +21,7 @@ __all__ = ["standing_routes"]
 LIVE: Final = Described(
     name="live",
     method="GET",
-    path="/v1/live",
+    path=LIVE_PATH,
     summary="Whether the process answers; it looks at nothing else.",
     answers={200: ("It does.", {"application/json": {"type": "object"}})},
     secured=False,

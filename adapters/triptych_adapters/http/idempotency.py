@@ -158,7 +158,7 @@ class OpenKey:
         }
         oldest = time.time() - self._limits.idempotency_hours * 3600
         by_age = sorted(states, key=lambda name: states[name][0])
-        surplus = max(0, len(by_age) - int(self._limits.idempotency_keys))
+        surplus = max(0, len(by_age) - self._limits.idempotency_keys)
         for number, name in enumerate(by_age):
             at, text = states[name]
             if number < surplus or at < oldest:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import attrs
 
 from triptych.errors import ValidationError
+from triptych.records import check_whole
 
 __all__ = ["Limits"]
 
 
+def _whole(instance: Limits, field: Any, value: Any) -> None:
+    check_whole(value, field.name, least=1)
+
+
 def _positive(instance: Limits, field: Any, value: Any) -> None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not value > 0:
-        raise ValidationError(f"{field.name} is a number above 0, not {value!r}")
+    if not number or not value > 0 or not math.isfinite(value):
+        raise ValidationError(f"{field.name} is a finite number above 0, not {value!r}")
 
 
 @attrs.frozen(kw_only=True)
@@ -34,22 +40,25 @@ class Limits:
         threads: operations at a time in one process; those that put many documents, ask a language
             model or rebuild have as many of their own. More are hardly faster, as threads share one
             interpreter: take more processes.
-        waiting: requests under way at a time; more are answered with 503.
+        waiting: requests under way at a time, those whose key is still to be checked included; more
+            are answered with 503.
         listed: documents of one page of a list.
+        queries: of one ``search_many``.
         idempotency_keys: answers that are kept for a key.
         idempotency_hours: how long.
     """
 
-    body: int = attrs.field(default=1 << 20, validator=_positive)
+    body: int = attrs.field(default=1 << 20, validator=_whole)
     body_seconds: float = attrs.field(default=20.0, validator=_positive)
-    header_bytes: int = attrs.field(default=16 << 10, validator=_positive)
+    header_bytes: int = attrs.field(default=16 << 10, validator=_whole)
     header_seconds: float = attrs.field(default=10.0, validator=_positive)
-    connections: int = attrs.field(default=2000, validator=_positive)
+    connections: int = attrs.field(default=2000, validator=_whole)
     read_seconds: float = attrs.field(default=20.0, validator=_positive)
-    depth: int = attrs.field(default=64, validator=_positive)
+    depth: int = attrs.field(default=64, validator=_whole)
     seconds: float = attrs.field(default=120.0, validator=_positive)
-    threads: int = attrs.field(default=4, validator=_positive)
-    waiting: int = attrs.field(default=1000, validator=_positive)
-    listed: int = attrs.field(default=1000, validator=_positive)
-    idempotency_keys: int = attrs.field(default=1000, validator=_positive)
+    threads: int = attrs.field(default=4, validator=_whole)
+    waiting: int = attrs.field(default=1000, validator=_whole)
+    listed: int = attrs.field(default=1000, validator=_whole)
+    queries: int = attrs.field(default=1000, validator=_whole)
+    idempotency_keys: int = attrs.field(default=1000, validator=_whole)
     idempotency_hours: float = attrs.field(default=24.0, validator=_positive)

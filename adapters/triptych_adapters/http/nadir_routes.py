@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any, Final
@@ -132,14 +133,15 @@ class _Looks:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._seen: tuple[float, bool] | None = None
+        self._lock = threading.Lock()
 
     def ok(self) -> bool:
         """Whether the store answers."""
-        seen = self._seen
-        if seen is None or time.monotonic() - seen[0] > _FRESH:
-            seen = (time.monotonic(), self._look())
-            self._seen = seen
-        return seen[1]
+        with self._lock:
+            if self._seen is None or time.monotonic() - self._seen[0] > _FRESH:
+                ok = self._look()
+                self._seen = (time.monotonic(), ok)
+            return self._seen[1]
 
     def _look(self) -> bool:
         try:

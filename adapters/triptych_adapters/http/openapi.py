@@ -17,7 +17,7 @@ from triptych_adapters.http.preconditions import CONDITIONAL
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import EVENTS_TYPE
 from triptych_adapters.wire.arguments import json_schema
-from triptych_adapters.wire.layer_builds import BUILD_LAYERS_ROUTE
+from triptych_adapters.wire.build_layers import BUILD_LAYERS_ROUTE
 from triptych_adapters.wire.operations import Effect
 from triptych_adapters.wire.records import RECORD_TYPE
 from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route
@@ -127,7 +127,7 @@ def _operation(server: Server, route: Route) -> dict[str, Any]:
             schema,
             in_path=name in route.in_path,
             lanes=server.service.lanes,
-            listed=int(server.limits.listed),
+            listed=server.limits.listed,
         )
         for name, schema in operation.parameters["properties"].items()
     }

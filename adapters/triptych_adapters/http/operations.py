@@ -31,7 +31,7 @@ from triptych_adapters.http.routes import RawRoute
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import EVENTS_TYPE, Pieces, Reading, StreamedAnswer, event
 from triptych_adapters.wire.arguments import read_object
-from triptych_adapters.wire.layer_builds import BUILD_LAYERS_ROUTE
+from triptych_adapters.wire.build_layers import BUILD_LAYERS_ROUTE
 from triptych_adapters.wire.operations import Effect
 from triptych_adapters.wire.query_string import query_arguments
 from triptych_adapters.wire.records import RECORD_TYPE
@@ -42,7 +42,7 @@ __all__ = ["LONG", "operation_routes"]
 LONG: Final = frozenset(
     (
         *("put_documents", "ask", "replay", "rebuild", "embed_pending", "doctor", "purge"),
-        *("health", "build_layers"),
+        *("health", "build_layers", "search_many"),
     )
 )
 """Operations that ask a model, embed many texts, or go through a whole store."""
@@ -80,6 +80,7 @@ class _Handler:
         service = await server.service_of(request)
         server.check_effect(operation.effect)
         arguments = operation.read(await self._arguments(request))
+        self._check_queries(arguments)
         if operation.name == "ask" and EVENTS_TYPE in media_types(request):
             return await _asked(server, request, service, arguments)
         if operation.name == "changes" and EVENTS_TYPE in media_types(request):
@@ -98,6 +99,14 @@ class _Handler:
             media_type=answered.media_type,
             headers=headers,
         )
+
+    def _check_queries(self, arguments: dict[str, Any]) -> None:
+        most, queries = self._server.limits.queries, arguments.get("queries", ())
+        if len(queries) > most:
+            raise ValidationError(
+                f"{self._operation.name}: there are {len(queries):,} queries; {most:,} is the most "
+                "of one request: send several"
+            )
 
     async def _arguments(self, request: Request) -> dict[str, Any]:
         """The arguments of path, query and body together."""
@@ -186,7 +195,7 @@ class _Handler:
         self, request: Request, arguments: dict[str, Any], call: Any
     ) -> tuple[list[DocumentInfo], dict[str, str]]:
         """A page of a list, and where the next one is (RFC 8288)."""
-        most = int(self._server.limits.listed)
+        most = self._server.limits.listed
         limit = arguments.get("limit", most)
         if limit > most:
             raise ValidationError(

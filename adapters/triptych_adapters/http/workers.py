@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 import os
 import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import attrs
 import uvicorn
@@ -23,19 +24,23 @@ from triptych.errors import NotFoundError, StoreError, ValidationError
 from triptych.service import Service
 from triptych.sync import SyncReport
 from triptych_adapters.access import authenticator
-from triptych_adapters.access.loopback import check_loopback, resolved
+from triptych_adapters.access.loopback import BACKLOG, LOOPBACK_NAMES, check_loopback, listen
 from triptych_adapters.http.app import create_app
 from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.logs import log_to_stderr
 from triptych_adapters.http.observers import counted_together, observe_serving
-from triptych_adapters.http.protocol import BACKLOG, HeadProtocol, connections_of
+from triptych_adapters.http.protocol import HeadProtocol, connections_of
 from triptych_factory import Settings, wire
 from triptych_factory.syncing import directory_sync, remembered_roots
 
 __all__ = ["ServeOptions", "serve"]
 
-_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+_RESETS: Final = "reset_contextvars"
+_WITHOUT_CONTEXT: Final[Mapping[str, Any]] = (
+    {_RESETS: True} if _RESETS in inspect.signature(uvicorn.Config).parameters else {}
+)
+"""Each request begins without the context of one before it on its connection."""
 
 
 @attrs.frozen(kw_only=True)
@@ -96,7 +101,8 @@ def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
         authenticated = options.authenticator(service) is not None
     if not authenticated:
         check_loopback(options.host)
-    listening = _listen(options.host, options.port)
+    listening = listen(options.host, options.port)
+    listening.set_inheritable(True)
     config = _config(options)
     log_to_stderr()
     with ExitStack() as held:
@@ -141,9 +147,10 @@ def _config(options: ServeOptions) -> uvicorn.Config:
         # A client whose connection was idle may send just as it is closed: seldom, then.
         timeout_keep_alive=75,
         proxy_headers=False,
-        h11_max_incomplete_event_size=int(options.limits.header_bytes),
+        h11_max_incomplete_event_size=options.limits.header_bytes,
         timeout_graceful_shutdown=max(1, round(options.drain_seconds)),
         timeout_worker_healthcheck=60,
+        **_WITHOUT_CONTEXT,
     )
 
 
@@ -158,7 +165,7 @@ def _app(options: ServeOptions) -> ASGIApp:
     service = _opened(options)
     authenticate = options.authenticator(service)
     observing = observe_serving(service, metrics=options.metrics, otel=options.otel)
-    own = (*_LOOPBACK_NAMES, options.host, *options.hosts)
+    own = (*LOOPBACK_NAMES, options.host, *options.hosts)
     hosts = None if authenticate is not None and not options.hosts else own
     app = create_app(
         service,
@@ -209,24 +216,6 @@ def _end_with(parent: int) -> None:
         time.sleep(1)
     logging.getLogger(__name__).warning("the process that started this worker is gone")
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family, *_, address = resolved(host, port)[0]
-    # Where the protocol is named, asyncio sends small answers at once (TCP_NODELAY).
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind(address)
-    except OSError as error:
-        listening.close()
-        raise ValidationError(
-            f"cannot listen on {host} port {port}: {error.strerror}; give another --port, "
-            "0 for any that is free"
-        ) from None
-    listening.listen(BACKLOG)
-    listening.set_inheritable(True)
-    return listening
 
 
 def _url(listening: socket.socket) -> str:

@@ -23,15 +23,14 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from triptych.errors import TriptychError, ValidationError
-from triptych_adapters.access.loopback import check_loopback
+from triptych_adapters.access.loopback import LOOPBACK_NAMES, check_loopback
 from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.mcp.server import LOGGER, SERVICE
 from triptych_adapters.wire.errors import error_form
 
-__all__ = ["PATH", "check_binding", "listen", "make_app", "serve_http"]
+__all__ = ["PATH", "check_binding", "make_app", "serve_http"]
 
 PATH: Final = "/mcp"
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _MOST_BODY: Final = 4 << 20
 _MOST_SESSIONS: Final = 1000
 _THREADS: Final = 8
@@ -72,12 +71,12 @@ def make_app(
     any port, or a port of their own. ``origins`` are the pages that may ask; none by default.
     With ``authenticate`` each request needs a key.
     """
-    names = dict.fromkeys((*_LOOPBACK, host, *hosts))
+    names = dict.fromkeys((*LOOPBACK_NAMES, host, *hosts))
     settings = TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
         allowed_hosts=[each for name in names for each in (name, f"{name}:*")],
         allowed_origins=[
-            *(f"http://{name}{port}" for name in _LOOPBACK for port in ("", ":*")),
+            *(f"http://{name}{port}" for name in LOOPBACK_NAMES for port in ("", ":*")),
             *origins,
         ],
     )
@@ -134,29 +133,6 @@ async def _refuse(send: Send, status: int, said: str, retry_after: float | None)
         headers.append((b"retry-after", b"%d" % max(1, math.ceil(retry_after))))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that is bound to ``host``; port 0 is any free one.
-
-    Raises:
-        ValidationError: the address cannot be had.
-    """
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        # With the protocol named, asyncio sends small answers at once (TCP_NODELAY).
-        sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    except OSError as error:
-        raise ValidationError(f"there is no address {host!r}: {error}") from error
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((host, port))
-    except OSError as error:
-        sock.close()
-        raise ValidationError(
-            f"cannot listen on {host}:{port}: {error.strerror}; take another --port"
-        ) from error
-    return sock
 
 
 def serve_http(app: ASGIApp, sock: socket.socket, on_ready: Callable[[str, int], None]) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         SourceDocument,
     )
     from triptych.sync import HeldDeletions, SyncPlan, SyncReport
-    from triptych_adapters.wire.layer_builds import LayerBuild
+    from triptych_adapters.wire.layer_build import LayerBuild
 
 __all__ = ["VIEWS", "to_json"]
 
@@ -393,7 +393,7 @@ VIEWS: Final[Mapping[str, Callable[[Any], _Fields]]] = {
     "triptych.sync.report.HeldDeletions": _held,
     "triptych.sync.report.SyncPlan": _sync_plan,
     "triptych.sync.report.SyncReport": _sync_report,
-    "triptych_adapters.wire.layer_builds.LayerBuild": _layer_build,
+    "triptych_adapters.wire.layer_build.LayerBuild": _layer_build,
 }
 """The records whose form is not that of their fields, by class: named, so that none is imported
 before there is one to show."""

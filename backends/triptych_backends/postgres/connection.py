@@ -51,7 +51,7 @@ class Connections:
         driver = psycopg.connect(
             location.conninfo,
             autocommit=True,
-            application_name="triptych",
+            fallback_application_name="triptych",
             keepalives_idle=30,
             keepalives_interval=10,
             keepalives_count=3,

@@ -161,6 +161,22 @@ class PostgresDatabase:
         """A connection beside the pool; whoever asks for it closes it. Raises psycopg.Error."""
         return self._connections.connect()
 
+    @contextmanager
+    def turn(self, name: str) -> Iterator[None]:
+        """The turn of one process among all that ask for ``name``.
+
+        It is an advisory lock, held by a transaction that does nothing else.
+        """
+        with driver_errors(self.where), self._connections.snapshot() as session:
+            millis = min(max(int(self._wait * 1000), 1), 2**31 - 1)
+            session.text("SELECT set_config('lock_timeout', %s, true)", (str(millis),))
+            session.text("SELECT set_config('idle_in_transaction_session_timeout', '0', true)")
+            session.text(
+                "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))",
+                (f"triptych {self.schema} {name}",),
+            )
+            yield
+
     def flush(self) -> None:
         """See `Database.flush`: the server has done so at each commit."""
 

@@ -92,7 +92,7 @@ def _ranked(
         rest = sum(term.weight for term in terms[count:])
         bar = sorted((row[4] for row in rows), reverse=True)[limit - 1] if len(rows) >= limit else 0
         if not rest or bar - SLACK >= rest:
-            return best([scored(row, names) for row in rows], limit)
+            return best(scored(rows, names), limit)
         while count < len(terms) and sum(term.weight for term in terms[count:]) > bar - SLACK:
             count += 1
 

@@ -23,11 +23,13 @@ NAMES: Mapping[Field, str] = {
 """The names of the owners of each kind of unit."""
 
 
-def scored(row: Sequence[Any], datasets: Mapping[int, str]) -> Scored:
-    """A row of key, owner, position, dataset, score and name."""
-    key, owner, position, dataset, score, name = row[:6]
-    rounded = float(np.round(score, DECIMALS))
-    return Scored(-rounded, name, position, datasets[dataset], key, owner)
+def scored(rows: Sequence[Sequence[Any]], datasets: Mapping[int, str]) -> list[Scored]:
+    """Rows of key, owner, position, dataset, score and name."""
+    rounded = np.round([row[4] for row in rows], DECIMALS).tolist()
+    return [
+        Scored(-score, row[5], row[2], datasets[row[3]], row[0], row[1])
+        for score, row in zip(rounded, rows, strict=True)
+    ]
 
 
 def best(found: Iterable[Scored], limit: int) -> list[Scored]:

@@ -58,7 +58,7 @@ def require_current(location: PostgresLocation) -> None:
 
 
 def _connected(location: PostgresLocation) -> Driver:
-    return psycopg.connect(location.conninfo, autocommit=True, application_name="triptych")
+    return psycopg.connect(location.conninfo, autocommit=True, fallback_application_name="triptych")
 
 
 def _current() -> str:

@@ -121,11 +121,14 @@ def _rescored(
             (list({row[1] for row in rows}),),
         )
     )
-    return [
-        scored((key, owner, position, dataset, scores[vector], names[owner]), datasets)
-        for key, owner, position, dataset, vector, _ in rows
-        if scores[vector] > 0
-    ]
+    return scored(
+        [
+            (key, owner, position, dataset, scores[vector], names[owner])
+            for key, owner, position, dataset, vector, _ in rows
+            if scores[vector] > 0
+        ],
+        datasets,
+    )
 
 
 def _product(left: SparseVector, right: SparseVector) -> float:

@@ -276,8 +276,11 @@ def _rescored(
         (list({row[1] for row in rows}),),
     )
     names = dict(owners)
-    found = [
-        scored((key, owner, position, spaces[space], scores[vector], names[owner]), datasets)
-        for key, owner, position, space, vector, *_ in rows
-    ]
+    found = scored(
+        [
+            (key, owner, position, spaces[space], scores[vector], names[owner])
+            for key, owner, position, space, vector, *_ in rows
+        ],
+        datasets,
+    )
     return best(best_of_owner(found) if unit == "document" else found, limit)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
+from typing import Self
 
 from triptych.records import Candidate, ChunkQuery, SparseQuery
 from triptych_backends.index import Field
@@ -19,6 +21,12 @@ class Repository:
         self.database = database
         self.searcher = searcher
         self.where = database.where
+
+    def searched_by(self, searcher: Searcher) -> Self:
+        """The same repository with another searcher."""
+        other = copy(self)
+        other.searcher = searcher
+        return other
 
     @property
     def in_process(self) -> bool:

@@ -13,6 +13,7 @@ from triptych.errors import StoreError, StoreLockedError
 from triptych_backends.sql.errors import closed_error
 from triptych_backends.sqlite.connection import Connections
 from triptych_backends.sqlite.errors import driver_errors
+from triptych_backends.sqlite.file_turn import file_turn
 from triptych_backends.sqlite.location import refuse_unusable
 from triptych_backends.sqlite.schema import prepare, require_current
 from triptych_backends.sqlite.session import SqliteSession, SqliteTransaction
@@ -126,6 +127,12 @@ class SqliteDatabase:
             known[_POSITION] = transaction.position
         finally:
             self._write_lock.release()
+
+    @contextmanager
+    def turn(self, name: str) -> Iterator[None]:
+        """The turn of one process among all that ask for ``name``: a lock on a file."""
+        with file_turn(self.path.with_name(f"{self.path.name}.{name}.lock"), self._wait):
+            yield
 
     def flush(self) -> None:
         """Put all commits on the disk, those of derived data too."""

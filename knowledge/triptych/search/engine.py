@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 import attrs
 
 from triptych import deadlines, telemetry
+from triptych._internal.lane_warnings import collected_warnings
 from triptych.contracts import LocalRetriever, Ranker, Retriever, Store, StoreRetriever
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import Candidate, Candidates, ChunkPlace, Mode, RankedList, ResolvedQuery
@@ -169,6 +170,15 @@ class SearchEngine:
         many of its candidates may stay, or none is left; the ranker's wish does not count then,
         for each candidate's text is read.
         """
+        with collected_warnings() as warnings:
+            ranking = self._retrieved(target, variants, depth, keep)
+        if not warnings:
+            return ranking
+        return attrs.evolve(ranking, warnings=(*ranking.warnings, *sorted(warnings)))
+
+    def _retrieved(
+        self, target: Target, variants: Sequence[ResolvedQuery], depth: int, keep: Keep | None
+    ) -> FusedRanking:
         query = variants[0]
         if depth > query.limit:
             variants = [attrs.evolve(each, limit=depth) for each in variants]

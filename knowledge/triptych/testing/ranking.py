@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pytest
+
 from triptych.contracts import Store
-from triptych.records import ChunkQuery, Filter, Layer
+from triptych.records import Candidate, ChunkQuery, Filter, Layer
 from triptych.records.filters import HEADING, conditions_of
 from triptych.repositories import capabilities_of
 from triptych.testing.builders import keyword_query, layer_of, layer_query, vector_of, vector_query
 from triptych.testing.corpus import DATASETS, QUERIES, contents, fill_corpus
 from triptych.testing.filters import FILTERS
 from triptych.testing.harness import Harness
-from triptych.testing.oracle import entries
+from triptych.testing.oracle import Entry, entries
 from triptych.testing.search import assert_same_ranking
 
 __all__ = ["assert_backends_rank_alike"]
 
 
-def assert_backends_rank_alike(first: Harness, second: Harness) -> None:
+def assert_backends_rank_alike(first: Harness, second: Harness, *, tolerance: float = 0.0) -> None:
     """Fill both stores with the kit's corpus and compare every lane, filtered and not.
 
-    Keyword scores must be equal; dot products may differ in the last digit kept.
+    Keyword scores must be equal; dot products may differ in the last digit kept. With a
+    ``tolerance`` scores of all lanes may differ by so much, and entries change places whose
+    scores do not differ by more: it is for engines that add up in 32 bits.
 
     Raises:
         AssertionError: an answer differs in its entries, their order or their scores.
@@ -34,7 +40,7 @@ def assert_backends_rank_alike(first: Harness, second: Harness) -> None:
             for top_k in (3, 1000):
                 words = keyword_query(text, *DATASETS, top_k=top_k, where=where)
                 near = vector_query(vector_of(text), *DATASETS, top_k=top_k, where=where)
-                _compare(one, other, words, near)
+                _compare(one, other, words, near, tolerance)
     finally:
         one.close()
         other.close()
@@ -47,19 +53,50 @@ def _fill(store: Store) -> None:
             assert store.layers.put(layer_of(store, dataset_id, name, content[:80]))
 
 
-def _compare(one: Store, other: Store, words: ChunkQuery, near: ChunkQuery) -> None:
-    assert entries(one.chunks.search(words)) == entries(other.chunks.search(words)), words
-    assert_same_ranking(one.chunks.search(near), entries(other.chunks.search(near)))
+def _compare(
+    one: Store, other: Store, words: ChunkQuery, near: ChunkQuery, tolerance: float
+) -> None:
+    def same(left: Sequence[Candidate], right: Sequence[Candidate], query: ChunkQuery) -> None:
+        if tolerance:
+            _assert_alike(entries(left), entries(right), tolerance, query)
+        elif query is words:
+            assert entries(left) == entries(right), query
+        else:
+            assert_same_ranking(left, entries(right))
+
+    for query in (words, near):
+        same(one.chunks.search(query), other.chunks.search(query), query)
     if all(each.field != HEADING for each in conditions_of(words.filter.tree)):
         for query in (words, near):
             layers = layer_query(query, Layer.ABSTRACT)
-            assert_same_ranking(one.layers.search(layers), entries(other.layers.search(layers)))
+            found = one.layers.search(layers), other.layers.search(layers)
+            if tolerance:
+                same(*found, query)
+            else:
+                assert_same_ranking(found[0], entries(found[1]))
         left, right = capabilities_of(one), capabilities_of(other)
         if left.document_search and right.document_search:
-            found = left.document_search.search_docs(words)
-            assert entries(found) == entries(right.document_search.search_docs(words)), words
-        if left.document_vector_search and right.document_vector_search:
-            assert_same_ranking(
-                left.document_vector_search.search_docs_by_vector(near),
-                entries(right.document_vector_search.search_docs_by_vector(near)),
+            same(
+                left.document_search.search_docs(words),
+                right.document_search.search_docs(words),
+                words,
             )
+        if left.document_vector_search and right.document_vector_search:
+            same(
+                left.document_vector_search.search_docs_by_vector(near),
+                right.document_vector_search.search_docs_by_vector(near),
+                near,
+            )
+
+
+def _assert_alike(
+    found: Sequence[Entry], wanted: Sequence[Entry], tolerance: float, query: ChunkQuery
+) -> None:
+    """The same scores in the same order, and the same entries but for those of equal scores."""
+    scores = [each.score for each in wanted]
+    assert [each.score for each in found] == pytest.approx(scores, abs=tolerance), query
+    known = {(each.dataset_id, each.name, each.index): each.score for each in wanted}
+    for each in found:
+        # One that is in one list alone has the score of the last place, which others have too.
+        score = known.get((each.dataset_id, each.name, each.index), scores[-1])
+        assert each.score == pytest.approx(score, abs=tolerance), (query, each)

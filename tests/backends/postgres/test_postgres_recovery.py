@@ -84,10 +84,11 @@ def _rounds(server: PostgresServer, count: int) -> None:
     chance = random.Random(5)
     load = _Load(url)
     try:
-        for _ in range(count):
-            load.wait_for(chance.randint(5, 25))
+        for at in range(count):
+            load.wait_for(chance.randint(3, 12))
             server.kill()
             server.start()
+            print(f"killed {at + 1} times, {len(load.acknowledged)} acknowledged")
         load.wait_for(10)
     finally:
         load.stop()
@@ -114,6 +115,7 @@ def test_a_killed_server_loses_nothing_acknowledged_and_its_clients_recover() ->
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3_600)
 def test_a_server_killed_fifty_times_loses_nothing_acknowledged() -> None:
     with running_server(*DURABLE) as server:
         _rounds(server, 50)

@@ -1,0 +1,17 @@
+"""Qdrant: where the searches of a store in SQLite or PostgreSQL run."""
+
+from triptych_backends.qdrant.client import ClientCollections
+from triptych_backends.qdrant.location import QdrantLocation, parse_url
+from triptych_backends.qdrant.points import AwayError, Collections, Found, Point
+from triptych_backends.qdrant.store import QdrantStore
+
+__all__ = [
+    "AwayError",
+    "ClientCollections",
+    "Collections",
+    "Found",
+    "Point",
+    "QdrantLocation",
+    "QdrantStore",
+    "parse_url",
+]

@@ -1,0 +1,142 @@
+"""What the URL of a store that is searched in Qdrant says."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import attrs
+from qdrant_client import QdrantClient
+
+from triptych._internal.redaction import shown_url
+from triptych.errors import ValidationError
+
+__all__ = ["QdrantLocation", "parse_url"]
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_OPTIONS = (
+    "truth",
+    "api_key",
+    "tls",
+    "grpc",
+    "grpc_port",
+    "timeout",
+    "exact",
+    "fallback",
+)
+
+
+@attrs.frozen(kw_only=True)
+class QdrantLocation:
+    """Where Qdrant is, how it is reached, and which store it searches.
+
+    Attributes:
+        truth: the URL of the store that keeps everything.
+        where: what messages call Qdrant, without a key.
+        prefix: what the names of the collections begin with.
+        tls: whether the connection is encrypted.
+        grpc: whether requests go over gRPC, at ``grpc_port``.
+        timeout: seconds that one request may take.
+        exact: whether vectors are compared one by one instead of by Qdrant's index.
+        falls_back: whether searches run in this process while Qdrant is away.
+    """
+
+    truth: str = attrs.field(repr=shown_url)
+    where: str
+    prefix: str
+    host: str
+    port: int
+    api_key: str | None = attrs.field(repr=False)
+    tls: bool
+    grpc: bool
+    grpc_port: int
+    timeout: float
+    exact: bool
+    falls_back: bool
+
+    def connect(self) -> QdrantClient:
+        """Make a client. No request is sent yet."""
+        return QdrantClient(
+            host=self.host,
+            port=self.port,
+            grpc_port=self.grpc_port,
+            prefer_grpc=self.grpc,
+            https=self.tls,
+            api_key=self.api_key,
+            timeout=self.timeout,  # type: ignore[arg-type]  # rounded up to whole seconds
+            check_compatibility=False,
+        )
+
+
+def parse_url(url: str) -> QdrantLocation:
+    """Read ``url``: ``qdrant://host:6333/name?truth=…``; the path names the collections.
+
+    ``truth`` is the URL or path of a store in SQLite or PostgreSQL, percent-encoded. The other
+    options are ``api_key``, ``tls`` (false), ``grpc`` (false), ``grpc_port`` (6334), ``timeout``
+    (10 seconds), ``exact`` (false) and ``fallback`` (``none`` or ``local``).
+
+    Raises:
+        ValidationError: it is invalid; the message shows no key.
+    """
+    shown = shown_url(url)
+    parts = urlsplit(url)
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise ValidationError(f"{shown!r} has no port that is a number up to 65535") from error
+    if parts.scheme.lower() != "qdrant" or not host:
+        raise ValidationError(f"{shown!r} names no host: write qdrant://localhost:6333?truth=kb.db")
+    if "@" in parts.netloc:
+        raise ValidationError(f"{shown!r} carries a user or a password: give the key as api_key")
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    unknown = sorted(options.keys() - set(_OPTIONS))
+    if unknown:
+        raise ValidationError(
+            f"{shown!r} has an option {unknown[0]!r}: the options are " + ", ".join(_OPTIONS)
+        )
+    if not options.get("truth"):
+        raise ValidationError(
+            f"{shown!r} names no store that keeps the documents: add truth=, such as "
+            "qdrant://localhost:6333?truth=kb.db; Qdrant holds only what is searched"
+        )
+    prefix = unquote(parts.path.strip("/")) or "triptych"
+    if not _NAME.fullmatch(prefix):
+        raise ValidationError(
+            f"{prefix!r} cannot name collections: give up to 64 letters, digits, _ and -"
+        )
+    fallback = options.get("fallback", "none")
+    if fallback not in ("none", "local"):
+        raise ValidationError(f"fallback is none or local, not {fallback!r}")
+    port = port or 6333
+    return QdrantLocation(
+        truth=options["truth"],
+        where=f"{host}:{port}",
+        prefix=prefix,
+        host=host,
+        port=port,
+        api_key=options.get("api_key") or None,
+        tls=_flag(options, "tls"),
+        grpc=_flag(options, "grpc"),
+        grpc_port=int(_number(options, "grpc_port", 6334, most=65535)),
+        timeout=_number(options, "timeout", 10, most=86_400),
+        exact=_flag(options, "exact"),
+        falls_back=fallback == "local",
+    )
+
+
+def _flag(options: dict[str, str], name: str) -> bool:
+    value = options.get(name, "false").lower()
+    if value not in ("true", "false", "1", "0"):
+        raise ValidationError(f"{name} is true or false, not {value!r}")
+    return value in ("true", "1")
+
+
+def _number(options: dict[str, str], name: str, default: float, *, most: float) -> float:
+    text = options.get(name)
+    try:
+        value = default if text is None else float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= most:
+        raise ValidationError(f"{name} must be a number above 0, up to {most:g}, not {text!r}")
+    return value

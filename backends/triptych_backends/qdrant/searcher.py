@@ -1,0 +1,228 @@
+"""Searches in Qdrant: a query in, ranked candidates out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from qdrant_client import models
+from qdrant_client.models import Filter as Where
+
+from triptych._internal.lane_warnings import warn
+from triptych.errors import ModelMismatchError, ValidationError
+from triptych.records import (
+    NO_CHUNK,
+    Candidate,
+    Candidates,
+    ChunkQuery,
+    Filter,
+    FilterTree,
+    Mode,
+    SparseQuery,
+)
+from triptych.text import CorpusStats
+from triptych_backends.index import Field, Filters, Owners, Scored
+from triptych_backends.qdrant.conditions import OwnersOf, corpus_conditions, passing_conditions
+from triptych_backends.qdrant.points import OWNER, AwayError, Found, of_datasets
+from triptych_backends.qdrant.projection import Place, Projection
+from triptych_backends.qdrant.words import best_by_words
+from triptych_backends.sql import Searcher
+
+__all__ = ["QdrantSearcher"]
+
+_SPARE = 10
+"""Points asked for beyond the limit: equal scores at the end are put in order here."""
+
+
+class QdrantSearcher:
+    """`triptych_backends.sql.Searcher` over a `Projection`.
+
+    Nearness to a vector and BM25 are asked of Qdrant. ``local``, the truth's own searcher,
+    answers what Qdrant cannot: sparse vectors, statistics of words, BM25 where the server ranks
+    no words or the datasets asked about have points in several collections. While Qdrant is
+    away it answers everything, with a warning, if ``falls_back``; else `AwayError` is raised.
+    """
+
+    in_process = False
+
+    def __init__(
+        self,
+        projection: Projection,
+        filters: Filters,
+        local: Searcher,
+        *,
+        exact: bool = False,
+        falls_back: bool = False,
+    ) -> None:
+        self._projection = projection
+        self._collections = projection.collections
+        self._filters = filters
+        self._local = local
+        self._exact = exact
+        self._falls_back = falls_back
+
+    def search(self, unit: Field, query: ChunkQuery) -> Sequence[Candidate]:
+        """See `Searcher.search`."""
+        try:
+            if query.mode is Mode.BM25:
+                rows = self._by_words(unit, query)
+                if rows is None:
+                    return self._local.search(unit, query)
+            else:
+                rows = self._by_vector(unit, query)
+        except AwayError as error:
+            if not self._falls_back:
+                raise
+            warn(f"the {query.mode} lane was searched in this process: {error}")
+            return self._local.search(unit, query)
+        if unit != "chunk":
+            rows = [row._replace(index=NO_CHUNK) for row in rows]
+        return Candidates(rows, str(query.mode))
+
+    def search_sparse(self, unit: Field, query: SparseQuery) -> Sequence[Candidate]:
+        """See `Searcher.search_sparse`: by the truth's own searcher."""
+        return self._local.search_sparse(unit, query)
+
+    def corpus_stats(
+        self,
+        unit: Field,
+        dataset_ids: Sequence[str],
+        terms: Sequence[str],
+        *,
+        within: FilterTree | None = None,
+    ) -> CorpusStats:
+        """See `Searcher.corpus_stats`: by the truth's own searcher."""
+        return self._local.corpus_stats(unit, dataset_ids, terms, within=within)
+
+    def renew(self) -> None:
+        """See `Searcher.renew`: all of the projection's collections are removed."""
+        self._local.renew()
+        self._projection.forget()
+
+    def _places(self, datasets: Sequence[str]) -> Mapping[str, Place]:
+        found = {name: self._projection.up_to_date(name) for name in dict.fromkeys(datasets)}
+        return {name: place for name, place in found.items() if place is not None}
+
+    def _owners(self, unit: Field, datasets: Sequence[str]) -> OwnersOf:
+        def owners(asked: Filter) -> Owners:
+            return self._filters.owners(unit, datasets, asked)
+
+        return owners
+
+    def _by_words(self, unit: Field, query: ChunkQuery) -> list[Scored] | None:
+        """The best units in the keyword lane; None where Qdrant cannot rank them."""
+        if not self._collections.ranks_words():
+            return None
+        places = self._places(query.dataset_ids)
+        if not places:
+            return []
+        # Statistics are pooled over all datasets asked about: Qdrant has those of one collection,
+        # and a query has other words in another language.
+        if len({(place.collection, place.layout.language) for place in places.values()}) > 1:
+            return None
+        place = next(iter(places.values()))
+        owners = self._owners(unit, list(places))
+        corpus = [
+            *of_datasets(unit, list(places)),
+            *corpus_conditions(query.filter.within, owners),
+        ]
+        must = [*corpus, *passing_conditions(unit, query.filter, owners)]
+
+        def find(limit: int) -> Sequence[Found]:
+            return best_by_words(
+                self._collections, place, query.text, must, corpus=corpus, limit=limit
+            )
+
+        return _best(find, query.top_k)
+
+    def _by_vector(self, unit: Field, query: ChunkQuery) -> list[Scored]:
+        """The units whose vectors are nearest, or the documents by their nearest chunks."""
+        vector = query.vector
+        if vector is None or query.top_k <= 0:
+            return []
+        if not np.isfinite(vector).all():
+            raise ValidationError("the query's vector has a number that is not finite")
+        of: Field = "chunk" if unit == "document" else unit
+        places = {
+            name: place
+            for name, place in self._places(query.dataset_ids).items()
+            if place.layout.dimension and place.layout.space == query.embed_sig
+        }
+        if not places:
+            return []
+        width = next(iter(places.values())).layout.dimension
+        if {place.layout.dimension for place in places.values()} != {len(vector)}:
+            raise ModelMismatchError(
+                f"the query's vector has {len(vector)} numbers, those of the datasets have "
+                f"{width}: search with the embedder that made them"
+            )
+        owners = self._owners(unit, list(places))
+        must = [
+            *of_datasets(of, list(places)),
+            *corpus_conditions(query.filter.within, owners),
+            *passing_conditions(unit, query.filter, owners),
+        ]
+        collection = next(iter(places.values())).collection
+        only_best = unit == "document"
+        rows = _best(self._nearest(collection, vector, must), query.top_k, only_best=only_best)
+        return self._as_documents(rows) if only_best else rows
+
+    def _nearest(
+        self, collection: str, vector: NDArray[np.float32], must: list[models.Condition]
+    ) -> Callable[[int], Sequence[Found]]:
+        def find(limit: int) -> Sequence[Found]:
+            where = Where(must=must)
+            ask = self._collections.nearest
+            found = ask(collection, vector, where, limit=limit, exact=self._exact)
+            if len(found) < limit and not self._exact:
+                # A graph may lead to fewer than there are: a filtered search is never short.
+                found = ask(collection, vector, where, limit=limit, exact=True)
+            return found
+
+        return find
+
+    def _as_documents(self, rows: Sequence[Scored]) -> list[Scored]:
+        """The documents' own keys in place of those of their best chunks."""
+        keys = self._filters.document_keys(rows)
+        return [row._replace(key=keys[row.owner]) for row in rows if row.owner in keys]
+
+
+def _best(
+    find: Callable[[int], Sequence[Found]], limit: int, *, only_best: bool = False
+) -> list[Scored]:
+    """The ``limit`` best, equal scores by name, index and dataset; with ``only_best`` the best of
+    each owner alone. ``find`` gives so many of them, in any order of equal scores."""
+    if limit <= 0:
+        return []
+    asked = limit + _SPARE
+    while True:
+        found = find(asked)
+        rows = sorted(map(_scored, found))
+        if only_best:
+            rows = list(_first_of_each(rows))
+        # Those that were left out are no better than the last one: enough once it is worse.
+        last = max((-round(each.score, 6) for each in found), default=0.0)
+        if len(found) < asked or (len(rows) >= limit and rows[limit - 1].negative < last):
+            return rows[:limit]
+        asked *= 4
+
+
+def _first_of_each(rows: Iterable[Scored]) -> Iterable[Scored]:
+    seen = set()
+    for row in rows:
+        if row.owner not in seen:
+            seen.add(row.owner)
+            yield row
+
+
+def _scored(found: Found) -> Scored:
+    payload = found.payload
+    return Scored(
+        -round(found.score, 6),
+        payload["name"],
+        payload["index"],
+        payload["dataset"],
+        payload["key"],
+        payload[OWNER],
+    )

@@ -1,0 +1,74 @@
+"""`QdrantStore`: the repositories of another store, whose searches run in Qdrant."""
+
+from __future__ import annotations
+
+from triptych._internal.close_on_exit import CloseOnExit
+from triptych.records import DatasetStats
+from triptych_backends.qdrant.points import Collections
+from triptych_backends.qdrant.projection import Projection
+from triptych_backends.qdrant.searcher import QdrantSearcher
+from triptych_backends.qdrant.truth import Truth, TruthStore
+from triptych_backends.sql.answers import SqlAnswers
+from triptych_backends.sql.document_changes import SqlChanges
+from triptych_backends.sql.filters import SqlFilters
+from triptych_backends.sql.loading import SqlStateLoader
+from triptych_backends.sql.settings import SqlSettings
+from triptych_backends.sql.snapshot import SqlSnapshots
+
+__all__ = ["QdrantStore"]
+
+
+class QdrantStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapshots, SqlStateLoader):
+    """A store in SQLite or PostgreSQL, the truth, with a projection in Qdrant to search.
+
+    Everything is read from and written to the truth; a search brings the projection up to it
+    first. Thread-safe, and fork-safe; any number of processes may have it open, as far as the
+    truth allows that. Use as a context manager, or close.
+
+    Args:
+        truth: the store that keeps everything; it is closed with this one.
+        collections: Qdrant; closed with this one.
+        prefix: what the names of the collections begin with. Two stores need two prefixes.
+        exact: whether vectors are compared one by one instead of by Qdrant's index.
+        falls_back: whether searches run in this process, with a warning, while Qdrant is away;
+            else they raise `StoreError`.
+    """
+
+    def __init__(
+        self,
+        truth: TruthStore,
+        collections: Collections,
+        *,
+        prefix: str = "triptych",
+        exact: bool = False,
+        falls_back: bool = False,
+    ) -> None:
+        self.truth = truth
+        self.database = truth.database
+        self.collections = collections
+        self.projection = Projection(Truth(truth.database), collections, prefix)
+        self.searcher = QdrantSearcher(
+            self.projection,
+            SqlFilters(truth.database),
+            truth.searcher,
+            exact=exact,
+            falls_back=falls_back,
+        )
+        self.documents = truth.documents.searched_by(self.searcher)
+        self.chunks = truth.chunks.searched_by(self.searcher)
+        self.layers = truth.layers.searched_by(self.searcher)
+
+    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
+        """See `Store.stats`."""
+        return self.truth.stats(dataset_id, chunker_sig=chunker_sig, embed_sig=embed_sig)
+
+    def scrub(self) -> None:
+        """See `SqlDocuments.scrub`: the truth is rewritten, the collections are removed."""
+        self.documents.scrub()
+
+    def close(self) -> None:
+        """Close the truth and every connection to Qdrant. Idempotent."""
+        try:
+            self.truth.close()
+        finally:
+            self.collections.close()

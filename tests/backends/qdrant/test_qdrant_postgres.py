@@ -1,0 +1,55 @@
+"""A store on a PostgreSQL server whose searches run in Qdrant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("psycopg", reason="psycopg is not installed: the extra postgres has it")
+pytest.importorskip("qdrant_client", reason="qdrant-client is not installed: the extra qdrant")
+pytest.importorskip("qdrant_edge", reason="qdrant-edge-py is not installed: the extra dev has it")
+
+from support.postgres import PostgresServer, running_server
+from support.qdrant_edge import EdgeCollections
+from triptych.errors import StoreLockedError
+from triptych.testing import Harness, assert_backends_rank_alike
+from triptych_backends.memory import MemoryStore
+from triptych_backends.postgres import PostgresStore
+from triptych_backends.qdrant import QdrantStore
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with running_server() as server:
+        yield server
+
+
+@pytest.mark.slow
+def test_it_ranks_as_memory_does(server: PostgresServer, tmp_path: Path) -> None:
+    def open_store() -> QdrantStore:
+        return QdrantStore(
+            PostgresStore.open(server.schema_url("ranked")), EdgeCollections(tmp_path)
+        )
+
+    assert_backends_rank_alike(
+        Harness(open=MemoryStore), Harness(open=open_store), tolerance=2.5e-6
+    )
+
+
+def test_one_process_at_a_time_has_the_turn(server: PostgresServer) -> None:
+    url = server.schema_url("turns")
+    with (
+        PostgresStore.open(url) as one,
+        PostgresStore.open(url, lock_timeout=0.05) as other,
+    ):
+        with one.database.turn("qdrant"):
+            # What the turn is for is done by other connections.
+            assert one.documents.list_datasets() == []
+            with other.database.turn("another"):
+                pass
+            with pytest.raises(StoreLockedError), other.database.turn("qdrant"):
+                pass
+        with other.database.turn("qdrant"):
+            pass

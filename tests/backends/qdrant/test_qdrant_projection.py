@@ -1,0 +1,258 @@
+"""The points in Qdrant follow the truth: after edits, absences, and kills at any point."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+pytest.importorskip("qdrant_client", reason="qdrant-client is not installed: the extra qdrant")
+pytest.importorskip("qdrant_edge", reason="qdrant-edge-py is not installed: the extra dev has it")
+
+from qdrant_client.models import FieldCondition, Filter, Range
+
+from support.qdrant_edge import EdgeCollections
+from triptych.errors import StoreLockedError
+from triptych.testing.builders import fill, keyword_query, put, vector_of, vector_query
+from triptych_backends.qdrant import Point, QdrantStore
+from triptych_backends.qdrant.points import DATASET, POSITION, STATE, UNIT, point_id
+from triptych_backends.sqlite import SqliteStore
+
+PAGES = {f"{number:02}": f"salmon {number}\n\nriver {number}\n\nstone" for number in range(70)}
+
+
+class Killed(BaseException):
+    """As if the process had ended here."""
+
+
+class Failing(EdgeCollections):
+    """Ends with `Killed` at the change of this number, before it or after it was made."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.left = 1_000_000
+        self.after = False
+
+    def _change(self, make: Callable[[], None]) -> None:
+        self.left -= 1
+        if self.left == 0 and not self.after:
+            raise Killed
+        make()
+        if self.left == 0:
+            raise Killed
+
+    def make(self, name: str, dimension: int) -> None:
+        self._change(lambda: super(Failing, self).make(name, dimension))
+
+    def put(self, name: str, points: Sequence[Point], *, over: Filter) -> None:
+        self._change(lambda: super(Failing, self).put(name, points, over=over))
+
+    def delete(self, name: str, where: Filter) -> None:
+        self._change(lambda: super(Failing, self).delete(name, where))
+
+
+def open_store(folder: Path, collections: EdgeCollections | None = None) -> QdrantStore:
+    truth = SqliteStore.open(folder / "kb.db", background_index=False)
+    return QdrantStore(truth, collections or EdgeCollections(folder / "qdrant"))
+
+
+def points(store: QdrantStore, *units: str) -> list[dict[str, Any]]:
+    """All points of these units, of any when none is named, whatever collection they are in."""
+    found = [
+        dict(point)
+        for name in store.collections.names()
+        for point in store.collections.list_points(name, Filter())
+    ]
+    return [point for point in found if not units or point[UNIT] in units]
+
+
+def assert_is_projected(store: QdrantStore, dataset: str = "d") -> None:
+    """The points are the truth's chunks and documents, each once, and none else."""
+    store.chunks.search(keyword_query("salmon", dataset))
+    chunks = sorted((each.doc_name, each.index) for each in store.chunks.iter_chunks(dataset))
+    assert sorted((p["name"], p["index"]) for p in points(store, "chunk")) == chunks
+    names = sorted(info.name for info in store.documents.list(dataset))
+    assert sorted(point["name"] for point in points(store, "document")) == names
+    near = vector_query(vector_of("salmon 3"), dataset, top_k=3)
+    local = store.truth.searcher.search("chunk", near)
+    assert [(e.doc_name, e.index, e.key) for e in store.chunks.search(near)] == [
+        (e.doc_name, e.index, e.key) for e in local
+    ]
+
+
+def edit(store: QdrantStore) -> None:
+    fill(store, "d", {"00": "stone", "01": "salmon 1\n\nriver\n\nriver\n\nriver", "new": "trout"})
+    store.documents.delete("d", "02")
+
+
+def test_edits_and_deletes_leave_no_orphans(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        fill(store, "d", PAGES)
+        assert_is_projected(store)
+        edit(store)
+        assert_is_projected(store)
+        position = points(store, POSITION)
+        assert [each[DATASET] for each in position] == ["d"]
+        assert UUID(point_id("d", "chunk", 1, 0)).version == 5
+
+
+def test_an_absence_is_replayed_when_it_is_over(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        fill(store, "d", PAGES)
+        assert_is_projected(store)
+    with SqliteStore.open(tmp_path / "kb.db", background_index=False) as truth:
+        store = QdrantStore(truth, Failing(tmp_path / "elsewhere"))
+        edit(store)
+    with open_store(tmp_path) as store:
+        assert_is_projected(store)
+
+
+def test_another_store_sees_each_write_before_it_searches(tmp_path: Path) -> None:
+    shared = EdgeCollections(tmp_path / "qdrant")
+    with open_store(tmp_path, shared) as one, open_store(tmp_path, shared) as other:
+        fill(one, "d", {"a": "salmon"})
+        for number in range(5):
+            fill(one, "d", {f"{number}": f"trout {number}"})
+            found = other.chunks.search(keyword_query(f"trout {number}", "d"))
+            assert found[0].doc_name == f"{number}"
+
+
+@pytest.mark.parametrize("after", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_projection_that_ends_at_any_change_is_completed(tmp_path: Path, after: bool) -> None:
+    at = 0
+    done = False
+    while not done:
+        at += 1
+        folder = tmp_path / f"{at}"
+        folder.mkdir()
+        collections = Failing(folder / "qdrant")
+        collections.after = after
+        store = open_store(folder, collections)
+        contents = dict(list(PAGES.items())[:5])
+        fill(store, "d", contents)
+        collections.left = at
+        try:
+            store.chunks.search(keyword_query("salmon", "d"))
+            edit(store)
+            store.chunks.search(keyword_query("salmon", "d"))
+            done = True
+        except Killed:
+            pass
+        collections.left = 1_000_000
+        store.close()
+        with open_store(folder) as again:
+            assert_is_projected(again)
+    assert at > 8
+
+
+_CHILD = """
+import os, sys
+from pathlib import Path
+from support.qdrant_edge import EdgeCollections
+from triptych.testing.builders import keyword_query
+from triptych_backends.qdrant import QdrantStore
+from triptych_backends.sqlite import SqliteStore
+
+folder, left = Path(sys.argv[1]), int(sys.argv[2])
+
+class Killing(EdgeCollections):
+    def put(self, name, points, *, over):
+        global left
+        left -= 1
+        super().put(name, points, over=over)
+        if left == 0:
+            os.kill(os.getpid(), 9)
+
+store = QdrantStore(
+    SqliteStore.open(folder / "kb.db", background_index=False), Killing(folder / "qdrant")
+)
+store.chunks.search(keyword_query("salmon", "d"))
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "at", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(4, marks=pytest.mark.slow)]
+)
+def test_a_killed_process_is_followed_by_one_that_goes_on(tmp_path: Path, at: int) -> None:
+    with SqliteStore.open(tmp_path / "kb.db", background_index=False) as truth:
+        fill(truth, "d", PAGES)
+    ended = subprocess.run(
+        [sys.executable, "-c", _CHILD, str(tmp_path), str(at)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == -9
+    with open_store(tmp_path) as store:
+        assert_is_projected(store)
+
+
+def test_a_late_request_of_a_killed_process_does_no_harm(tmp_path: Path) -> None:
+    """It was made before an edit, and reaches Qdrant after the edit's points."""
+    with open_store(tmp_path) as store:
+        fill(store, "d", {"a": "salmon"})
+        assert_is_projected(store)
+        (name,) = store.collections.names()
+        (old,) = points(store, "chunk")
+        fill(store, "d", {"a": "trout"})
+        assert_is_projected(store)
+        late = Point(id=point_id("d", "chunk", old["owner"], 0), payload=old, vector=vector_of("x"))
+        older = Filter(must=[FieldCondition(key=STATE, range=Range(lte=old[STATE]))])
+        store.collections.put(name, [late], over=older)
+        assert_is_projected(store)
+
+
+def test_a_dataset_that_was_deleted_meanwhile_is_swept(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        fill(store, "d", {"a": "salmon"})
+        fill(store, "e", {"a": "salmon"})
+        store.chunks.search(keyword_query("salmon", "d", "e"))
+        store.documents.delete_dataset("d")
+    with open_store(tmp_path) as store:
+        store.chunks.search(keyword_query("salmon", "e"))
+        put(store, "e", "b", "trout")
+        store.chunks.search(keyword_query("salmon", "e"))
+        assert {point[DATASET] for point in points(store)} == {"e"}
+
+
+def test_a_scrubbed_store_leaves_nothing_in_qdrant(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        fill(store, "d", {"a": "salmon"})
+        assert_is_projected(store)
+        store.scrub()
+        assert store.collections.names() == []
+        assert_is_projected(store)
+
+
+def test_two_stores_of_one_name_are_seen(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    shared = EdgeCollections(tmp_path / "qdrant")
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        truth = SqliteStore.open(tmp_path / name / "kb.db", background_index=False)
+        store = QdrantStore(truth, shared)
+        fill(store, "d", {name: "salmon"})
+        with caplog.at_level(logging.WARNING, "triptych.qdrant"):
+            assert_is_projected(store)
+        truth.close()
+    assert "Two stores need names of their own" in caplog.text
+
+
+def test_one_process_at_a_time_writes(tmp_path: Path) -> None:
+    shared = EdgeCollections(tmp_path / "qdrant")
+    with (
+        SqliteStore.open(tmp_path / "kb.db", background_index=False) as truth,
+        SqliteStore.open(tmp_path / "kb.db", lock_timeout=0.05) as other,
+    ):
+        fill(truth, "d", {"a": "salmon"})
+        with truth.database.turn("qdrant"), pytest.raises(StoreLockedError, match="held"):
+            QdrantStore(other, shared).chunks.search(keyword_query("salmon", "d"))
+        assert len(QdrantStore(other, shared).chunks.search(keyword_query("salmon", "d"))) == 1
+        shared.close()

@@ -1,0 +1,44 @@
+"""The conformance kit on a store whose searches run in Qdrant, here the client's local mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from triptych.testing import BackendConformance, Harness
+
+pytest.importorskip("qdrant_client", reason="qdrant-client is not installed: the extra qdrant")
+
+from qdrant_client import QdrantClient
+
+from triptych_backends.qdrant import ClientCollections, QdrantStore
+from triptych_backends.sqlite import SqliteStore
+
+
+class LocalMode(ClientCollections):
+    """The client's emulation, which stays open as a server does."""
+
+    def __init__(self) -> None:
+        self.client = QdrantClient(":memory:", force_disable_check_same_thread=True)
+        super().__init__(lambda: self.client, "memory", is_server=False)
+
+    def close(self) -> None:
+        pass
+
+
+class TestQdrant(BackendConformance):
+    @pytest.fixture
+    def collections(self) -> Iterator[LocalMode]:
+        collections = LocalMode()
+        yield collections
+        collections.client.close()
+
+    @pytest.fixture
+    def harness(self, tmp_path: Path, collections: LocalMode) -> Harness:
+        path = tmp_path / "kb.db"
+        return Harness(
+            open=lambda: QdrantStore(SqliteStore.open(path, background_index=False), collections),
+            persistent=True,
+        )
