@@ -172,7 +172,7 @@ def test_no_text_passes_for_a_cursor(text: str) -> None:
 
 
 def test_a_cursor_of_other_arguments_is_refused_by_name() -> None:
-    with pytest.raises(ValidationError, match="'cursor' belongs to a search with other arguments"):
+    with pytest.raises(ValidationError, match="'cursor' belongs to a call with other arguments"):
         read_cursor(next_cursor(Place(1, 0), HITS, "this"), "that")
 
 

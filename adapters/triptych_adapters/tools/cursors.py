@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import attrs
 
-from triptych._internal.digests import digest
-from triptych.errors import ConflictError, ValidationError
+from triptych.errors import ConflictError
 from triptych_adapters.tools.base import Base
 from triptych_adapters.tools.paging import Place
 from triptych_adapters.tools.rendering import to_json
+from triptych_adapters.tools.seals import seal, short, unseal
 
 __all__ = ["MOST_ENTRIES", "Key", "Position", "fill_by_key", "read_position", "write_cursor"]
 
@@ -27,9 +27,9 @@ MOST_ENTRIES: Final = 200
 Key = tuple[str, ...]
 """What an entry is found again by."""
 
-_CURSOR: Final = re.compile(
-    r"([0-9a-f]{8})\.([0-9a-f]{8})\.([0-9a-f]{8})?\.([0-9]{1,9})\.(.*)", re.DOTALL
-)
+
+_CURSOR: Final = re.compile(r"([0-9a-f]{8}|)\.([0-9]{1,9})\.(.*)", re.DOTALL)
+_LENGTH: Final = re.compile(r"[0-9]{1,9}")
 
 
 @attrs.frozen(slots=True)
@@ -52,41 +52,25 @@ def read_position(arguments: Mapping[str, Any], asked: str) -> Position:
     """
     if "cursor" not in arguments:
         return Position()
-    found = _CURSOR.fullmatch(arguments["cursor"])
-    key = None if found is None else _read_key(found[5])
-    if found is None or key is None or _short(arguments["cursor"][9:]) != found[1]:
-        raise ValidationError(
-            "the argument 'cursor' is damaged: give it exactly as the last answer had it, or "
-            "leave it out to begin again"
-        )
-    if found[2] != _short(asked):
-        raise ValidationError(
-            "the argument 'cursor' belongs to a call with other arguments: repeat those of the "
-            "call that answered it, or leave it out to begin again"
-        )
-    return Position(key, int(found[4]), found[3] or "")
+    said = unseal(arguments["cursor"], asked, _CURSOR)
+    return Position(_read_key(said[3]), int(said[2]), said[1])
 
 
 def write_cursor(position: Position, asked: str) -> str:
     """The cursor to ``position`` in what was ``asked``."""
     key = "".join(f"{len(each)}:{each}" for each in position.after)
-    body = f"{_short(asked)}.{position.seen}.{position.character}.{key}"
-    return f"{_short(body)}.{body}"
+    return seal(f"{position.seen}.{position.character}.{key}", asked)
 
 
-def _read_key(text: str) -> Key | None:
+def _read_key(text: str) -> Key:
     key = []
     while text:
-        length, colon, rest = text.partition(":")
-        if not colon or not length.isdecimal() or int(length) > len(rest):
-            return None
+        length, _, rest = text.partition(":")
+        if not _LENGTH.fullmatch(length):
+            break  # of a seal that somebody made
         key.append(rest[: int(length)])
         text = rest[int(length) :]
     return tuple(key)
-
-
-def _short(text: str) -> str:
-    return digest("cursor", text)[:8]
 
 
 def fill_by_key(
@@ -132,4 +116,4 @@ def fill_by_key(
 
 
 def _seen(entry: Mapping[str, Any]) -> str:
-    return _short(to_json({key: entry.get(key) for key in ("dataset", "name", "layer", "content")}))
+    return short(to_json({key: entry.get(key) for key in ("dataset", "name", "layer", "content")}))

@@ -14,17 +14,15 @@ from typing import Any, Final
 
 import attrs
 
-from triptych._internal.digests import digest
 from triptych.chunking.boundaries import align_left
-from triptych.errors import BudgetExceededError, ConflictError, ValidationError
+from triptych.errors import BudgetExceededError, ConflictError
 from triptych.text.tokens import MOST_CHARACTERS
 from triptych_adapters.tools.rendering import tokens
+from triptych_adapters.tools.seals import seal, short, unseal
 
 __all__ = ["Place", "check_cursor", "next_cursor", "paginate", "read_cursor"]
 
-_CURSOR: Final = re.compile(
-    r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9a-f]{8})\.([0-9a-f]{8})\.([0-9a-f]{8})"
-)
+_CURSOR: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9a-f]{8})")
 _OPTIONAL: Final = ("chunk_id", "metadata", "heading_path", "locator", "scores", "signs")
 """What is left out of a hit, in this order, when there would be no room for its content."""
 
@@ -46,8 +44,7 @@ class Place:
 
 def next_cursor(place: Place, hits: Sequence[Mapping[str, Any]], asked: str) -> str:
     """The cursor to ``place`` in the ``hits`` of what was ``asked``."""
-    start = f"{place.hit}.{place.character}.{_short(asked)}.{_seen(place, hits)}"
-    return f"{start}.{_short(start)}"
+    return seal(f"{place.hit}.{place.character}.{_seen(place, hits)}", asked)
 
 
 def read_cursor(cursor: str, asked: str) -> Place:
@@ -56,18 +53,8 @@ def read_cursor(cursor: str, asked: str) -> Place:
     Raises:
         ValidationError: it is damaged, or of a call with other arguments.
     """
-    found = _CURSOR.fullmatch(cursor)
-    if found is None or _short(cursor.rpartition(".")[0]) != found[5]:
-        raise ValidationError(
-            "the argument 'cursor' is damaged: give it exactly as the last answer had it, or "
-            "leave it out to begin again"
-        )
-    if found[3] != _short(asked):
-        raise ValidationError(
-            "the argument 'cursor' belongs to a search with other arguments: repeat those of "
-            "the call that answered it, or leave it out to begin a new search"
-        )
-    return Place(int(found[1]), int(found[2]), found[4])
+    said = unseal(cursor, asked, _CURSOR)
+    return Place(int(said[1]), int(said[2]), said[3])
 
 
 def check_cursor(place: Place, hits: Sequence[Mapping[str, Any]]) -> None:
@@ -91,11 +78,7 @@ def _seen(place: Place, hits: Sequence[Mapping[str, Any]]) -> str:
     """The digest of the hits before ``place``, and of its own if it lies inside one."""
     before = hits[: place.hit + (place.character > 0)]
     keys = ("dataset", "name", "layer", "chunk", "content")
-    return _short(str(len(before)), *(str(hit.get(key)) for hit in before for key in keys))
-
-
-def _short(*parts: str) -> str:
-    return digest("cursor", *parts)[:8]
+    return short(str(len(before)), *(str(hit.get(key)) for hit in before for key in keys))
 
 
 # Pages
