@@ -95,7 +95,7 @@ class Worker:
         service: the knowledge base, which stays open.
         dataset_ids: the datasets to work on; None for all there are at any time.
         poll: seconds between two looks for new work, where the store does not report writes.
-        lease: seconds after which others take over the share of a worker that was killed; None: 10.
+        lease: seconds after which others take over the share of a worker that was killed.
         on_share: is called after each share, in the worker's thread.
 
     Raises:
@@ -109,12 +109,12 @@ class Worker:
         dataset_ids: Sequence[str] | None = None,
         *,
         poll: float = 1.0,
-        lease: float | None = None,
+        lease: float = LEASE,
         on_share: Callable[[Share], None] | None = None,
     ) -> None:
         self._leases = _required(service.capabilities.leases)
         self._poll = _seconds(poll, "poll")
-        self._lease = LEASE if lease is None else _seconds(lease, "lease")
+        self._lease = _seconds(lease, "lease")
         self._service = service
         self._dataset_ids = None if dataset_ids is None else list(dict.fromkeys(dataset_ids))
         self._on_share = on_share

@@ -33,6 +33,7 @@ COMMANDS = (
     "remove",
     "sync",
     "watch",
+    "work",
     "serve",
     "search",
     "context",

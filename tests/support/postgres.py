@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -101,6 +102,7 @@ class PostgresServer:
                 [self._bin / "postgres", "-D", self._data, *options],
                 user=self._user,
                 cwd=self.folder,
+                preexec_fn=_end_with_parent if sys.platform == "linux" else None,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
@@ -130,6 +132,14 @@ class PostgresServer:
 
 
 _SIGQUIT = 3
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def _end_with_parent() -> None:
+    """Tests that are killed leave no server behind."""
+    assert _LIBC is not None
+    _LIBC.prctl(_PR_SET_PDEATHSIG, _SIGQUIT)
 
 
 def _other_user() -> str:

@@ -13,7 +13,8 @@ from triptych.workers import Worker
 __all__ = ["DOCUMENTS", "LEASE", "MOST_IN_FLIGHT", "notes", "open_store", "run"]
 
 DOCUMENTS = 96
-LEASE = 1.0
+LEASE = 5.0
+"""In seconds. A process that gets no processor for longer would lose what it has."""
 MOST_IN_FLIGHT = 2 * 16
 """Texts that a worker may have asked for, and not stored, when it is killed."""
 
@@ -33,6 +34,6 @@ def run(url: str, log: Path, opened: Barrier, done: Path) -> None:
     leases.LEASE = LEASE  # of texts, too: a killed worker's wait no longer than its documents
     with open_store(url, log) as service:
         opened.wait(120)
-        report = Worker(service).run(once=True)
+        report = Worker(service, lease=LEASE).run(once=True)
         assert report.failed == ()
         done.write_text(str(report.documents))

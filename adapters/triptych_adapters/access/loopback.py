@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from triptych.errors import ValidationError
 
-__all__ = ["LOOPBACK_NAMES", "check_loopback", "listen"]
+__all__ = ["BACKLOG", "LOOPBACK_NAMES", "check_loopback", "listen"]
 
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 """The values of Host, without a port, by which this machine asks itself."""
-_BACKLOG: Final = 1024
+BACKLOG: Final = 256
 
 
 def check_loopback(host: str) -> None:
@@ -47,7 +47,7 @@ def listen(host: str, port: int) -> socket.socket:
             f"cannot listen on {host} port {port}: {error.strerror}; give another --port, "
             "0 for any that is free"
         ) from None
-    listening.listen(_BACKLOG)
+    listening.listen(BACKLOG)
     return listening
 
 

@@ -71,8 +71,10 @@ def work(
     --json each is an object on one line, and the last one has the sums.
     """
     from triptych.workers import Worker
+    from triptych_factory.served import check_local
 
     output = session.output
+    check_local(session.settings(), "a worker")
     with until_stopped(output, _GRACE) as on_stop, session.service() as service:
         service.health().require()
         log = _Log(output)

@@ -12,13 +12,12 @@ from triptych_adapters.http.answers import encoded
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import Problem
 
-__all__ = ["BACKLOG", "HeadProtocol", "connections_of"]
+__all__ = ["HeadProtocol", "connections_of"]
 
 _LEAST_READ = 16 << 10
 _OWN_FILES = 384
-"""Files that a process may open beside its connections: those of its store, and those of `BACKLOG`
-connections that are accepted at once, before any can be cut."""
-BACKLOG = 256
+"""Files that a process may open beside its connections: those of its store, and those of
+connections accepted at once, before any can be cut (`access.loopback.BACKLOG`)."""
 _INVALID = Problem(status=400, code="INVALID_REQUEST", message="this is not a request of HTTP/1.1")
 
 

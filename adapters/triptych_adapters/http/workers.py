@@ -24,13 +24,13 @@ from triptych.errors import NotFoundError, StoreError, ValidationError
 from triptych.service import Service
 from triptych.sync import SyncReport
 from triptych_adapters.access import authenticator
-from triptych_adapters.access.loopback import LOOPBACK_NAMES, check_loopback, listen
+from triptych_adapters.access.loopback import BACKLOG, LOOPBACK_NAMES, check_loopback, listen
 from triptych_adapters.http.app import create_app
 from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.logs import log_to_stderr
 from triptych_adapters.http.observers import counted_together, observe_serving
-from triptych_adapters.http.protocol import BACKLOG, HeadProtocol, connections_of
+from triptych_adapters.http.protocol import HeadProtocol, connections_of
 from triptych_factory import Settings, wire
 from triptych_factory.syncing import directory_sync, remembered_roots
 
@@ -216,24 +216,6 @@ def _end_with(parent: int) -> None:
         time.sleep(1)
     logging.getLogger(__name__).warning("the process that started this worker is gone")
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family, *_, address = resolved(host, port)[0]
-    # Where the protocol is named, asyncio sends small answers at once (TCP_NODELAY).
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind(address)
-    except OSError as error:
-        listening.close()
-        raise ValidationError(
-            f"cannot listen on {host} port {port}: {error.strerror}; give another --port, "
-            "0 for any that is free"
-        ) from None
-    listening.listen(BACKLOG)
-    listening.set_inheritable(True)
-    return listening
 
 
 def _url(listening: socket.socket) -> str:
