@@ -38,7 +38,7 @@ class QdrantLocation:
         grpc: whether requests go over gRPC, at ``grpc_port``.
         timeout: seconds that one request may take.
         exact: whether vectors are compared one by one instead of by Qdrant's index.
-        falls_back: whether searches run in this process while Qdrant is away.
+        falls_back: whether the truth's own search answers while Qdrant is away.
     """
 
     truth: str = attrs.field(repr=shown_url)

@@ -74,7 +74,7 @@ class QdrantSearcher:
         except AwayError as error:
             if not self._falls_back:
                 raise
-            warn(f"the {query.mode} lane was searched in this process: {error}")
+            warn(f"the {query.mode} lane was searched without Qdrant: {error}")
             return self._local.search(unit, query)
         if unit != "chunk":
             rows = [row._replace(index=NO_CHUNK) for row in rows]

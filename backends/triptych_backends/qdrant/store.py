@@ -30,8 +30,8 @@ class QdrantStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapshots
         collections: Qdrant; closed with this one.
         prefix: what the names of the collections begin with. Two stores need two prefixes.
         exact: whether vectors are compared one by one instead of by Qdrant's index.
-        falls_back: whether searches run in this process, with a warning, while Qdrant is away;
-            else they raise `StoreError`.
+        falls_back: whether the truth's own search answers, with a warning, while Qdrant is away;
+            else searches raise `StoreError`.
     """
 
     def __init__(

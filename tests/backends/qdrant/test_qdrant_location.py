@@ -96,7 +96,7 @@ def test_the_local_index_answers_with_a_warning_where_that_was_chosen(
             assert [hit.doc_name for hit in result.hits] == ["a"]
             warned = [text for text in result.warnings if f"Qdrant at {nobody}" in text]
             assert len(warned) == (2 if mode == "hybrid" else 1)
-            assert "searched in this process" in warned[0]
+            assert "searched without Qdrant" in warned[0]
 
 
 @pytest.mark.skipif(

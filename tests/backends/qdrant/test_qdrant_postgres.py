@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ pytest.importorskip("psycopg", reason="psycopg is not installed: the extra postg
 pytest.importorskip("qdrant_client", reason="qdrant-client is not installed: the extra qdrant")
 pytest.importorskip("qdrant_edge", reason="qdrant-edge-py is not installed: the extra dev has it")
 
-from support.postgres import PostgresServer, running_server
+from support.postgres import PostgresServer
 from support.qdrant_edge import EdgeCollections
 from triptych.errors import StoreLockedError
 from triptych.testing import Harness, assert_backends_rank_alike
@@ -20,17 +19,12 @@ from triptych_backends.postgres import PostgresStore
 from triptych_backends.qdrant import QdrantStore
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with running_server() as server:
-        yield server
-
-
 @pytest.mark.slow
-def test_it_ranks_as_memory_does(server: PostgresServer, tmp_path: Path) -> None:
+def test_it_ranks_as_memory_does(postgres_server: PostgresServer, tmp_path: Path) -> None:
     def open_store() -> QdrantStore:
         return QdrantStore(
-            PostgresStore.open(server.schema_url("ranked")), EdgeCollections(tmp_path)
+            PostgresStore.open(postgres_server.schema_url("qdrant_ranked")),
+            EdgeCollections(tmp_path),
         )
 
     assert_backends_rank_alike(
@@ -38,8 +32,8 @@ def test_it_ranks_as_memory_does(server: PostgresServer, tmp_path: Path) -> None
     )
 
 
-def test_one_process_at_a_time_has_the_turn(server: PostgresServer) -> None:
-    url = server.schema_url("turns")
+def test_one_process_at_a_time_has_the_turn(postgres_server: PostgresServer) -> None:
+    url = postgres_server.schema_url("qdrant_turns")
     with (
         PostgresStore.open(url) as one,
         PostgresStore.open(url, lock_timeout=0.05) as other,
