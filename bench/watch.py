@@ -24,9 +24,8 @@ from pathlib import Path
 
 import triptych
 from harness.corpus import ZipfText
-from triptych.contracts import EmbedKind
 from triptych.events import EventReloader
-from triptych.records import Vector
+from triptych.records import EmbedKind, Vector
 from triptych.service import Service
 from triptych.sync import DirectorySync, SyncRoot
 from triptych_backends.embedders import HashEmbedder

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import triptych
 from triptych import Service
-from triptych.contracts import Diagnostics, EmbedKind
+from triptych.contracts import Diagnostics
 from triptych.errors import CancelledError, ProviderError, StoreError, StoreLockedError
 from triptych.repositories import Repositories
 from triptych.testing import Failing, FakeEmbedder
