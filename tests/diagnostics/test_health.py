@@ -16,6 +16,7 @@ import triptych
 from triptych import Service
 from triptych.contracts import Diagnostics
 from triptych.errors import CancelledError, ProviderError, StoreError, StoreLockedError
+from triptych.records import EmbedKind
 from triptych.repositories import Repositories
 from triptych.testing import Failing, FakeEmbedder
 from triptych_backends.memory import MemoryStore
