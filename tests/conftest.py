@@ -62,10 +62,12 @@ SAMPLED = {
     "tests/cli/test_terminal.py": 4,
     "tests/client/test_kit_over_http.py": 2,
     "tests/contract/test_defaults.py": 3,
+    "tests/contract/test_filesystem.py": 2,
     "tests/contract/test_json_example.py": 6,
-    "tests/contract/test_kit_catches.py": 3,
+    "tests/contract/test_kit_catches.py": 4,
     "tests/contract/test_postgres.py": 10,
     "tests/contract/test_qdrant.py": 20,
+    "tests/contract/test_service.py": 2,
     "tests/diagnostics/test_doctor.py": 2,
     "tests/factory/test_stored_model.py": 2,
     "tests/layers/test_code_layers.py": 2,
@@ -79,6 +81,7 @@ SAMPLED = {
 """Modules of which the suite runs one test in so many, and ``make crash`` all."""
 
 AT_LENGTH = {
+    "tests/bench/test_peers.py::test_a_replacement_costs_one_fsync",
     "tests/bench/test_peers.py::test_a_run_measures_triptych_and_a_peer",
     "tests/contract/test_filesystem.py::TestFilesystem::"
     "test_processes_that_put_and_delete_leave_documents_whole_or_gone[dataset]",

@@ -87,7 +87,9 @@ def parse_url(url: str) -> QdrantLocation:
     if parts.scheme.lower() != "qdrant" or not host:
         raise ValidationError(f"{shown!r} names no host: write qdrant://localhost:6333?truth=kb.db")
     if "@" in parts.netloc:
-        raise ValidationError(f"{shown!r} carries a user or a password: give the key as api_key")
+        raise ValidationError(
+            f"{shown!r} carries a user or a password: give the key as its option api_key"
+        )
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     unknown = sorted(options.keys() - set(_OPTIONS))
     if unknown:
