@@ -16,7 +16,7 @@ ALLOWED = (
     ("triptych.views.dataset", "triptych.service"),
     ("triptych.views.pipeline", "triptych.service"),
     ("triptych.service", "triptych.access.service"),
-    ("triptych_factory.served", "triptych_adapters.client"),
+    ("triptych_factory.remote", "triptych_adapters.client"),
 )
 
 

@@ -12,7 +12,7 @@ from triptych.contracts import LLM, Ranker, Reranker
 from triptych.errors import ValidationError
 from triptych.records.search_options import SearchOptions
 from triptych.search.fusion import RANKERS
-from triptych.search.named import Pipeline
+from triptych.search.pipeline_record import Pipeline
 from triptych_factory.rankers import build_ranker
 
 __all__ = ["POSTPROCESSORS", "REWRITERS", "Models", "build_pipelines"]

@@ -26,7 +26,7 @@ from triptych.errors import ValidationError
 from triptych.repositories import capabilities_of
 from triptych.search.cache_options import SemanticCache, to_cache
 from triptych.search.file_location import file_locator
-from triptych.search.named import Pipeline
+from triptych.search.pipeline_record import Pipeline
 from triptych.search.reranking import Rerank
 from triptych.service import Service, ServiceOptions
 from triptych_factory.access import Access
@@ -37,7 +37,7 @@ from triptych_factory.llms import build_llm
 from triptych_factory.locations import Location, parse_location, store_paths
 from triptych_factory.pipelines import Models, build_pipelines
 from triptych_factory.rankers import build_ranker, build_reranker
-from triptych_factory.served import connect, is_server
+from triptych_factory.remote import connect, is_server
 from triptych_factory.settings import Settings
 from triptych_factory.sparse_encoders import build_sparse_encoder
 from triptych_factory.stored_model import likely_signature, recall_embedder, stored_signature

@@ -187,7 +187,7 @@ from triptych.search.fusion import (
     ZScoreRanker as ZScoreRanker,
 )
 from triptych.search.model_steps import ChunkFilter as ChunkFilter, LLMReranker as LLMReranker
-from triptych.search.named import Pipeline as Pipeline
+from triptych.search.pipeline_record import Pipeline as Pipeline
 from triptych.search.postprocessing import (
     KeywordBoost as KeywordBoost,
     PerDocument as PerDocument,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from triptych.chunking import ChunkerSet
     from triptych.parsing import FileParsers
     from triptych.search.cache_options import SemanticCache
-    from triptych.search.named import Pipeline
+    from triptych.search.pipeline_record import Pipeline
     from triptych.service import Service
 
 __all__ = ["every_format", "open"]

@@ -92,9 +92,9 @@ from triptych.search.default_engine import build_engine
 from triptych.search.engine import SearchEngine
 from triptych.search.hydration import Hydrator
 from triptych.search.listing import FilterListing
-from triptych.search.named import Pipeline, find_pipeline
 from triptych.search.past.stores import PastStores
 from triptych.search.pipeline import SearchPipeline
+from triptych.search.pipeline_record import Pipeline, find_pipeline
 from triptych.search.postprocessing import KeywordBoost
 from triptych.search.query import check_queries, query_of
 from triptych.search.question_log import QuestionLog

@@ -24,7 +24,7 @@ from triptych.ingestion.embedding import check_embedder
 from triptych.ingestion.sparse_encoding import check_sparse_encoder
 from triptych.records import DocumentInfo, check_text, check_whole
 from triptych.search.cache_options import SemanticCache, to_cache
-from triptych.search.named import Pipeline
+from triptych.search.pipeline_record import Pipeline
 from triptych.search.rewriters.chain import rewriters_of
 from triptych.text import get_analyzer
 

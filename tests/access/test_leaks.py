@@ -17,7 +17,6 @@ from triptych.access import Access
 from triptych.access.changes import AccessChanges
 from triptych.access.chunks import AccessChunks
 from triptych.access.documents import AccessDocuments, AccessVersions
-from triptych.access.kept import AccessAnswers, AccessSettings
 from triptych.access.layers import AccessLayers
 from triptych.access.searches import (
     AccessCorpusStats,
@@ -25,6 +24,7 @@ from triptych.access.searches import (
     AccessDocumentVectorSearch,
     AccessSparse,
 )
+from triptych.access.store_settings import AccessAnswers, AccessSettings
 from triptych.errors import AccessDeniedError, NotAvailableError, NotFoundError, TriptychError
 from triptych.records import NewDocument
 from triptych.service import Service

@@ -10,7 +10,7 @@ from support.access_pair import OURS, filled, names_nothing
 from triptych.access import Access
 from triptych.errors import NotFoundError
 from triptych.records import Candidate, ResolvedQuery
-from triptych.search.named import Pipeline
+from triptych.search.pipeline_record import Pipeline
 from triptych.testing import ScriptedLLM
 
 

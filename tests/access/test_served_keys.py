@@ -12,7 +12,7 @@ import pytest
 
 from support.access_pair import DOCUMENTS, OURS, options
 from support.asgi import Client
-from triptych.search.named import Pipeline
+from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service
 from triptych_adapters.access import KeyAuthenticator, KeyStore, authenticator
 from triptych_adapters.wire.operations import OPERATIONS, Effect

@@ -13,7 +13,7 @@ from support.chat_server import chat
 from support.cli_run import fresh_shell
 from triptych.answering import AnswerPrompt
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.search.named import Pipeline
+from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service, ServiceOptions
 from triptych.testing import ScriptedLLM
 from triptych_backends.memory import MemoryStore

@@ -13,7 +13,7 @@ from support.servers import served
 from triptych.errors import ValidationError
 from triptych_adapters.client import RemoteService
 from triptych_factory import Settings, wire
-from triptych_factory.served import connect
+from triptych_factory.remote import connect
 
 
 @pytest.fixture(scope="module")

@@ -25,8 +25,8 @@ from triptych import (
 from triptych.deadlines import deadline
 from triptych.errors import CancelledError, ProviderError
 from triptych.records import Candidate, ResolvedQuery, Result
-from triptych.search.named import Pipeline
 from triptych.search.past.moments import to_moment, version_then
+from triptych.search.pipeline_record import Pipeline
 from triptych.testing import FakeEmbedder, ScriptedLLM
 from triptych.testing.past import tick
 from triptych_adapters.wire.operations import OPERATIONS

@@ -158,7 +158,7 @@ def revoke(
 
 
 def _settings(session: Session) -> Settings:
-    from triptych_factory.served import check_local
+    from triptych_factory.remote import check_local
 
     settings = session.settings()
     check_local(settings, "`triptych keys`")

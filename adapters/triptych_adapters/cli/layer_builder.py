@@ -160,7 +160,7 @@ def build(
     """
     from triptych_adapters.cli.progress import shown
     from triptych_adapters.wire.layer_build import LayerBuild
-    from triptych_factory.served import is_server
+    from triptych_factory.remote import is_server
 
     prices = _prices(price_input, price_output)
     output = session.output
@@ -266,7 +266,7 @@ def ledger(
     """Show what making a dataset's layers cost so far, by model."""
     from triptych.layers import LayerBuilder
     from triptych_adapters.wire.schema import to_json
-    from triptych_factory.served import check_local
+    from triptych_factory.remote import check_local
 
     check_local(session.settings(), "making layers")
     with session.service() as service:
@@ -312,7 +312,7 @@ def _builder(
     from triptych.layers import LayerBuilder
     from triptych.layers.builder.builder import RESERVED_TOKENS
     from triptych_factory.llms import planned_llm
-    from triptych_factory.served import check_local
+    from triptych_factory.remote import check_local
 
     settings = session.settings(llm=llm)
     check_local(settings, "making layers")

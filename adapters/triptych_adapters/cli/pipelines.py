@@ -11,7 +11,7 @@ from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.session import Session, command, examples
 
 if TYPE_CHECKING:
-    from triptych.search.named import Pipeline
+    from triptych.search.pipeline_record import Pipeline
 
 __all__ = ["register"]
 
@@ -32,7 +32,7 @@ def pipelines(session: Session) -> Exit | None:
     budget, model and prompt. The exit code is 1 where one cannot be used. Of a server the names are
     listed.
     """
-    from triptych_factory.served import is_server
+    from triptych_factory.remote import is_server
 
     settings = session.settings()
     found: list[dict[str, Any]] = []

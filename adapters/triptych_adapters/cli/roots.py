@@ -84,7 +84,7 @@ def _told(each: RememberedRoot) -> str:
 
 def roots(session: Session) -> None:
     """List the folders that the store remembers, and when each was last synced."""
-    from triptych_factory.served import check_local
+    from triptych_factory.remote import check_local
     from triptych_factory.syncing import remembered_roots
 
     settings = attrs.evolve(session.settings().without_llm(), embedder="none")
@@ -158,7 +158,7 @@ def remove(
     """
     from triptych._internal.plurals import counted
     from triptych.sync import delete_documents_of, documents_of
-    from triptych_factory.served import check_local
+    from triptych_factory.remote import check_local
     from triptych_factory.syncing import remembered_roots
 
     settings = attrs.evolve(session.settings().without_llm(), embedder="none")

@@ -97,7 +97,7 @@ def serve(
                 f"{option} needs the extra: pip install 'triptych[telemetry]' ({package} is "
                 "missing)"
             )
-    from triptych_factory.served import check_local
+    from triptych_factory.remote import check_local
 
     check_local(session.settings(), "serving")
     options = ServeOptions(

@@ -154,9 +154,9 @@ class Session:
         a local model meanwhile, for a command that will embed. Of the settings' pipelines it has
         ``pipeline``; a server has its own.
         """
-        from triptych.search.named import find_pipeline
+        from triptych.search.pipeline_record import find_pipeline
         from triptych_factory import wire
-        from triptych_factory.served import is_server
+        from triptych_factory.remote import is_server
 
         settings = settings or self.settings().without_llm()
         named = () if pipeline is None else (pipeline,)

@@ -162,7 +162,7 @@ def opened_store(session: Session, url: str | None, *, create: bool) -> Iterator
     """
     from triptych_factory.backends import open_store
     from triptych_factory.locations import parse_location
-    from triptych_factory.served import check_local
+    from triptych_factory.remote import check_local
 
     given = {} if url is None else {"url": url}
     settings = session.settings(**given).without_llm()

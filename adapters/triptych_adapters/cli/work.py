@@ -71,7 +71,7 @@ def work(
     --json each is an object on one line, and the last one has the sums.
     """
     from triptych.workers import Worker
-    from triptych_factory.served import check_local
+    from triptych_factory.remote import check_local
 
     output = session.output
     check_local(session.settings(), "a worker")

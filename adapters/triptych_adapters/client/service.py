@@ -36,7 +36,7 @@ from triptych.records import (
     SourceDocument,
 )
 from triptych.records.search_options import SearchOptions
-from triptych.search.named import Pipeline
+from triptych.search.pipeline_record import Pipeline
 from triptych.search.query import check_queries, query_of
 from triptych.service import Service, ServiceOptions
 from triptych.views.pipeline import PipelineView
@@ -169,7 +169,7 @@ class RemoteService(Service):
         Raises:
             NotFoundError: there is no pipeline of this name.
         """
-        from triptych.search.named import find_pipeline
+        from triptych.search.pipeline_record import find_pipeline
 
         return RemotePipeline(self, find_pipeline(self.pipelines, name))
 

@@ -22,7 +22,6 @@ from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.calls import Calls
 from triptych_adapters.http.embed_routes import embed_routes
 from triptych_adapters.http.guard import Guard
-from triptych_adapters.http.health_routes import standing_routes
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.metrics_route import Metrics, metrics_routes
 from triptych_adapters.http.nadir_routes import nadir_routes
@@ -32,6 +31,7 @@ from triptych_adapters.http.pipeline_routes import pipeline_routes
 from triptych_adapters.http.problems import Problem, ProblemError, problem_of
 from triptych_adapters.http.routes import RawRoute
 from triptych_adapters.http.server import Server
+from triptych_adapters.http.service_routes import service_routes
 from triptych_adapters.services import check_service
 
 __all__ = ["create_app"]
@@ -105,7 +105,7 @@ def create_app(
     app.state.triptych = server
     routes: list[RawRoute] = [
         *operation_routes(server),
-        *standing_routes(server),
+        *service_routes(server),
         *embed_routes(server),
         *pipeline_routes(server),
         *nadir_routes(server),

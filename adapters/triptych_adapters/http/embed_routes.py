@@ -20,8 +20,13 @@ from triptych.search.reranking import Rerank
 from triptych.search.rewriters.chain import one_rewriter
 from triptych.service import Service
 from triptych_adapters.http.answers import encoded, json_response, public
-from triptych_adapters.http.described import Described, DescribedRoute, body_of, parameters
 from triptych_adapters.http.request_parts import query_of
+from triptych_adapters.http.route_description import (
+    DocumentedRoute,
+    RouteDescription,
+    body_of,
+    parameters,
+)
 from triptych_adapters.http.server import Server
 from triptych_adapters.wire.arguments import json_schema, read_arguments
 from triptych_adapters.wire.operations import Effect
@@ -41,7 +46,7 @@ _DATASET: Final = {
 _COUNT: Final = {"type": "integer"}
 _TEXT: Final = {"type": "string"}
 
-INDEX: Final = Described(
+INDEX: Final = RouteDescription(
     name="embed_index",
     method="POST",
     path="/v1/index",
@@ -72,7 +77,7 @@ INDEX: Final = Described(
     problems=(403, 409, 422, 502, 504),
     named=True,
 )
-QUERY: Final = Described(
+QUERY: Final = RouteDescription(
     name="embed_query",
     method="POST",
     path="/v1/query",
@@ -112,7 +117,7 @@ QUERY: Final = Described(
     problems=(409, 502, 504),
     named=True,
 )
-STATS: Final = Described(
+STATS: Final = RouteDescription(
     name="embed_stats",
     method="GET",
     path="/v1/stats",
@@ -132,7 +137,7 @@ STATS: Final = Described(
     },
     named=True,
 )
-DELETE: Final = Described(
+DELETE: Final = RouteDescription(
     name="embed_delete",
     method="DELETE",
     path="/v1/doc/{id:path}",
@@ -150,7 +155,7 @@ DELETE_BY_QUERY: Final = attrs.evolve(
 )
 
 
-def embed_routes(server: Server) -> Iterator[DescribedRoute]:
+def embed_routes(server: Server) -> Iterator[DocumentedRoute]:
     """The four routes."""
 
     async def index(request: Request) -> Response:
@@ -194,14 +199,14 @@ def embed_routes(server: Server) -> Iterator[DescribedRoute]:
             await caller.run(lambda: service.delete_document(dataset, name))
         return Response(status_code=204)
 
-    yield DescribedRoute(INDEX, index)
-    yield DescribedRoute(QUERY, query)
-    yield DescribedRoute(STATS, stats)
-    yield DescribedRoute(DELETE, delete)
-    yield DescribedRoute(DELETE_BY_QUERY, delete)
+    yield DocumentedRoute(INDEX, index)
+    yield DocumentedRoute(QUERY, query)
+    yield DocumentedRoute(STATS, stats)
+    yield DocumentedRoute(DELETE, delete)
+    yield DocumentedRoute(DELETE_BY_QUERY, delete)
 
 
-def _queried(request: Request, described: Described) -> dict[str, Any]:
+def _queried(request: Request, described: RouteDescription) -> dict[str, Any]:
     """The arguments in the query of the URL, checked."""
     schema = parameters(**described.query)
     return read_arguments(

@@ -12,8 +12,8 @@ from starlette.responses import Response
 from triptych.errors import AccessDeniedError
 from triptych.service import Service
 from triptych_adapters.http.answers import JSON_TYPE, encoded, json_response
-from triptych_adapters.http.described import Described, DescribedRoute
 from triptych_adapters.http.request_parts import media_types
+from triptych_adapters.http.route_description import DocumentedRoute, RouteDescription
 from triptych_adapters.http.server import Server
 
 __all__ = ["Metrics", "metrics_routes"]
@@ -36,7 +36,7 @@ class Metrics(Protocol):
         ...
 
 
-METRICS: Final = Described(
+METRICS: Final = RouteDescription(
     name="metrics",
     method="GET",
     path="/metrics",
@@ -69,7 +69,7 @@ METRICS: Final = Described(
 )
 
 
-def metrics_routes(server: Server, metrics: Metrics | None) -> Iterator[DescribedRoute]:
+def metrics_routes(server: Server, metrics: Metrics | None) -> Iterator[DocumentedRoute]:
     """The route, where there are metrics."""
     if metrics is None:
         return
@@ -83,7 +83,7 @@ def metrics_routes(server: Server, metrics: Metrics | None) -> Iterator[Describe
         headers = {"Vary": "Accept", "Content-Type": metrics.content_type}
         return Response(body, headers=headers)
 
-    yield DescribedRoute(METRICS, answer)
+    yield DocumentedRoute(METRICS, answer)
 
 
 def _check(server: Server, request: Request, service: Service) -> None:

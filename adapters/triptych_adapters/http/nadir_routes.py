@@ -17,7 +17,12 @@ from triptych.records import Hit
 from triptych.service import Service
 from triptych.sync import SyncReport
 from triptych_adapters.http.answers import encoded, json_response, public
-from triptych_adapters.http.described import Described, DescribedRoute, body_of, parameters
+from triptych_adapters.http.route_description import (
+    DocumentedRoute,
+    RouteDescription,
+    body_of,
+    parameters,
+)
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import Pieces, Reading, StreamedAnswer
 from triptych_adapters.wire.operations import Effect
@@ -31,7 +36,7 @@ _PLAIN: Final = "text/plain; charset=utf-8"
 _FRESH: Final = 1.0
 """Seconds for which one look at the store's health serves everybody."""
 
-SEARCH: Final = Described(
+SEARCH: Final = RouteDescription(
     name="nadir_search",
     method="POST",
     path="/search",
@@ -63,7 +68,7 @@ SEARCH: Final = Described(
     },
     problems=(404, 415, 500, 501, 502, 504),
 )
-INGEST: Final = Described(
+INGEST: Final = RouteDescription(
     name="nadir_ingest",
     method="POST",
     path="/ingest",
@@ -71,7 +76,7 @@ INGEST: Final = Described(
     answers={200: ("What the sync did.", {"application/json": {"type": "object"}})},
     problems=(403, 409, 501),
 )
-HEALTHZ: Final = Described(
+HEALTHZ: Final = RouteDescription(
     name="healthz",
     method="GET",
     path="/healthz",
@@ -82,9 +87,9 @@ HEALTHZ: Final = Described(
 )
 
 
-def nadir_routes(server: Server) -> Iterator[DescribedRoute]:
+def nadir_routes(server: Server) -> Iterator[DocumentedRoute]:
     """The three routes."""
-    looks = _Looks(server.service)
+    looks = _HealthCache(server.service)
 
     async def search(request: Request) -> Response:
         service = await server.service_of(request)
@@ -122,12 +127,12 @@ def nadir_routes(server: Server) -> Iterator[DescribedRoute]:
         status = "ok" if ok else "failed"
         return json_response(encoded({"status": status}), status=200 if ok else 503)
 
-    yield DescribedRoute(SEARCH, search)
-    yield DescribedRoute(INGEST, ingest)
-    yield DescribedRoute(HEALTHZ, healthz)
+    yield DocumentedRoute(SEARCH, search)
+    yield DocumentedRoute(INGEST, ingest)
+    yield DocumentedRoute(HEALTHZ, healthz)
 
 
-class _Looks:
+class _HealthCache:
     """Looks at the health of a Service, one a second however many ask."""
 
     def __init__(self, service: Service) -> None:

@@ -15,14 +15,14 @@ from triptych import telemetry
 from triptych.service import Service
 from triptych_adapters.http.metrics_route import Metrics
 
-__all__ = ["Observing", "counted_together", "observe_serving"]
+__all__ = ["Observers", "observe_serving", "shared_counters"]
 
 _FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 _log = logging.getLogger(__name__)
 
 
 @attrs.frozen
-class Observing:
+class Observers:
     """What ``/metrics`` shows, None where it is not served; and what ends observing."""
 
     metrics: Metrics | None
@@ -30,7 +30,7 @@ class Observing:
 
 
 @contextmanager
-def counted_together() -> Iterator[None]:
+def shared_counters() -> Iterator[None]:
     """Have the processes that are started in the block count in one folder.
 
     A worker that ends leaves its counts there, and the one that takes its place adds to them.
@@ -46,7 +46,7 @@ def counted_together() -> Iterator[None]:
                 os.environ[_FOLDER_VARIABLE] = before
 
 
-def observe_serving(service: Service, *, metrics: bool, otel: bool) -> Observing:
+def observe_serving(service: Service, *, metrics: bool, otel: bool) -> Observers:
     """Observe this process for Prometheus, for OpenTelemetry, for both or for nobody."""
     from triptych_adapters.telemetry.figures import StoreFigures
 
@@ -70,4 +70,4 @@ def observe_serving(service: Service, *, metrics: bool, otel: bool) -> Observing
                     "opentelemetry-instrument"
                 )
             held.callback(telemetry.observe(OpenTelemetryObserver(figures=figures)))
-        return Observing(shown, held.pop_all().close)
+        return Observers(shown, held.pop_all().close)

@@ -11,9 +11,9 @@ import attrs
 
 import triptych
 from triptych.search.reranking import Rerank
-from triptych_adapters.http.described import DescribedRoute
 from triptych_adapters.http.openapi_schemas import COMPONENTS, narrowed
 from triptych_adapters.http.preconditions import CONDITIONAL
+from triptych_adapters.http.route_description import DocumentedRoute
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import EVENTS_TYPE
 from triptych_adapters.wire.arguments import json_schema
@@ -67,7 +67,7 @@ def document(server: Server, routes: Iterable[Any]) -> dict[str, Any]:
     for route in (*ROUTES.values(), *PIPELINE_ROUTES.values(), BUILD_LAYERS_ROUTE):
         _at(paths, route.path)[route.method.lower()] = _operation(server, route)
     for each in routes:
-        if isinstance(each, DescribedRoute):
+        if isinstance(each, DocumentedRoute):
             described = each.described
             _at(paths, described.path)[described.method.lower()] = _described(server, each)
     statuses = sorted(
@@ -175,7 +175,7 @@ def _operation(server: Server, route: Route) -> dict[str, Any]:
     return _whole(server, found, parameters, answers, statuses, True)
 
 
-def _described(server: Server, route: DescribedRoute) -> dict[str, Any]:
+def _described(server: Server, route: DocumentedRoute) -> dict[str, Any]:
     described = route.described
     names = [part.strip("{}") for part in described.path.split("/") if part.startswith("{")]
     parameters = [_in_path(name.partition(":")[0], {"type": "string"}) for name in names]

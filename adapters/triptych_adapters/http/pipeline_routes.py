@@ -16,9 +16,14 @@ from triptych.records import Message
 from triptych.records.serialization import from_dict
 from triptych.views.pipeline import PipelineView
 from triptych_adapters.http.answers import encoded, json_response
-from triptych_adapters.http.described import Described, DescribedRoute, body_of, parameters
 from triptych_adapters.http.problems import INTERNAL, Problem, ProblemError, problem_of
 from triptych_adapters.http.request_parts import media_types
+from triptych_adapters.http.route_description import (
+    DocumentedRoute,
+    RouteDescription,
+    body_of,
+    parameters,
+)
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import EVENTS_TYPE, Pieces, Reading, StreamedAnswer, event
 from triptych_adapters.wire.arguments import json_schema
@@ -27,7 +32,7 @@ __all__ = ["pipeline_routes"]
 
 _TEXT: Final = {"type": "string"}
 
-LIST: Final = Described(
+LIST: Final = RouteDescription(
     name="list_pipelines",
     method="GET",
     path="/v1/pipelines",
@@ -54,7 +59,7 @@ LIST: Final = Described(
         )
     },
 )
-RUN: Final = Described(
+RUN: Final = RouteDescription(
     name="run_pipeline",
     method="POST",
     path="/v1/pipelines/{name}",
@@ -96,7 +101,7 @@ RUN: Final = Described(
 )
 
 
-def pipeline_routes(server: Server) -> Iterator[DescribedRoute]:
+def pipeline_routes(server: Server) -> Iterator[DocumentedRoute]:
     """The two routes."""
 
     async def listed(request: Request) -> Response:
@@ -127,8 +132,8 @@ def pipeline_routes(server: Server) -> Iterator[DescribedRoute]:
         except TriptychError as error:
             raise PipelineError(_executed(error)) from error
 
-    yield DescribedRoute(LIST, listed)
-    yield DescribedRoute(RUN, run)
+    yield DocumentedRoute(LIST, listed)
+    yield DocumentedRoute(RUN, run)
 
 
 class PipelineError(ProblemError):

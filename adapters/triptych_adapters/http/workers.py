@@ -29,7 +29,7 @@ from triptych_adapters.http.app import create_app
 from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.logs import log_to_stderr
-from triptych_adapters.http.observers import counted_together, observe_serving
+from triptych_adapters.http.observers import observe_serving, shared_counters
 from triptych_adapters.http.protocol import HeadProtocol, connections_of
 from triptych_factory import Settings, wire
 from triptych_factory.syncing import directory_sync, remembered_roots
@@ -108,7 +108,7 @@ def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
     with ExitStack() as held:
         held.enter_context(listening)
         if options.metrics and options.workers > 1:
-            held.enter_context(counted_together())
+            held.enter_context(shared_counters())
         started(_url(listening))
         if options.workers == 1:
             # What uvicorn raises once more after its shutdown is no failure.

@@ -23,12 +23,12 @@ from triptych.records import (
     Vector,
 )
 
-__all__ = ["AccessChunks", "SeenTexts", "narrowed", "visible_units"]
+__all__ = ["AccessChunks", "ReadTexts", "narrow", "visible_units"]
 
 _MOST_SEEN = 50_000
 
 
-class SeenTexts:
+class ReadTexts:
     """The digests of texts that an access was shown, the last of them.
 
     A store knows the vector of a text by the text's digest alone, whoever's document it is of. Who
@@ -80,7 +80,7 @@ class AccessChunks:
     """A `ChunkRepo` of what an access shows."""
 
     _view: AccessView
-    _seen: SeenTexts
+    _seen: ReadTexts
 
     # Configurations
 
@@ -239,7 +239,7 @@ class AccessChunks:
 
     def search(self, query: ChunkQuery) -> Sequence[Candidate]:
         """See `ChunkRepo.search`; the statistics are those of the caller's documents."""
-        return self._view.store.chunks.search(narrowed(self._view, query))
+        return self._view.store.chunks.search(narrow(self._view, query))
 
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         """See `ChunkRepo.fetch`."""
@@ -305,7 +305,7 @@ class AccessChunks:
         return self._view.store.chunks.in_process
 
 
-def narrowed(view: AccessView, query: ChunkQuery) -> ChunkQuery:
+def narrow(view: AccessView, query: ChunkQuery) -> ChunkQuery:
     """``query`` of the caller's datasets and documents."""
     return attrs.evolve(
         query, dataset_ids=view.named(query.dataset_ids), filter=view.filter(query.filter)

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import attrs
 
-from triptych.access.chunks import SeenTexts, visible_units
+from triptych.access.chunks import ReadTexts, visible_units
 from triptych.access.view import AccessView
 from triptych.ingestion.folder_tree import is_folder
 from triptych.records import (
@@ -38,7 +38,7 @@ class AccessLayers:
     """
 
     _view: AccessView
-    _seen: SeenTexts
+    _seen: ReadTexts
 
     def put(self, layer: DerivedLayer) -> bool:
         """See `LayerRepo.put`."""

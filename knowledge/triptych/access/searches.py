@@ -6,7 +6,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 
 import attrs
 
-from triptych.access.chunks import SeenTexts, narrowed, visible_units
+from triptych.access.chunks import ReadTexts, narrow, visible_units
 from triptych.access.view import AccessView
 from triptych.contracts import CorpusStatsReader, DocLevelSearcher, DocVectorSearcher, SparseRepo
 from triptych.records import (
@@ -60,7 +60,7 @@ class AccessDocumentSearch:
 
     def search_docs(self, query: ChunkQuery) -> Sequence[Candidate]:
         """See `DocLevelSearcher.search_docs`."""
-        return self._searcher.search_docs(narrowed(self._view, query))
+        return self._searcher.search_docs(narrow(self._view, query))
 
     def fetch_docs(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         """See `DocLevelSearcher.fetch_docs`."""
@@ -81,7 +81,7 @@ class AccessDocumentVectorSearch:
 
     def search_docs_by_vector(self, query: ChunkQuery) -> Sequence[Candidate]:
         """See `DocVectorSearcher.search_docs_by_vector`."""
-        return self._searcher.search_docs_by_vector(narrowed(self._view, query))
+        return self._searcher.search_docs_by_vector(narrow(self._view, query))
 
     @property
     def in_process(self) -> bool:
@@ -95,7 +95,7 @@ class AccessSparse:
 
     _view: AccessView
     _repo: SparseRepo
-    _seen: SeenTexts
+    _seen: ReadTexts
 
     def add_sparse_vectors(
         self,
@@ -164,18 +164,18 @@ class AccessSparse:
 
     def search_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
         """See `SparseRepo.search_sparse`."""
-        return self._repo.search_sparse(self._narrowed(query))
+        return self._repo.search_sparse(self._narrow(query))
 
     def search_docs_by_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
         """See `SparseRepo.search_docs_by_sparse`."""
-        return self._repo.search_docs_by_sparse(self._narrowed(query))
+        return self._repo.search_docs_by_sparse(self._narrow(query))
 
     @property
     def in_process(self) -> bool:
         """See `SparseRepo.in_process`."""
         return self._repo.in_process
 
-    def _narrowed(self, query: SparseQuery) -> SparseQuery:
+    def _narrow(self, query: SparseQuery) -> SparseQuery:
         view = self._view
         return attrs.evolve(
             query, dataset_ids=view.named(query.dataset_ids), filter=view.filter(query.filter)

@@ -10,13 +10,13 @@ from typing import Any, Final, TypeVar, cast
 import attrs
 
 from triptych._internal.progress import ProgressCallback
-from triptych.access.kept import AccessQuestionLog
 from triptych.access.lanes import restricted_lane
 from triptych.access.records import Access
 from triptych.access.store import AccessStore
+from triptych.access.store_settings import AccessQuestionLog
 from triptych.errors import AccessDeniedError, CancelledError, ValidationError
 from triptych.records import DoctorReport, EmbedReport, PutReport, RebuildReport
-from triptych.search.named import Pipeline
+from triptych.search.pipeline_record import Pipeline
 from triptych.search.question_log import QuestionLog
 from triptych.service import Service
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from triptych.access.changes import AccessChanges
-from triptych.access.chunks import AccessChunks, SeenTexts
+from triptych.access.chunks import AccessChunks, ReadTexts
 from triptych.access.documents import AccessDocuments, AccessVersions
-from triptych.access.kept import AccessAnswers, AccessSettings
 from triptych.access.layers import AccessLayers
 from triptych.access.records import Access
 from triptych.access.searches import (
@@ -14,6 +13,7 @@ from triptych.access.searches import (
     AccessDocumentVectorSearch,
     AccessSparse,
 )
+from triptych.access.store_settings import AccessAnswers, AccessSettings
 from triptych.access.view import AccessView
 from triptych.contracts import Capabilities, ChunkRepo, DocumentRepo, LayerRepo, Store
 from triptych.records import DatasetStats
@@ -32,7 +32,7 @@ class AccessStore(StoreBase):
 
     def __init__(self, store: Store, capabilities: Capabilities, access: Access) -> None:
         self.view: AccessView = AccessView(store, capabilities, access)
-        seen = SeenTexts()
+        seen = ReadTexts()
         self.documents: DocumentRepo = AccessDocuments(self.view)
         self.chunks: ChunkRepo = AccessChunks(self.view, seen)
         self.layers: LayerRepo = AccessLayers(self.view, seen)
@@ -51,7 +51,7 @@ class AccessStore(StoreBase):
         """Leave the store open: it is closed by whoever opened it."""
 
 
-def _capabilities(view: AccessView, seen: SeenTexts) -> Capabilities:
+def _capabilities(view: AccessView, seen: ReadTexts) -> Capabilities:
     """What the store can do for this access.
 
     Its own checks and its journal of layers speak of all that is stored.

@@ -20,7 +20,7 @@ from triptych.evaluation.results import Evaluation, Granularity, ModeResult
 from triptych.evaluation.significance import bootstrap, few_queries_warning
 from triptych.evaluation.targets import Targets
 from triptych.records import Mode
-from triptych.search.named import Pipeline
+from triptych.search.pipeline_record import Pipeline
 from triptych.search.question_log import unlogged
 from triptych.search.rewriters.chain import one_rewriter, rewriters_of
 from triptych.views.pipeline import PipelineView

@@ -23,7 +23,7 @@ from triptych.evaluation.pipelines import evaluate_pipelines
 from triptych.evaluation.results import Evaluation
 from triptych.records.search_options import SearchOptions
 from triptych.search.fusion import RANKERS
-from triptych.search.named import Pipeline
+from triptych.search.pipeline_record import Pipeline
 
 if TYPE_CHECKING:
     from triptych.service import Service

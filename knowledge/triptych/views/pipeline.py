@@ -11,7 +11,7 @@ from triptych.answering.prompt import AnswerPrompt
 from triptych.contracts import LLM, AnswerabilityJudge
 from triptych.records import Layer, Prices, Query, Result
 from triptych.records.search_options import SearchOptions
-from triptych.search.named import Pipeline
+from triptych.search.pipeline_record import Pipeline
 from triptych.search.query import check_queries
 from triptych.text.tokens import TokenCounter
 

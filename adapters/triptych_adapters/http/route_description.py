@@ -13,11 +13,11 @@ from triptych_adapters.http.request_parts import json_body
 from triptych_adapters.http.routes import Endpoint, RawRoute
 from triptych_adapters.wire.arguments import read_arguments
 
-__all__ = ["Described", "DescribedRoute", "body_of", "parameters"]
+__all__ = ["DocumentedRoute", "RouteDescription", "body_of", "parameters"]
 
 
 @attrs.frozen(kw_only=True)
-class Described:
+class RouteDescription:
     """What a route is.
 
     Attributes:
@@ -44,10 +44,10 @@ class Described:
     named: bool = False
 
 
-class DescribedRoute(RawRoute):
+class DocumentedRoute(RawRoute):
     """A route and its description."""
 
-    def __init__(self, described: Described, endpoint: Endpoint) -> None:
+    def __init__(self, described: RouteDescription, endpoint: Endpoint) -> None:
         super().__init__(described.path, endpoint, methods=[described.method], name=described.name)
         self.described = described
 
@@ -62,7 +62,7 @@ def parameters(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-async def body_of(request: Request, described: Described, limits: Limits) -> dict[str, Any]:
+async def body_of(request: Request, described: RouteDescription, limits: Limits) -> dict[str, Any]:
     """The arguments of a body, checked.
 
     Raises:

@@ -10,15 +10,15 @@ from starlette.responses import Response
 
 import triptych
 from triptych_adapters.http.answers import encoded, json_response
-from triptych_adapters.http.described import Described, DescribedRoute
 from triptych_adapters.http.guard import LIVE_PATH
 from triptych_adapters.http.openapi import document
+from triptych_adapters.http.route_description import DocumentedRoute, RouteDescription
 from triptych_adapters.http.server import Server
 
-__all__ = ["standing_routes"]
+__all__ = ["service_routes"]
 
 
-LIVE: Final = Described(
+LIVE: Final = RouteDescription(
     name="live",
     method="GET",
     path=LIVE_PATH,
@@ -27,7 +27,7 @@ LIVE: Final = Described(
     secured=False,
 )
 _TEXTS: Final = {"type": "array", "items": {"type": "string"}}
-SERVICE: Final = Described(
+SERVICE: Final = RouteDescription(
     name="service",
     method="GET",
     path="/v1/service",
@@ -60,7 +60,7 @@ SERVICE: Final = Described(
         )
     },
 )
-OPENAPI: Final = Described(
+OPENAPI: Final = RouteDescription(
     name="openapi",
     method="GET",
     path="/v1/openapi.json",
@@ -70,7 +70,7 @@ OPENAPI: Final = Described(
 )
 
 
-def standing_routes(server: Server) -> Iterator[DescribedRoute]:
+def service_routes(server: Server) -> Iterator[DocumentedRoute]:
     """``/v1/service``; ``/v1/live`` and ``/v1/openapi.json``, which need no key."""
 
     async def live(request: Request) -> Response:
@@ -94,6 +94,6 @@ def standing_routes(server: Server) -> Iterator[DescribedRoute]:
         }
         return json_response(encoded(facts))
 
-    yield DescribedRoute(SERVICE, about)
-    yield DescribedRoute(LIVE, live)
-    yield DescribedRoute(OPENAPI, openapi)
+    yield DocumentedRoute(SERVICE, about)
+    yield DocumentedRoute(LIVE, live)
+    yield DocumentedRoute(OPENAPI, openapi)

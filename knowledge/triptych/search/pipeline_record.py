@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import attrs
 
@@ -13,9 +13,6 @@ from triptych.errors import NotFoundError, ValidationError
 from triptych.records import Query, check_identifier, check_text, check_whole
 from triptych.records.search_options import check_option_names
 from triptych.search.query import check_dataset_ids, validate
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["Pipeline", "find_pipeline"]
 
