@@ -68,7 +68,9 @@ class Connections:
                     "ON n.oid = e.extnamespace WHERE extname = 'vector'), ', public'), false), "
                     "set_config('statement_timeout', {}, false), "
                     "set_config('idle_in_transaction_session_timeout', '600000', false), "
-                    "set_config('default_transaction_read_only', {}, false)"
+                    "set_config('default_transaction_read_only', {}, false), "
+                    # To compile a search takes longer than to run it.
+                    "set_config('jit', 'off', false)"
                 ).format(location.schema, str(millis), "on" if self._read_only else "off")
             )
         except BaseException:
