@@ -12,6 +12,7 @@ import uvicorn
 import triptych
 from triptych.records import Generation, Message
 from triptych.sync import DirectorySync, SyncRoot
+from triptych_adapters.access.loopback import listen
 from triptych_adapters.http.app import create_app
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.protocol import HeadProtocol
@@ -42,9 +43,8 @@ def main() -> None:
         limits = Limits(seconds=5)
         app = create_app(kb, write=True, limits=limits, sync=lambda service: directory.sync())
         protocol: type = HeadProtocol
-        config = uvicorn.Config(app, port=0, http=protocol, log_level="warning", ws="none")
-        socket = config.bind_socket()
-        socket.listen()
+        config = uvicorn.Config(app, http=protocol, log_level="warning", ws="none")
+        socket = listen("127.0.0.1", 0)
         print(f"http://127.0.0.1:{socket.getsockname()[1]}", flush=True)
         uvicorn.Server(config).run([socket])
 
