@@ -12,7 +12,7 @@ from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.folders import Folders, tell_generated, tell_notes
 from triptych_adapters.cli.output import SCHEMA, Output, json_text
 from triptych_adapters.cli.session import Session, command, examples
-from triptych_adapters.cli.stopping import until_stopped
+from triptych_adapters.cli.signals import until_stopped
 
 if TYPE_CHECKING:
     from triptych.contracts import EventNotifier

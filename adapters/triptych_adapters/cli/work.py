@@ -10,7 +10,7 @@ from triptych._internal.plurals import counted
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.output import SCHEMA, Output, json_text
 from triptych_adapters.cli.session import Session, command, examples
-from triptych_adapters.cli.stopping import until_stopped
+from triptych_adapters.cli.signals import until_stopped
 
 if TYPE_CHECKING:
     from triptych.workers import Share, WorkReport
