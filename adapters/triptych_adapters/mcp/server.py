@@ -16,7 +16,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from triptych import __version__
-from triptych.access import Access
+from triptych.access.service import RestrictedService
 from triptych.errors import CancelledError, NotFoundError, TriptychError, ValidationError
 from triptych.service import Service
 from triptych_adapters.mcp.calls import Calls, Progress
@@ -98,13 +98,13 @@ def make_server(
 
 
 def _tools(service: Service, options: ServerOptions, others: Sequence[Tool]) -> dict[str, Tool]:
-    access: Access | None = getattr(service, "access", None)
+    may_write = not isinstance(service, RestrictedService) or service.access.can_write
     tools = knowledge_tools(
         service,
         dataset_id=options.dataset_id,
         max_tokens=options.max_tokens,
         reasons=False,
-        write=options.write and (access is None or access.can_write),
+        write=options.write and may_write,
     )
     return {tool.name: tool for tool in (*tools, *others)}
 

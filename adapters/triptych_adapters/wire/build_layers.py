@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import attrs
 
+from triptych.access.service import RestrictedService
 from triptych.errors import AccessDeniedError
 from triptych.layers import ExtractiveSummarizer, LayerBuilder
 from triptych.service import Service
@@ -38,8 +39,9 @@ def _build(
     retry_quarantined: bool = False,
     rewrite: bool = False,
 ) -> LayerBuild:
-    access = getattr(service, "access", None)
-    if access is not None and (access.tree is not None or not access.can_write):
+    if isinstance(service, RestrictedService) and (
+        service.access.tree is not None or not service.access.can_write
+    ):
         raise AccessDeniedError(
             "layers sum up all documents of a dataset: ask for an access that may write, without a "
             "filter"
