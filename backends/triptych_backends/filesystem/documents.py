@@ -18,7 +18,6 @@ from triptych.records import (
     copy_metadata,
 )
 from triptych.records.metadata import same_metadata
-from triptych.signatures import document_info
 from triptych_backends.filesystem import change_detection, history
 from triptych_backends.filesystem.adoption import adopt_by_name
 from triptych_backends.filesystem.diagnostics import list_problems
@@ -225,39 +224,17 @@ class FilesDocuments:
         return self.mirror.list_datasets()
 
     def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
-        """See `VersionReader.versions`. While another writes this document, the oldest may be
-        missing already."""
-        current = self.get_info(dataset_id, name)
-        if current is None:
-            return []
-        workspace = self.workspace
-        with disk_errors(workspace.where):
-            folder = workspace.folder(dataset_id)
-            numbers = history.kept(workspace.disk, folder, name) if folder else []
-        below = [number for number in numbers if number < current.version]
-        old = [self._kept(dataset_id, name, number) for number in below]
-        return [current, *(document_info(each) for each in old if each is not None)]
+        """See `VersionReader.versions`."""
+        return history.versions(self.workspace, self.get_info(dataset_id, name))
 
     def get_version(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
         """See `VersionReader.get_version`."""
-        current = self.get(dataset_id, name)
-        if current is None or version >= current.version:
-            return current if current is not None and version == current.version else None
-        return self._kept(dataset_id, name, version)
+        return history.get_version(self.workspace, self.get(dataset_id, name), version)
 
     def deleted_version(self, dataset_id: str) -> int:
         """See `VersionReader.deleted_version`."""
         change_detection.refresh_dataset(self.writer, dataset_id)
         return self.mirror.deleted_version(dataset_id)
-
-    def _kept(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
-        workspace = self.workspace
-        with disk_errors(workspace.where):
-            folder = workspace.folder(dataset_id)
-            if folder is None:
-                return None
-            where = workspace.where
-            return history.read_version(workspace.disk, where, dataset_id, folder, name, version)
 
     def create_dataset(self, dataset_id: str) -> bool:
         """See `DocumentRepo.create_dataset`. Its folder is made, for people to put files into."""

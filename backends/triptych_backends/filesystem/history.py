@@ -13,10 +13,11 @@ import zlib
 from collections.abc import Iterator, Sequence
 
 from triptych.errors import CorruptStoreError
-from triptych.records import SourceDocument
+from triptych.records import DocumentInfo, SourceDocument
 from triptych.records.old_forms import current_document
 from triptych.records.serialization import from_dict, to_dict
-from triptych_backends.filesystem.disk import MAX_SIZE, Disk, LinkError
+from triptych.signatures import document_info
+from triptych_backends.filesystem.disk import MAX_SIZE, Disk, LinkError, disk_errors
 from triptych_backends.filesystem.formats import FormatError, dump, parse
 from triptych_backends.filesystem.journal import Intent
 from triptych_backends.filesystem.layout import (
@@ -30,11 +31,13 @@ from triptych_backends.filesystem.workspace import Workspace
 __all__ = [
     "forget_dataset",
     "forget_document",
+    "get_version",
     "keep",
     "kept",
     "orphans",
     "read_version",
     "sweep",
+    "versions",
 ]
 
 _SUFFIX = ".json.gz"
@@ -118,6 +121,41 @@ def read_version(
             "it, or remove it, and that version is no longer kept"
         ) from error
     return document
+
+
+def versions(workspace: Workspace, current: DocumentInfo | None) -> list[DocumentInfo]:
+    """See `VersionReader.versions`. While another writes the document, the oldest may be missing
+    already."""
+    if current is None:
+        return []
+    dataset_id, name = current.dataset_id, current.name
+    with disk_errors(workspace.where):
+        folder = workspace.folder(dataset_id)
+        numbers = kept(workspace.disk, folder, name) if folder else []
+    below = [number for number in numbers if number < current.version]
+    old = [_kept_version(workspace, dataset_id, name, number) for number in below]
+    return [current, *(document_info(each) for each in old if each is not None)]
+
+
+def get_version(
+    workspace: Workspace, current: SourceDocument | None, version: int
+) -> SourceDocument | None:
+    """See `VersionReader.get_version`, of the document that is ``current``."""
+    if current is None or version > current.version:
+        return None
+    if version == current.version:
+        return current
+    return _kept_version(workspace, current.dataset_id, current.name, version)
+
+
+def _kept_version(
+    workspace: Workspace, dataset_id: str, name: str, version: int
+) -> SourceDocument | None:
+    with disk_errors(workspace.where):
+        folder = workspace.folder(dataset_id)
+        if folder is None:
+            return None
+        return read_version(workspace.disk, workspace.where, dataset_id, folder, name, version)
 
 
 def sweep(workspace: Workspace) -> int:

@@ -7,9 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 from triptych.errors import StoreError
 from triptych.records import DocumentInfo, SourceDocument
-from triptych.signatures import document_info
 from triptych_backends.filesystem import change_detection, history
-from triptych_backends.filesystem.disk import disk_errors
 from triptych_backends.filesystem.settings import FilesSettings
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.filesystem.writer import Writer
@@ -28,30 +26,11 @@ class _Documents(SqlDocuments):
 
     def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
         """See `VersionReader.versions`."""
-        current = self.get_info(dataset_id, name)
-        if current is None:
-            return []
-        with disk_errors(self.where):
-            folder = self.workspace.folder(dataset_id)
-            numbers = history.kept(self.workspace.disk, folder, name) if folder else []
-        below = [number for number in numbers if number < current.version]
-        old = [self._kept(dataset_id, name, number) for number in below]
-        return [current, *(document_info(each) for each in old if each is not None)]
+        return history.versions(self.workspace, self.get_info(dataset_id, name))
 
     def get_version(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
         """See `VersionReader.get_version`."""
-        current = self.get(dataset_id, name)
-        if current is None or version >= current.version:
-            return current if current is not None and version == current.version else None
-        return self._kept(dataset_id, name, version)
-
-    def _kept(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
-        disk = self.workspace.disk
-        with disk_errors(self.where):
-            folder = self.workspace.folder(dataset_id)
-            if folder is None:
-                return None
-            return history.read_version(disk, self.where, dataset_id, folder, name, version)
+        return history.get_version(self.workspace, self.get(dataset_id, name), version)
 
 
 class _Snapshot(SqlChanges):

@@ -28,11 +28,11 @@ from triptych_backends.filesystem.documents import FilesDocuments
 from triptych_backends.filesystem.formats import FormatError, dump, parse
 from triptych_backends.filesystem.layers import FilesLayers
 from triptych_backends.filesystem.layout import DATASETS, DERIVED, JOURNAL, OWN, STORE
-from triptych_backends.filesystem.loading import FilesStateLoader
 from triptych_backends.filesystem.lock import WritersLock
 from triptych_backends.filesystem.problems import RejectedFile
 from triptych_backends.filesystem.settings import FilesSettings
 from triptych_backends.filesystem.snapshot import FilesSnapshots
+from triptych_backends.filesystem.state_loader import FilesStateLoader
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.filesystem.writer import Writer
 from triptych_backends.sqlite import SqliteStore

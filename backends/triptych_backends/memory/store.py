@@ -17,8 +17,8 @@ from triptych_backends.memory.document_changes import DocumentLogReader
 from triptych_backends.memory.documents import MemoryDocuments
 from triptych_backends.memory.filters import MemoryFilters
 from triptych_backends.memory.layers import MemoryLayers
-from triptych_backends.memory.loading import load_state
 from triptych_backends.memory.state import DatasetState
+from triptych_backends.memory.state_loader import load_state
 from triptych_backends.memory.stats import stats_of
 from triptych_backends.memory.truth import Save, Truth
 

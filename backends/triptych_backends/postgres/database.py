@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from triptych._internal.digests import digest
-from triptych.errors import StoreError, StoreLockedError
 from triptych_backends.postgres.connection import Connections
 from triptych_backends.postgres.errors import driver_errors
 from triptych_backends.postgres.location import PostgresLocation
@@ -20,6 +18,7 @@ from triptych_backends.postgres.session import Driver, PostgresSession
 from triptych_backends.sql.dialect import Statement
 from triptych_backends.sql.errors import closed_error
 from triptych_backends.sql.transaction import Position, Transaction
+from triptych_backends.sql.writer_turn import WriterTurn
 
 __all__ = ["PostgresDatabase", "PostgresTransaction"]
 
@@ -83,7 +82,7 @@ class PostgresDatabase:
         self._wait = wait
         self._closed = False
         self._position: Position | None = None
-        self._write_lock = threading.Lock()
+        self._writer_turn = WriterTurn(self.where, wait=wait, read_only=read_only)
         self._projection = Projection(self.where)
         _DATABASES.add(self)
 
@@ -129,15 +128,8 @@ class PostgresDatabase:
         Raises:
             StoreLockedError: other writers held the store for longer than the wait.
         """
-        if self.read_only:
-            raise StoreError(f"the store {self.where} was opened read-only: open it for writing")
         self.require_open()
-        if not self._write_lock.acquire(timeout=min(self._wait, threading.TIMEOUT_MAX)):
-            raise StoreLockedError(
-                f"another thread wrote to the store {self.where} for longer than "
-                f"{self._wait:g} s: try again, or give a longer lock_timeout"
-            )
-        try:
+        with self._writer_turn.held():
             # Forgotten where the transaction fails: whether it was committed is not known.
             position, self._position = self._position, None
             with (
@@ -154,8 +146,6 @@ class PostgresDatabase:
             self._position = transaction.position
             if transaction.position is not None:
                 self._projection.committed(transaction.position.tick)
-        finally:
-            self._write_lock.release()
 
     def connect(self) -> Driver:
         """A connection beside the pool; whoever asks for it closes it. Raises psycopg.Error."""
@@ -212,7 +202,7 @@ class PostgresDatabase:
         self._connections.close()
 
     def _after_fork_in_child(self) -> None:
-        self._write_lock = threading.Lock()
+        self._writer_turn.after_fork_in_child()
         self._connections.after_fork_in_child()
 
 

@@ -24,7 +24,8 @@ class PostgresDialect:
         """See `Dialect.engine`."""
         from sqlalchemy.dialects.postgresql import psycopg
 
-        return psycopg.dialect(paramstyle="format")  # type: ignore[no-untyped-call]  # SQLAlchemy's own
+        # SQLAlchemy annotates no constructor of its dialects.
+        return psycopg.dialect(paramstyle="format")  # type: ignore[no-untyped-call]
 
     def in_list(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """See `Dialect.in_list`."""
@@ -39,21 +40,17 @@ class PostgresDialect:
             element = LargeBinary()
         return column == any_(bindparam(name, type_=ARRAY(element)))
 
-    def bind_list(self, values: Sequence[int] | Sequence[str]) -> list[int] | list[str]:
+    def bind_list(self, values: Sequence[int] | Sequence[str]) -> list[Any]:
         """See `Dialect.bind_list`."""
-        return list(values)  # type: ignore[return-value]  # of one kind, as it was
+        return [*values]
 
     def upsert(self, upsert: Upsert) -> Insert:
         """See `Dialect.upsert`."""
         from sqlalchemy.dialects import postgresql
 
         statement = postgresql.insert(upsert.table)
-        old, new = upsert.table.columns, statement.excluded
         return statement.on_conflict_do_update(
-            index_elements=upsert.key,
-            set_={
-                name: old[name] + new[name] if upsert.add else new[name] for name in upsert.changed
-            },
+            index_elements=upsert.key, set_=upsert.assignments(statement.excluded)
         )
 
 

@@ -7,7 +7,7 @@ never names another state of it, so that only units with new keys are analysed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +75,7 @@ class Projection:
         for dataset, name, owner in changes:
             fields = owners.setdefault(dataset, {})
             if name:
-                fields.setdefault(name, set()).add(owner)  # type: ignore[arg-type]  # a field
+                fields.setdefault(cast(Field, name), set()).add(owner)
             else:
                 voided.add(dataset)
         for dataset, fields in owners.items():

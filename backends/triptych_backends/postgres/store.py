@@ -14,9 +14,9 @@ from triptych_backends.postgres.vector_indexes import LEAST, VectorIndexes
 from triptych_backends.sql import SqlDocuments, SqlLayers
 from triptych_backends.sql.answers import SqlAnswers
 from triptych_backends.sql.document_changes import SqlChanges
-from triptych_backends.sql.loading import SqlStateLoader
 from triptych_backends.sql.settings import SqlSettings
 from triptych_backends.sql.snapshot import SqlSnapshots
+from triptych_backends.sql.state_loader import SqlStateLoader
 from triptych_backends.sql.stats import read_stats
 
 __all__ = ["PostgresStore"]

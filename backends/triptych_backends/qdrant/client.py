@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-import grpc  # type: ignore[import-untyped]
+import grpc  # type: ignore[import-untyped]  # grpcio has no annotations
 import numpy as np
 from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -63,7 +64,7 @@ class QdrantLocation:
             prefer_grpc=self.grpc,
             https=self.tls,
             api_key=self.api_key,
-            timeout=self.timeout,  # type: ignore[arg-type]  # rounded up to whole seconds
+            timeout=math.ceil(self.timeout),
             check_compatibility=False,
         )
 

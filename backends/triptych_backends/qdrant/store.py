@@ -11,9 +11,9 @@ from triptych_backends.qdrant.truth import Truth, TruthStore
 from triptych_backends.sql.answers import SqlAnswers
 from triptych_backends.sql.document_changes import SqlChanges
 from triptych_backends.sql.filters import SqlFilters
-from triptych_backends.sql.loading import SqlStateLoader
 from triptych_backends.sql.settings import SqlSettings
 from triptych_backends.sql.snapshot import SqlSnapshots
+from triptych_backends.sql.state_loader import SqlStateLoader
 
 __all__ = ["QdrantStore"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from attrs import evolve
@@ -58,10 +58,10 @@ def best_by_words(
         found = {each.payload["key"]: each for some in lists for each in some}
         # Of each point that any part brought up, its score in all of them.
         chosen = [*must, FieldCondition(key="key", match=MatchAny(any=list(found)))]
-        sums: Counter[int] = Counter()
+        sums: defaultdict[int, float] = defaultdict(float)
         for words in levels:
             for each in ask(words, chosen, len(found)):
-                sums[each.payload["key"]] += each.score  # type: ignore[assignment]
+                sums[each.payload["key"]] += each.score
         best = _in_order(found, sums)
         unseen = sum(some[-1].score for some in lists if len(some) == depth)
         if unseen == 0 or (len(best) >= limit and best[limit - 1].score > unseen):

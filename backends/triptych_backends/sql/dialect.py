@@ -20,7 +20,7 @@ from triptych_backends.sql.deferred import bindparam, deferred_module
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Insert, Table
     from sqlalchemy.engine import interfaces
-    from sqlalchemy.sql.base import Executable
+    from sqlalchemy.sql.base import Executable, ReadOnlyColumnCollection
 
 __all__ = ["Dialect", "Statement", "Upsert", "in_list"]
 
@@ -61,6 +61,11 @@ class Upsert:
     def changed(self) -> list[str]:
         """The names of the other columns."""
         return [column.name for column in self.table.columns if column.name not in self.key]
+
+    def assignments(self, new: ReadOnlyColumnCollection[str, Any]) -> dict[str, ColumnElement[Any]]:
+        """What the other columns become, where ``new`` are those of the row that was to go in."""
+        old = self.table.columns
+        return {name: old[name] + new[name] if self.add else new[name] for name in self.changed}
 
 
 Statement: TypeAlias = "Executable | Upsert"

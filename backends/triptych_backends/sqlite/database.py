@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from triptych.errors import StoreError, StoreLockedError
 from triptych_backends.sql.errors import closed_error
+from triptych_backends.sql.writer_turn import WriterTurn
 from triptych_backends.sqlite.connection import Connections
 from triptych_backends.sqlite.errors import driver_errors
 from triptych_backends.sqlite.file_turn import file_turn
@@ -47,7 +47,7 @@ class SqliteDatabase:
         self._connections = connections
         self._wait = wait
         self._closed = False
-        self._write_lock = threading.Lock()
+        self._writer_turn = WriterTurn(self.where, wait=wait, read_only=read_only)
         self._close_lock = threading.Lock()
         _DATABASES.add(self)
 
@@ -104,15 +104,8 @@ class SqliteDatabase:
         Raises:
             StoreLockedError: another writer held the store for longer than the wait.
         """
-        if self.read_only:
-            raise StoreError(f"the store {self.where} was opened read-only: open it for writing")
         self.require_open()
-        if not self._write_lock.acquire(timeout=min(self._wait, threading.TIMEOUT_MAX)):
-            raise StoreLockedError(
-                f"another thread wrote to the store {self.where} for longer than "
-                f"{self._wait:g} s: try again, or give a longer lock_timeout"
-            )
-        try:
+        with self._writer_turn.held():
             with (
                 driver_errors(self.where),
                 self._connections.writing(durable=durable) as connection,
@@ -125,8 +118,6 @@ class SqliteDatabase:
                 yield transaction
                 transaction.finish()
             known[_POSITION] = transaction.position
-        finally:
-            self._write_lock.release()
 
     @contextmanager
     def turn(self, name: str) -> Iterator[None]:
@@ -173,7 +164,7 @@ class SqliteDatabase:
         self._connections.after_fork_in_parent()
 
     def _after_fork_in_child(self) -> None:
-        self._write_lock = threading.Lock()
+        self._writer_turn.after_fork_in_child()
         self._close_lock = threading.Lock()
         self._connections.after_fork_in_child()
 

@@ -43,12 +43,8 @@ class SqliteDialect:
         from sqlalchemy.dialects import sqlite
 
         statement = sqlite.insert(upsert.table)
-        old, new = upsert.table.columns, statement.excluded
         return statement.on_conflict_do_update(
-            index_elements=upsert.key,
-            set_={
-                name: old[name] + new[name] if upsert.add else new[name] for name in upsert.changed
-            },
+            index_elements=upsert.key, set_=upsert.assignments(statement.excluded)
         )
 
 

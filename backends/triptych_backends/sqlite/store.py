@@ -13,9 +13,9 @@ from triptych_backends.sql import SqlChangeLog, SqlDocuments, SqlLayers
 from triptych_backends.sql.answers import SqlAnswers
 from triptych_backends.sql.document_changes import SqlChanges
 from triptych_backends.sql.filters import SqlFilters
-from triptych_backends.sql.loading import SqlStateLoader
 from triptych_backends.sql.settings import SqlSettings
 from triptych_backends.sql.snapshot import SqlSnapshots
+from triptych_backends.sql.state_loader import SqlStateLoader
 from triptych_backends.sql.stats import read_stats
 from triptych_backends.sqlite.chunks import SqliteChunks
 from triptych_backends.sqlite.database import SqliteDatabase

@@ -15,7 +15,7 @@ from triptych_backends.filesystem.formats import Sidecar
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.filesystem.writer import Writer
 from triptych_backends.sql.document_rows import read_rows
-from triptych_backends.sql.loading import check_widths, load_or_remove_set
+from triptych_backends.sql.state_loader import check_widths, load_or_remove_set
 
 __all__ = ["FilesStateLoader"]
 
