@@ -22,7 +22,7 @@ __all__ = ["SqlStateLoader", "check_widths", "load_or_remove_set"]
 _WIDTHS = (
     select(t.space.c.embed_sig, t.space.c.dimension)
     .join(t.dataset, t.dataset.c.id == t.space.c.dataset_id)
-    .where(t.dataset.c.name == bindparam("dataset"))
+    .where(t.dataset.c.name == bindparam("dataset"), t.space.c.dimension > 0)
 )
 
 
