@@ -180,11 +180,11 @@ def wire(
     "local" where it is installed, and so does one without vectors if ``fill`` asks for them.
 
     ``embedder``, ``next_embedder``, ``llm``, ``chunkers``, ``ranker``, ``reranker`` and
-    ``sparse_encoder`` take the place of those they name, and so does ``semantic_cache``. A store that is opened ``read_only``
-    keeps no answers. ``pipelines`` come beside those of the settings that ``named`` names,
-    none by default, None for all. ``create`` says whether a store that does not exist yet is made.
-    ``preload`` loads a local model while the store is being opened, for a caller that is about to
-    embed. The Service closes the store, and the models that were made here.
+    ``sparse_encoder`` take the place of those they name, and so does ``semantic_cache``. A store
+    that is opened ``read_only`` keeps no answers. ``pipelines`` come beside those of the settings
+    that ``named`` names, none by default, None for all. ``create`` says whether a store that does
+    not exist yet is made. ``preload`` loads a local model while the store is being opened, for a
+    caller that is about to embed. The Service closes the store, and the models that were made here.
     """
     if is_server(settings.url):
         return connect(settings)

@@ -37,6 +37,7 @@ from triptych.records.expiry import system_has_expired
 from triptych.records.metadata import same_metadata
 
 __all__ = [
+    "CHANGE_EMBEDDER",
     "after_puts",
     "can_complete",
     "can_replace",
@@ -64,6 +65,13 @@ __all__ = [
     "system_after",
     "versions_to_load",
 ]
+
+CHANGE_EMBEDDER = (
+    "to change to this embedder while the other one serves, set it as next_embedder, run "
+    "`triptych spaces fill`, then `triptych spaces swap`; or open the store with the embedder it "
+    "was filled with"
+)
+"""What to do where a dataset has vectors of another embedder than the one in use."""
 
 _Document = TypeVar("_Document", SourceDocument, DocumentInfo)
 _Unit = TypeVar("_Unit", DerivedChunk, DerivedLayer)

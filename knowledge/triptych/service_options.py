@@ -38,8 +38,8 @@ class ServiceOptions:
     Attributes:
         chunkers: which chunker serves which kind of document.
         embedder: makes vectors and enables the vector lane; None leaves both out.
-        next_embedder: serves the datasets that were swapped to its vectors (`triptych.spaces.swap_space`),
-            where ``embedder`` serves the others and those that are new. None: no dataset is.
+        next_embedder: serves the datasets that were swapped to its vectors (`triptych.spaces`);
+            ``embedder`` serves the others, and those that are new. None: there is no other.
         sparse_encoder: makes sparse vectors and adds the lane "sparse"; None leaves both out.
         language: the analyzer's language for datasets that come into being.
         ranker: fuses the lanes of hybrid search; None is `ZScoreRanker`. A `SearchEngine` of your

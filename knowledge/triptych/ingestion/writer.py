@@ -38,6 +38,7 @@ from triptych.records import (
     PutReport,
     SourceDocument,
 )
+from triptych.rules import CHANGE_EMBEDDER
 
 __all__ = ["Writer"]
 
@@ -150,7 +151,7 @@ class Writer:
             here = f"embeds with {used!r}" if used else "was opened without an embedder"
             return ModelMismatchError(
                 f"the dataset {dataset_id!r} holds vectors of {stored.embed_sig!r} and this "
-                f"knowledge base {here}: {left}; {remedy}",
+                f"knowledge base {here}: {left}; {CHANGE_EMBEDDER if used else remedy}",
                 stored=stored.embed_sig,
                 configured=used,
             )

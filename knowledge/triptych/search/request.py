@@ -27,7 +27,7 @@ from triptych.records import (
     Scope,
     Vector,
 )
-from triptych.rules import missing_dataset
+from triptych.rules import CHANGE_EMBEDDER, missing_dataset
 from triptych.search.engine import Target
 from triptych.search.query import over_fetch, resolve_mode, validate
 from triptych.search.sparse_retrievers import SPARSE
@@ -353,10 +353,7 @@ def _other_model(
 ) -> str:
     """The warning that some datasets have vectors of another model; alone, an error."""
     stored = "; ".join(f"{name!r} of {sig!r}" for name, sig in others)
-    message = (
-        f"the vectors are of another model than {embed_sig!r} ({stored}): rebuild the "
-        "dataset with this embedder, or open the store with the one it was filled with"
-    )
+    message = f"the vectors are of another model than {embed_sig!r} ({stored}): {CHANGE_EMBEDDER}"
     if mode == Mode.VECTOR:
         raise ModelMismatchError(message, stored=others[0][1], configured=embed_sig)
     return f"searched {'without vectors' if has_sparse else 'by keyword only'}: {message}"
