@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -73,6 +74,7 @@ def open_service(
     next_embedder: Embedder | str | None = None,
     llm: LLM | str | None = "auto",
     chunkers: ChunkerSet | None = None,
+    executor: Executor | None = None,
     ranker: Ranker | str | None = None,
     retrievers: Sequence[Retriever] = (),
     rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None,
@@ -111,6 +113,7 @@ def open_service(
             "next_embedder": next_embedder,
             "llm": llm,
             "chunkers": chunkers,
+            "executor": executor,
             "ranker": ranker,
             "retrievers": retrievers,
             "rewriter": rewriter,
@@ -129,6 +132,7 @@ def open_service(
         next_embedder=None if isinstance(next_embedder, str) else next_embedder,
         llm=None if isinstance(llm, str) else llm,
         chunkers=chunkers,
+        executor=executor,
         ranker=None if isinstance(ranker, str) else ranker,
         retrievers=retrievers,
         rewriter=rewriter,
@@ -159,6 +163,7 @@ def wire(
     next_embedder: Embedder | None = None,
     llm: LLM | None = None,
     chunkers: ChunkerSet | None = None,
+    executor: Executor | None = None,
     ranker: Ranker | None = None,
     retrievers: Sequence[Retriever] = (),
     rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None,
@@ -182,9 +187,10 @@ def wire(
     ``embedder``, ``next_embedder``, ``llm``, ``chunkers``, ``ranker``, ``reranker`` and
     ``sparse_encoder`` take the place of those they name, and so does ``semantic_cache``. A store
     that is opened ``read_only`` keeps no answers. ``pipelines`` come beside those of the settings
-    that ``named`` names, none by default, None for all. ``create`` says whether a store that does
-    not exist yet is made. ``preload`` loads a local model while the store is being opened, for a
-    caller that is about to embed. The Service closes the store, and the models that were made here.
+    that ``named`` names, none by default, None for all. ``executor`` is that of
+    `ServiceOptions`. ``create`` says whether a store that does not exist yet is made. ``preload``
+    loads a local model while the store is being opened, for a caller that is about to embed. The
+    Service closes the store, and the models that were made here.
     """
     if is_server(settings.url):
         return connect(settings)
@@ -224,6 +230,7 @@ def wire(
         semantic_cache=_answers(settings, semantic_cache),
         llm=writer,
         embed_concurrency=settings.embed_concurrency,
+        executor=executor,
         question_log=settings.question_log,
         outliner=_outline,
         own_paths=store_paths(location),

@@ -76,6 +76,7 @@ def fill(
         embedder,
         options.embed_concurrency,
         service.capabilities.leases,
+        executor=options.executor,
     )
     report = FillReport(embed_sig=embedder.signature)
     failed: dict[str, Failure] = {}
