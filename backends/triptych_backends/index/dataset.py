@@ -28,6 +28,7 @@ from triptych_backends.index.compact import (
 from triptych_backends.index.dictionary import TermDictionary
 from triptych_backends.index.folder import Folder, Stamp
 from triptych_backends.index.replay import replay
+from triptych_backends.index.revector import revectored
 from triptych_backends.index.segment import SegmentReader, SortedVocabulary
 from triptych_backends.index.snapshot import Snapshot
 from triptych_backends.index.storage import DamagedError
@@ -146,7 +147,7 @@ class DatasetIndex:
     def _is_void(self, since: LogPosition, now: LogPosition) -> bool:
         """Whether the dataset was given another configuration after ``since``."""
         return now.seq != since.seq and any(
-            change.field is None for change in self._feed.changes(self.dataset, since.seq)
+            change.concerns_all for change in self._feed.changes(self.dataset, since.seq)
         )
 
     def _empty(self, head: LogPosition) -> Snapshot:
@@ -202,8 +203,14 @@ class DatasetIndex:
         if published is None or not is_of_log(self._feed, published, head):
             return None
         profile = self._feed.profile(self.dataset)
-        made_as = (self._analyzers(profile.language).signature, profile.space, profile.sparse)
-        return published if published.made_as == made_as else None
+        analyzer = self._analyzers(profile.language).signature
+        if published.made_as == (analyzer, profile.space, profile.sparse):
+            return published
+        # Of another embedding space it is of use where the log says that only the vectors changed.
+        if (published.analyzer, published.sparse) != (analyzer, profile.sparse):
+            return None
+        changes = self._feed.changes(self.dataset, published.seq)
+        return published if _swaps_only(changes) else None
 
     def _replayed(self, snapshot: Snapshot, head: LogPosition) -> Snapshot:
         changes = self._feed.changes(self.dataset, snapshot.seq)
@@ -211,8 +218,16 @@ class DatasetIndex:
         profile = self._feed.profile(self.dataset)
         analyzer = self._analyzers(profile.language)
         made_as = (analyzer.signature, profile.space, profile.sparse)
-        void = any(change.field is None for change in changes)
-        if void or snapshot.made_as != made_as:
+        same_texts = (snapshot.analyzer, snapshot.sparse) == (analyzer.signature, profile.sparse)
+        if snapshot.seq and same_texts and _swaps_only(changes):
+            self._generation += 1  # what is being merged has the vectors of before
+            fields = {
+                name: revectored(self._feed, self.dataset, name, views)
+                for name, views in snapshot.fields.items()
+            }
+            snapshot = evolve(snapshot, space=profile.space).with_fields(fields)
+            self._changed += sum(view.live_count for some in fields.values() for view in some)
+        elif any(change.concerns_all for change in changes) or snapshot.made_as != made_as:
             if snapshot.seq:
                 changes = self._feed.changes(self.dataset, 0)
             # A snapshot of nothing too: its dictionaries are of the analyzer of then.
@@ -370,10 +385,16 @@ def is_of_log(feed: ChangeLog, snapshot: Snapshot, head: LogPosition) -> bool:
     return snapshot.horizon == 0 or feed.epoch(snapshot.horizon) == snapshot.epoch
 
 
+def _swaps_only(changes: Sequence[Change]) -> bool:
+    """Whether, of all that concerns the whole dataset, only its vectors changed."""
+    whole = [change.field for change in changes if change.concerns_all]
+    return bool(whole) and None not in whole
+
+
 def _by_field(changes: Sequence[Change]) -> dict[Field, list[int]]:
     grouped: dict[Field, list[int]] = {}
     for change in changes:
-        if change.field is not None:
+        if change.field is not None and change.field != "vectors":
             grouped.setdefault(change.field, []).append(change.owner)
     return {name: grouped[name] for name in FIELDS if name in grouped}
 

@@ -44,6 +44,12 @@ _VECTORS = {
 }
 
 
+_SERVING = (
+    "SELECT w.id FROM vector w JOIN space p ON p.id = w.space_id JOIN dataset d "
+    "ON d.id = p.dataset_id AND d.embed_sig = p.embed_sig WHERE d.id = %(dataset)s"
+)
+
+
 class Projection:
     """Keeps the search tables of one store; used under the lock of its writers."""
 
@@ -71,10 +77,13 @@ class Projection:
             self._ids.clear()
         self._tick = -1  # what this transaction makes is there once it is committed
         voided: set[int] = set()
+        swapped: set[int] = set()
         owners: dict[int, dict[Field, set[int]]] = {}
         for dataset, name, owner in changes:
             fields = owners.setdefault(dataset, {})
-            if name:
+            if name == "vectors":
+                swapped.add(dataset)
+            elif name:
                 fields.setdefault(cast(Field, name), set()).add(owner)
             else:
                 voided.add(dataset)
@@ -94,6 +103,8 @@ class Projection:
                 for at in range(0, len(ordered), _OWNERS_AT_ONCE):
                     batch = ordered[at : at + _OWNERS_AT_ONCE]
                     self._update(session, dataset, language, field, batch)
+        for dataset in swapped:
+            _add_vectors(session, _SERVING, {"dataset": dataset})
 
     def _wipe_if_foreign(self, session: PostgresSession, dataset: int, language: str) -> None:
         """Remove all units that were analysed for another language."""

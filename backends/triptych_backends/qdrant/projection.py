@@ -138,7 +138,7 @@ class Projection:
         if position is None:
             # Nothing in any collection either: what is left of a dataset is swept.
             changes = self.truth.log.changes(dataset, 0)
-            is_empty = all(change.field is None for change in changes)
+            is_empty = all(change.concerns_all for change in changes)
             return self._swept and is_empty and dataset not in self._known
         if position.analyzer != place.layout.analyzer or not self.truth.has(position.at, head):
             # Another process may be ahead of this head.
@@ -169,11 +169,11 @@ class Projection:
                         self.collections.where,
                     )
             changes = log.changes(dataset, start)
-            if start == 0 or any(change.field is None for change in changes):
+            if start == 0 or any(change.concerns_all for change in changes):
                 changes = log.changes(dataset, 0) if start else changes
                 self._clear(dataset)
                 start = 0
-            changes = [change for change in changes if change.field is not None]
+            changes = [change for change in changes if not change.concerns_all]
             if start or changes:
                 self._make(place)
                 for some in _batches(changes):
@@ -189,8 +189,16 @@ class Projection:
                     )
                 self._move(place, dataset, head)
             now = log.head()
-            # A layout of another moment, or a truth that went back in time: all of it again.
-            if self.truth.has(head, now) and self.truth.layout(dataset) == place.layout:
+            # A layout of another moment, or a truth that went back in time: all of it again. So it
+            # is where the vectors were swapped meanwhile, even if they were swapped back.
+            swapped = now.seq != head.seq and any(
+                change.concerns_all for change in log.changes(dataset, head.seq)
+            )
+            if (
+                not swapped
+                and self.truth.has(head, now)
+                and self.truth.layout(dataset) == place.layout
+            ):
                 self._known.pop(dataset, None)
                 return place if start or changes else None
 

@@ -229,8 +229,9 @@ def configure(
     if dataset.config != expected:
         return False
     if config != dataset.config:
-        if config.embed_sig != (dataset.embed_sig or ""):
-            swap_in(tx, dataset, config.embed_sig)
+        is_swap = config.embed_sig != (dataset.embed_sig or "") and swap_in(
+            tx, dataset, config.embed_sig
+        )
         tx.run(
             _CONFIGURE,
             pk=dataset.id,
@@ -244,7 +245,11 @@ def configure(
             bind_all_sparse(tx, attrs.evolve(dataset, sparse_sig=config.sparse_sig))
         tx.revise(dataset.id)
         # The index is made for one language, one space and one sparse encoder: it starts again
-        # with another.
-        if expected is None or attrs.evolve(config, chunker_sig=expected.chunker_sig) != expected:
+        # with another, unless all that has changed is there.
+        if is_swap and expected and attrs.evolve(config, embed_sig=expected.embed_sig) == expected:
+            tx.log(dataset.id, "vectors", 0)
+        elif expected is None or (
+            attrs.evolve(config, chunker_sig=expected.chunker_sig) != expected
+        ):
             tx.reset_log(dataset.id)
     return True

@@ -299,14 +299,15 @@ def drop_space(tx: Transaction, dataset: Dataset, embed_sig: str) -> bool:
     return True
 
 
-def swap_in(tx: Transaction, dataset: Dataset, new: str) -> None:
-    """Let the space ``new`` serve, if entries of it are kept, and keep what serves now.
+def swap_in(tx: Transaction, dataset: Dataset, new: str) -> bool:
+    """Let the space ``new`` serve, if entries of it are kept, and keep what serves now; whether it
+    was done.
 
     The configuration is the caller's to change, in the same transaction.
     """
     space = tx.one(_ENTRIES, pk=dataset.id, sig=new)
     if space is None:
-        return
+        return False
     if dataset.embed_sig:
         _keep_serving(tx, dataset, dataset.embed_sig)
     tx.run(_GIVE, pk=dataset.id, space=space[0])
@@ -316,6 +317,7 @@ def swap_in(tx: Transaction, dataset: Dataset, new: str) -> None:
     tx.run(_MARK, space=space[0], flag=False)
     # What is left of further models in sets that waited, and entries without a vector.
     tx.run(_COLLECT, pk=dataset.id)
+    return True
 
 
 def _keep_serving(tx: Transaction, dataset: Dataset, serving: str) -> None:

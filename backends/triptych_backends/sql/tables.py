@@ -393,7 +393,8 @@ change = Table(
     UniqueConstraint("dataset_id", "field", "owner"),
     Index("change_dataset", "dataset_id", "seq"),
 )
-"""The last change of each owner of units; field "" and owner 0 void all that came before."""
+"""The last change of each owner of units; field "" and owner 0 void all that came before, field
+"vectors" and owner 0 say that all vectors are of another space."""
 
 document_change = Table(
     "document_change",

@@ -516,6 +516,7 @@ class SpaceTests(HarnessTests):
                 else:
                     _swap(store, spaces, config.embed_sig, other)
                 _check_entries(store, spaces)
+            _check_search(store)
 
         run()
 
@@ -585,6 +586,32 @@ def _swap(store: Store, spaces: SpaceRepo, old: str, new: str) -> None:
 def _layers_of_others(store: Store, space: str) -> set[str]:
     """The names with a layer that was not of ``space`` when that served."""
     return {each.doc_name for each in store.layers.list("d")}
+
+
+def _check_search(store: Store) -> None:
+    """Each space finds what brute force finds: the sets that do not wait, in the one that serves.
+
+    By keyword all are found.
+    """
+    config = store.chunks.config("d")
+    assert config is not None
+    for space in (OLD, NEW):
+        wanted = embedded("one fish", space)
+        assert wanted is not None
+        best = []
+        waiting = set(store.chunks.pending("d", space))
+        for chunk in store.chunks.iter_chunks("d", vectors=True):
+            if config.embed_sig != space or chunk.vector is None or chunk.doc_name in waiting:
+                continue
+            score = float(np.round(np.dot(chunk.vector, wanted), 6))
+            best.append((-score, chunk.doc_name, chunk.index))
+        query = vector_query(wanted, "d", space=space, top_k=100)
+        seen = [(-each.score, each.doc_name, each.index) for each in store.chunks.search(query)]
+        assert [each[1:] for each in sorted(best)] == [each[1:] for each in seen]
+        assert [each[0] for each in sorted(best)] == pytest.approx([each[0] for each in seen])
+    texts = {c.doc_name for c in store.chunks.iter_chunks("d") if "fish" in c.content}
+    query = keyword_query("fish", "d", top_k=100)
+    assert {name for name, _ in ids(store.chunks.search(query))} == texts
 
 
 def _check_entries(store: Store, spaces: SpaceRepo) -> None:
