@@ -39,6 +39,7 @@ from triptych.testing.history import HistoryTests
 from triptych.testing.layers import LayerTests
 from triptych.testing.races import DELETES, PUTS, REBUILDS, RaceTests
 from triptych.testing.search import SearchTests
+from triptych.testing.spaces import SpaceTests
 from triptych.testing.sparse import SparseTests
 from triptych.testing.vectors import VectorTests
 from triptych_backends.memory import MemoryStore
@@ -66,6 +67,28 @@ def ends_every_sparse_wait(add: Any, store: Any, dataset: str, sig: str, *more: 
 def takes_any_encoder(add: Any, store: Any, dataset: str, sig: str, *more: Any) -> Any:
     config = store.chunks.config(dataset)
     return add(dataset, sig if config is None else config.sparse_sig, *more)
+
+
+def calls_every_name_prepared(keep: Any, store: Any, dataset: str, sig: str, *more: Any) -> Any:
+    names, _ = more
+    keep(dataset, sig, *more)
+    return sorted(set(names))
+
+
+def lacks_no_entry(unprepared: Any, store: Any, dataset: str, sig: str, names: Any = None) -> Any:
+    return []
+
+
+def keeps_entries_of_the_serving_space(keep: Any, store: Any, dataset: str, *more: Any) -> Any:
+    sig, names, _ = more
+    return keep(dataset, *more) or (sorted(set(names)) if sig else [])
+
+
+def forgets_what_served(configure: Any, store: Any, dataset: str, config: Any, **more: Any) -> bool:
+    done: bool = configure(dataset, config, **more)
+    if done and more["expected"] is not None:
+        store.chunks.drop_space(dataset, more["expected"].embed_sig)
+    return done
 
 
 def counts_no_sparse_wait(count: Any, store: Any, datasets: Any, sig: str) -> int:
@@ -678,6 +701,25 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
         VectorTests.test_pending_names_what_lacks_vectors,
         {},
     ),
+    (
+        "chunks.keep_vectors",
+        calls_every_name_prepared,
+        SpaceTests.test_entries_are_known_and_serve_nothing,
+        {},
+    ),
+    (
+        "chunks.unprepared",
+        lacks_no_entry,
+        SpaceTests.test_documents_share_an_entry_until_the_last_of_them_goes,
+        {},
+    ),
+    (
+        "chunks.keep_vectors",
+        keeps_entries_of_the_serving_space,
+        SpaceTests.test_only_what_the_dataset_has_the_text_of_is_kept,
+        {},
+    ),
+    ("chunks.configure", forgets_what_served, SpaceTests.test_way_back_is_the_same_call, {}),
     (
         "chunks.add_sparse_vectors",
         ends_every_sparse_wait,

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from triptych.access import Access
 from triptych.contracts import Store
 from triptych.errors import ConflictError, NotAvailableError, NotFoundError, ProviderError
 from triptych.records import EmbedKind, Layer, Mode, Query, Result
@@ -366,3 +367,18 @@ def test_cached_answers_of_one_space_are_not_given_in_the_other(pair: Pair) -> N
     assert second == fresh(pair.new, TEXTS, Mode.HYBRID)
     swap_back(kb, "d")
     assert shown(kb.search(QUERY, dataset_id="d")) == first
+
+
+def test_restricted_service_follows_and_changes_no_space(pair: Pair) -> None:
+    kb = pair.service()
+    fill_space(kb, "d")
+    seen = kb.restricted(Access(dataset_ids=["d"], where={"$name": {"$ne": "cups.md"}}))
+    swap_space(kb, "d")
+    found = seen.search(QUERY, dataset_id="d", mode="vector")
+    assert [hit.doc_name for hit in found.hits] == [
+        name for name, _ in fresh(pair.new, TEXTS, Mode.VECTOR) if name != "cups.md"
+    ]
+    with pytest.raises(NotAvailableError):
+        swap_back(seen, "d")
+    with pytest.raises(NotAvailableError):
+        fill_space(seen, "d")

@@ -155,7 +155,7 @@ def back(session: Session, dataset: OneDataset = "default", incomplete: Incomple
 
 def drop(
     session: Session,
-    embedder: Annotated[
+    signature: Annotated[
         str,
         typer.Argument(
             metavar="EMBEDDER", help="Its signature, as `list` shows it.", show_default=False
@@ -167,13 +167,13 @@ def drop(
     from triptych.spaces import drop_space
 
     with session.service(settings=_settings(session, embeds=False)) as service:
-        dropped = drop_space(service, dataset, embedder)
+        dropped = drop_space(service, dataset, signature)
     if session.output.as_json:
-        session.output.emit({"dataset": dataset, "embedder": embedder, "dropped": dropped})
+        session.output.emit({"dataset": dataset, "embedder": signature, "dropped": dropped})
     elif dropped:
-        session.output.note(f"dropped the vectors of {embedder}")
+        session.output.note(f"dropped the vectors of {signature}")
     else:
-        session.output.warn(f"the dataset {dataset!r} keeps no vectors of {embedder}")
+        session.output.warn(f"the dataset {dataset!r} keeps no vectors of {signature}")
     return Exit.OK if dropped else Exit.NOT_FOUND
 
 

@@ -110,26 +110,26 @@ class SpaceTests(HarnessTests):
     """`SpaceRepo`."""
 
     @pytest.fixture
-    def spaces(self, store: Store) -> SpaceRepo:
+    def repo(self, store: Store) -> SpaceRepo:
         return or_skip(capabilities_of(store).spaces)
 
-    def test_entries_are_known_and_serve_nothing(self, store: Store, spaces: SpaceRepo) -> None:
+    def test_entries_are_known_and_serve_nothing(self, store: Store, repo: SpaceRepo) -> None:
         fill(store, "d", {"a": TEXT, "b": "blue reef"})
         texts = texts_under(store, "d", ["a"])
         first, second, third = texts
         before = store.chunks.get_doc_sigs("d", ["a", "b"])
         nearest = found(store, "one fish", OLD)
-        assert list(spaces.unprepared("d", NEW)) == ["a", "b"]
+        assert list(repo.unprepared("d", NEW)) == ["a", "b"]
         entry = {first: embedded(texts[first])}
-        assert list(spaces.keep_vectors("d", NEW, ["a"], entry)) == []
+        assert list(repo.keep_vectors("d", NEW, ["a"], entry)) == []
         rest = {digest: embedded(texts[digest]) for digest in (second, third)}
-        assert list(spaces.keep_vectors("d", NEW, ["a"], rest)) == ["a"]
-        assert list(spaces.unprepared("d", NEW)) == ["b"]
-        assert list(spaces.unprepared("d", NEW, ["a", "none"])) == []
+        assert list(repo.keep_vectors("d", NEW, ["a"], rest)) == ["a"]
+        assert list(repo.unprepared("d", NEW)) == ["b"]
+        assert list(repo.unprepared("d", NEW, ["a", "none"])) == []
         known = store.chunks.known_vectors("d", NEW, [*texts, "none"])
         assert set(known) == {first, second}
         assert np.array_equal(known[first], vector_of("one fish", NEW, WIDTH))
-        assert counts(spaces) == [(NEW, WIDTH, 2)]
+        assert counts(repo) == [(NEW, WIDTH, 2)]
         assert store.chunks.config("d") == CONFIG
         assert store.chunks.get_doc_sigs("d", ["a", "b"]) == before
         assert found(store, "one fish", OLD) == nearest
@@ -138,25 +138,25 @@ class SpaceTests(HarnessTests):
         assert examined(store, ["d"]) == []
 
     def test_only_what_the_dataset_has_the_text_of_is_kept(
-        self, store: Store, spaces: SpaceRepo
+        self, store: Store, repo: SpaceRepo
     ) -> None:
         fill(store, "d", {"a": TEXT})
         texts = texts_under(store, "d", ["a"])
         entries = {digest: embedded(text) for digest, text in texts.items()}
         strange: dict[str, Vector | None] = {"0" * 64: embedded("strange")}
-        assert list(spaces.keep_vectors("d", NEW, ["a"], strange)) == []
-        assert list(spaces.keep_vectors("d", NEW, ["none", ""], entries)) == []
-        assert list(spaces.keep_vectors("none", NEW, ["a"], entries)) == []
+        assert list(repo.keep_vectors("d", NEW, ["a"], strange)) == []
+        assert list(repo.keep_vectors("d", NEW, ["none", ""], entries)) == []
+        assert list(repo.keep_vectors("none", NEW, ["a"], entries)) == []
         for space in ("", OLD):
-            assert list(spaces.keep_vectors("d", space, ["a"], entries)) == []
-        assert counts(spaces) == []
-        assert list(spaces.kept_spaces("none")) == []
-        assert list(spaces.unprepared("none", NEW)) == []
+            assert list(repo.keep_vectors("d", space, ["a"], entries)) == []
+        assert counts(repo) == []
+        assert list(repo.kept_spaces("none")) == []
+        assert list(repo.unprepared("none", NEW)) == []
         assert list(store.documents.list_datasets()) == ["d"]
         assert dict(store.chunks.known_vectors("d", NEW, [*texts, "0" * 64])) == {}
 
     def test_swap_lets_whole_sets_be_found_at_once_and_others_wait(
-        self, store: Store, spaces: SpaceRepo
+        self, store: Store, repo: SpaceRepo
     ) -> None:
         fill(store, "d", {"a": TEXT, "b": "blue reef\n\none fish", "c": "two owls", "e": ""})
         assert prepare(store, "d", "a") == ["a"]
@@ -183,79 +183,79 @@ class SpaceTests(HarnessTests):
         assert list(store.chunks.pending("d", NEW)) == ["c"]
         assert examined(store, ["d"]) == []
 
-    def test_way_back_is_the_same_call(self, store: Store, spaces: SpaceRepo) -> None:
+    def test_way_back_is_the_same_call(self, store: Store, repo: SpaceRepo) -> None:
         fill(store, "d", {"a": TEXT, "b": "blue reef"})
         layer_in(store, "fish of all kinds")
         before = _seen(store)
         nearest = found(store, "blue reef", OLD)
         prepare(store, "d", "a", "b")
         assert store.chunks.configure("d", NEXT, expected=CONFIG)
-        assert counts(spaces) == [(OLD, len(vector_of("")), 4)]
-        assert list(spaces.unprepared("d", OLD)) == []
+        assert counts(repo) == [(OLD, len(vector_of("")), 4)]
+        assert list(repo.unprepared("d", OLD)) == []
         assert found(store, "blue reef", NEW)[0] == ("b", 0)
         assert not store.chunks.configure("d", NEXT, expected=CONFIG), "somebody else was first"
         assert store.chunks.configure("d", CONFIG, expected=NEXT)
         assert _seen(store) == before
         assert found(store, "blue reef", OLD) == nearest
         assert found(store, "blue reef", NEW) == []
-        assert counts(spaces) == [(NEW, WIDTH, 4)]
+        assert counts(repo) == [(NEW, WIDTH, 4)]
         assert store.chunks.configure("d", NEXT, expected=CONFIG)
         assert list(store.chunks.pending("d", NEW)) == []
         assert found(store, "blue reef", NEW)[0] == ("b", 0)
         assert examined(store, ["d"]) == []
 
     def test_what_is_written_after_a_swap_lacks_entries_of_what_served(
-        self, store: Store, spaces: SpaceRepo
+        self, store: Store, repo: SpaceRepo
     ) -> None:
         fill(store, "d", {"a": TEXT, "b": "blue reef"})
         prepare(store, "d", "a", "b")
         set_config(store, "d", NEXT)
         put(store, "d", "b", "blue reef\n\nnew owl")
         store.chunks.replace("d", "b", _chunks(store, "b", NEW), sig=_sig(store, "b", NEW))
-        assert list(spaces.unprepared("d", OLD)) == ["b"]
+        assert list(repo.unprepared("d", OLD)) == ["b"]
         set_config(store, "d", CONFIG)
         assert list(store.chunks.pending("d", OLD)) == ["b"]
-        assert list(spaces.unprepared("d", NEW)) == []
+        assert list(repo.unprepared("d", NEW)) == []
         assert sorted(found(store, "blue reef", OLD)) == [("a", 0), ("a", 1)]
         assert examined(store, ["d"]) == []
 
     def test_text_of_which_no_vector_is_made_keeps_nothing_waiting(
-        self, store: Store, spaces: SpaceRepo
+        self, store: Store, repo: SpaceRepo
     ) -> None:
         fill(store, "d", {"a": "~fish", "b": "~fish\n\none fish"})
         layer_in(store, "~a layer")
         assert prepare(store, "d", "a", "b") == ["a", "b"]
-        assert counts(spaces) == [(NEW, WIDTH, 1)]
+        assert counts(repo) == [(NEW, WIDTH, 1)]
         set_config(store, "d", NEXT)
         assert list(store.chunks.pending("d", NEW)) == []
         assert found(store, "one fish", NEW) == [("b", 1)]
         layer = store.layers.get("d", "a", Layer.ABSTRACT, vectors=True)
         assert layer is not None
         assert (layer.sig.embed_sig, layer.vector) == (NEW, None)
-        assert list(spaces.unprepared("d", OLD)) == []
+        assert list(repo.unprepared("d", OLD)) == []
         set_config(store, "d", CONFIG)
         assert list(store.chunks.pending("d", OLD)) == []
         assert found(store, "one fish", OLD) == [("b", 1)]
         assert examined(store, ["d"]) == []
 
     def test_only_texts_without_vectors_have_a_space_without_a_width(
-        self, store: Store, spaces: SpaceRepo
+        self, store: Store, repo: SpaceRepo
     ) -> None:
         fill(store, "d", {"a": "~fish", "b": "one fish"})
         assert prepare(store, "d", "a") == ["a"]
-        assert counts(spaces) == [(NEW, 0, 0)]
+        assert counts(repo) == [(NEW, 0, 0)]
         assert _stats(store).vectors == 1
         assert prepare(store, "d", "b") == ["b"]
-        assert counts(spaces) == [(NEW, WIDTH, 1)]
+        assert counts(repo) == [(NEW, WIDTH, 1)]
 
-    def test_layers_go_along(self, store: Store, spaces: SpaceRepo) -> None:
+    def test_layers_go_along(self, store: Store, repo: SpaceRepo) -> None:
         fill(store, "d", {"a": TEXT, "b/c": "blue reef"})
         layer_in(store, "about fish")
         layer_in(store, "about reefs", "b/")
         layer_in(store, "about all", "")
-        assert list(spaces.unprepared("d", NEW)) == ["", "a", "b/", "b/c"]
+        assert list(repo.unprepared("d", NEW)) == ["", "a", "b/", "b/c"]
         assert prepare(store, "d", "a", "b/", "b/c") == ["a", "b/", "b/c"]
-        assert list(spaces.unprepared("d", NEW)) == [""]
+        assert list(repo.unprepared("d", NEW)) == [""]
         set_config(store, "d", NEXT)
         query = vector_query(vector_of("about fish", NEW, WIDTH), "d", space=NEW)
         assert ids(store.layers.search(layer_query(query))) == [("a", -1), ("b/", -1)] or (
@@ -269,13 +269,13 @@ class SpaceTests(HarnessTests):
         set_config(store, "d", CONFIG)
         assert len(store.layers.search(layer_query(old))) == 3
         layer_in(store, "about other fish")
-        assert list(spaces.unprepared("d", NEW)) == ["", "a"]
+        assert list(repo.unprepared("d", NEW)) == ["", "a"]
         assert examined(store, ["d"]) == []
 
     @pytest.mark.parametrize("how", ["document", "many", "set", "sets", "dataset", "text"])
     @pytest.mark.parametrize("swapped", [False, True])
     def test_deletes_take_entries_along(
-        self, store: Store, spaces: SpaceRepo, how: str, swapped: bool
+        self, store: Store, repo: SpaceRepo, how: str, swapped: bool
     ) -> None:
         for dataset_id in "de":
             fill(store, dataset_id, {"a": TEXT})
@@ -307,67 +307,65 @@ class SpaceTests(HarnessTests):
             chunks, sig = _chunks(store, "a", space), _sig(store, "a", space)
             assert store.chunks.replace("d", "a", chunks, sig=sig)
         assert dict(store.chunks.known_vectors("d", other, digests)) == {}
-        assert counts(spaces) == []
-        assert counts(spaces, "e") == [(NEW, WIDTH, 2)]
-        assert not spaces.drop_space("d", other)
+        assert counts(repo) == []
+        assert counts(repo, "e") == [(NEW, WIDTH, 2)]
+        assert not repo.drop_space("d", other)
         assert examined(store, ["d", "e"]) == []
 
     def test_documents_share_an_entry_until_the_last_of_them_goes(
-        self, store: Store, spaces: SpaceRepo
+        self, store: Store, repo: SpaceRepo
     ) -> None:
         fill(store, "d", {"a": "one fish", "b": "one fish"})
         (digest,) = texts_under(store, "d", ["a"])
         assert prepare(store, "d", "a") == ["a"]
-        assert list(spaces.unprepared("d", NEW)) == ["b"]
-        assert list(spaces.keep_vectors("d", NEW, ["b"], {})) == ["b"], "it is there already"
+        assert list(repo.unprepared("d", NEW)) == ["b"]
+        assert list(repo.keep_vectors("d", NEW, ["b"], {})) == ["b"], "it is there already"
         store.documents.delete("d", "a")
         assert set(store.chunks.known_vectors("d", NEW, [digest])) == {digest}
         put(store, "d", "c", "one fish\n\ntwo fish")
         assert derive(store, "d", "c")
         store.documents.delete("d", "b")
         assert set(store.chunks.known_vectors("d", NEW, [digest])) == {digest}
-        assert list(spaces.unprepared("d", NEW)) == ["c"]
+        assert list(repo.unprepared("d", NEW)) == ["c"]
         store.documents.delete("d", "c")
         assert dict(store.chunks.known_vectors("d", NEW, [digest])) == {}
-        assert counts(spaces) == []
+        assert counts(repo) == []
 
-    def test_edit_keeps_the_entries_of_unchanged_texts(
-        self, store: Store, spaces: SpaceRepo
-    ) -> None:
+    def test_edit_keeps_the_entries_of_unchanged_texts(self, store: Store, repo: SpaceRepo) -> None:
         fill(store, "d", {"a": TEXT})
         prepare(store, "d", "a")
         put(store, "d", "a", "one fish\n\nblue reef")
         assert derive(store, "d", "a")
-        assert counts(spaces) == [(NEW, WIDTH, 1)]
-        assert list(spaces.unprepared("d", NEW)) == ["a"]
+        assert counts(repo) == [(NEW, WIDTH, 1)]
+        assert list(repo.unprepared("d", NEW)) == ["a"]
         put(store, "d", "a", "one fish")
         assert derive(store, "d", "a")
-        assert list(spaces.unprepared("d", NEW)) == []
+        assert list(repo.unprepared("d", NEW)) == []
         assert examined(store, ["d"]) == []
 
     def test_space_that_is_dropped_is_gone_and_what_serves_is_not(
-        self, store: Store, spaces: SpaceRepo
+        self, store: Store, repo: SpaceRepo
     ) -> None:
         fill(store, "d", {"a": TEXT})
         prepare(store, "d", "a")
         prepare(store, "d", "a", space="space/3")
         nearest = found(store, "one fish", OLD)
-        assert [each[0] for each in counts(spaces)] == [NEW, "space/3"]
-        assert not spaces.drop_space("d", OLD)
-        assert not spaces.drop_space("none", NEW)
-        assert spaces.drop_space("d", NEW)
-        assert not spaces.drop_space("d", NEW)
-        assert [each[0] for each in counts(spaces)] == ["space/3"]
+        assert [each[0] for each in counts(repo)] == [NEW, "space/3"]
+        assert not repo.drop_space("d", OLD)
+        assert not repo.drop_space("none", NEW)
+        assert repo.drop_space("d", NEW)
+        assert not repo.drop_space("d", NEW)
+        assert [each[0] for each in counts(repo)] == ["space/3"]
         assert found(store, "one fish", OLD) == nearest
         digests = list(texts_under(store, "d", ["a"]))
         assert dict(store.chunks.known_vectors("d", NEW, digests)) == {}
         set_config(store, "d", attrs.evolve(CONFIG, embed_sig="space/3"))
         assert found(store, "one fish", "space/3")[0] == ("a", 0)
-        assert [each[0] for each in counts(spaces)] == [OLD]
+        assert [each[0] for each in counts(repo)] == [OLD]
         assert examined(store, ["d"]) == []
 
     def test_dataset_without_vectors_takes_on_a_kept_space(
-        self, store: Store, spaces: SpaceRepo
+        self, store: Store, repo: SpaceRepo
     ) -> None:
         bare = attrs.evolve(CONFIG, embed_sig="")
         fill(store, "d", {"a": TEXT, "b": "blue reef"}, bare)
@@ -375,22 +373,22 @@ class SpaceTests(HarnessTests):
         assert store.chunks.configure("d", NEXT, expected=bare)
         assert list(store.chunks.pending("d", NEW)) == ["b"]
         assert found(store, "two fish", NEW)[0] == ("a", 1)
-        assert counts(spaces) == []
+        assert counts(repo) == []
 
-    def test_entry_of_another_width_is_refused(self, store: Store, spaces: SpaceRepo) -> None:
+    def test_entry_of_another_width_is_refused(self, store: Store, repo: SpaceRepo) -> None:
         fill(store, "d", {"a": TEXT})
         first, second, _ = texts_under(store, "d", ["a"])
-        spaces.keep_vectors("d", NEW, ["a"], {first: vector_of("one fish", NEW, WIDTH)})
+        repo.keep_vectors("d", NEW, ["a"], {first: vector_of("one fish", NEW, WIDTH)})
         wide = {second: vector_of("two fish", NEW, WIDTH + 1)}
         with pytest.raises(ModelMismatchError):
-            spaces.keep_vectors("d", NEW, ["a"], wide)
-        assert counts(spaces) == [(NEW, WIDTH, 1)]
+            repo.keep_vectors("d", NEW, ["a"], wide)
+        assert counts(repo) == [(NEW, WIDTH, 1)]
         kept = {first: vector_of("other", NEW, WIDTH)}
-        spaces.keep_vectors("d", NEW, ["a"], kept)
+        repo.keep_vectors("d", NEW, ["a"], kept)
         known = store.chunks.known_vectors("d", NEW, [first])
         assert np.array_equal(known[first], vector_of("one fish", NEW, WIDTH))
 
-    def test_swap_drops_answers_that_were_kept(self, store: Store, spaces: SpaceRepo) -> None:
+    def test_swap_drops_answers_that_were_kept(self, store: Store, repo: SpaceRepo) -> None:
         cache = or_skip(capabilities_of(store).answers)
         fill(store, "d", {"a": TEXT})
         prepare(store, "d", "a")
@@ -408,9 +406,9 @@ class SpaceTests(HarnessTests):
         prepare(store, "d", "a")
         store.close()
         store = harness.open()
-        spaces = or_skip(capabilities_of(store).spaces)
-        assert counts(spaces) == [(NEW, WIDTH, 3)]
-        assert list(spaces.unprepared("d", NEW)) == ["b"]
+        repo = or_skip(capabilities_of(store).spaces)
+        assert counts(repo) == [(NEW, WIDTH, 3)]
+        assert list(repo.unprepared("d", NEW)) == ["b"]
         set_config(store, "d", NEXT)
         nearest = found(store, "one fish", NEW)
         store.close()
@@ -424,7 +422,7 @@ class SpaceTests(HarnessTests):
         store.close()
 
     def test_swaps_fills_and_edits_at_once_never_mix_spaces(
-        self, store: Store, spaces: SpaceRepo
+        self, store: Store, repo: SpaceRepo
     ) -> None:
         """A search in either space finds right scores or nothing, whatever others do."""
         fill(store, "d", {"a": TEXT, "b": "blue reef"})
@@ -465,7 +463,7 @@ class SpaceTests(HarnessTests):
         assert errors == []
         assert examined(store, ["d"]) == []
 
-    def test_of_several_who_swap_one_succeeds(self, store: Store, spaces: SpaceRepo) -> None:
+    def test_of_several_who_swap_one_succeeds(self, store: Store, repo: SpaceRepo) -> None:
         fill(store, "d", {"a": TEXT})
         prepare(store, "d", "a")
         answers: list[bool] = []
@@ -483,7 +481,7 @@ class SpaceTests(HarnessTests):
         assert sorted(answers) == [False, False, False, True]
         assert found(store, "one fish", NEW)[0] == ("a", 0)
 
-    def test_any_steps_leave_what_a_fresh_store_has(self, store: Store, spaces: SpaceRepo) -> None:
+    def test_any_steps_leave_what_a_fresh_store_has(self, store: Store, repo: SpaceRepo) -> None:
         """Entries are those of texts that are there; sets are whole where their entries were."""
 
         @settings(max_examples=15, deadline=None)
@@ -508,14 +506,14 @@ class SpaceTests(HarnessTests):
                 elif step == "prepare":
                     if store.documents.get_info("d", name) or not name:
                         prepare(store, "d", name, space=other)
-                        assert list(spaces.unprepared("d", other, [name])) == []
+                        assert list(repo.unprepared("d", other, [name])) == []
                 elif step == "delete":
                     store.documents.delete("d", name)
                 elif step == "drop":
-                    spaces.drop_space("d", other)
+                    repo.drop_space("d", other)
                 else:
-                    _swap(store, spaces, config.embed_sig, other)
-                _check_entries(store, spaces)
+                    _swap(store, repo, config.embed_sig, other)
+                _check_entries(store, repo)
             _check_search(store)
 
         run()
@@ -562,17 +560,17 @@ def _seen(store: Store) -> tuple[object, ...]:
     return (*chunks, layer.sig, layer.vector.tobytes(), store.chunks.get_doc_sigs("d", "ab"))
 
 
-def _swap(store: Store, spaces: SpaceRepo, old: str, new: str) -> None:
+def _swap(store: Store, repo: SpaceRepo, old: str, new: str) -> None:
     """Swap, and compare with what was there."""
-    kept = [each[0] for each in counts(spaces)]
-    whole = set(store.chunks.doc_names("d")).difference(spaces.unprepared("d", new))
+    kept = [each[0] for each in counts(repo)]
+    whole = set(store.chunks.doc_names("d")).difference(repo.unprepared("d", new))
     complete = set(store.chunks.doc_names("d")).difference(store.chunks.pending("d", old))
     set_config(store, "d", attrs.evolve(CONFIG, embed_sig=new))
     if new not in kept:
         return
     waiting = set(store.chunks.pending("d", new))
     assert not whole & waiting
-    assert not complete & set(spaces.unprepared("d", old)) - _layers_of_others(store, old)
+    assert not complete & set(repo.unprepared("d", old)) - _layers_of_others(store, old)
     for chunk in store.chunks.iter_chunks("d", vectors=True):
         if chunk.doc_name not in waiting:
             wanted = embedded(chunk.content, new)
@@ -614,11 +612,11 @@ def _check_search(store: Store) -> None:
     assert {name for name, _ in ids(store.chunks.search(query))} == texts
 
 
-def _check_entries(store: Store, spaces: SpaceRepo) -> None:
+def _check_entries(store: Store, repo: SpaceRepo) -> None:
     """Every entry has its text in the dataset, and its vector is that of the text."""
     names = {*store.chunks.doc_names("d"), *(each.doc_name for each in store.layers.list("d"))}
     texts = texts_under(store, "d", names)
-    for space, _, vectors in counts(spaces):
+    for space, _, vectors in counts(repo):
         known = store.chunks.known_vectors("d", space, list(texts))
         assert vectors <= len(known)
         for digest, vector in known.items():
@@ -627,4 +625,4 @@ def _check_entries(store: Store, spaces: SpaceRepo) -> None:
             assert np.array_equal(vector, wanted)
     config = store.chunks.config("d")
     assert config is not None
-    assert config.embed_sig not in [each[0] for each in counts(spaces)]
+    assert config.embed_sig not in [each[0] for each in counts(repo)]
