@@ -211,6 +211,7 @@ class Projection:
         fields: dict[Field, list[int]] = {}
         for change in changes:
             assert change.field is not None
+            assert change.field != "vectors"
             fields.setdefault(change.field, []).append(change.owner)
         for field, owners in fields.items():
             waiting: list[Point] = []

@@ -83,6 +83,8 @@ def _texts(service: Service, document: NewDocument) -> list[str]:
 
 def _missing(service: Service, dataset_id: str, texts: Mapping[str, str]) -> set[str]:
     """The digests of those texts that would be embedded."""
+    if not service.options.has_embedder:  # nor has a server any here
+        return set()
     embedder = service.options.embedder_of(service.chunks.config(dataset_id))
     if embedder is None or not texts:
         return set()

@@ -248,8 +248,7 @@ class ServiceTarget:
         whole: bool,
     ) -> EmbedReport:
         """See `SyncTarget.embed`; which documents lack vectors, the other side knows."""
-        service = self._service
-        if not whole or service.options.embedder_of(service.chunks.config(dataset_id)) is None:
+        if not whole or not self._service.options.has_embedder:
             return EmbedReport()
         try:
             stats = self._service.stats(dataset_id)
