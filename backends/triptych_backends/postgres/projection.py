@@ -13,7 +13,7 @@ import numpy as np
 
 from triptych.text import get_analyzer
 from triptych_backends.index import Field, TextAnalyzer
-from triptych_backends.postgres.binary import halfvec, integer_array, sparsevec
+from triptych_backends.postgres.binary import halfvecs, integer_arrays, sparsevec, text_array
 from triptych_backends.postgres.postings import POSTING, Postings, write
 from triptych_backends.postgres.search_tables import FIELD_CODES, empty_words
 from triptych_backends.postgres.session import PostgresSession
@@ -168,7 +168,7 @@ class Projection:
             words = self._words[language] = Words(self._analyzers(language))
         try:
             texts = [row[3].decode() for row in rows]
-            headings = [sorted({each.casefold() for each in headings_of(row[4])}) for row in rows]
+            headings = [_titles(row[4]) for row in rows]
         except DAMAGE as error:
             raise corrupt(self._where, f"the text of a {field}: {error}") from error
         numbers, sizes = words.encode_all(texts)
@@ -181,21 +181,16 @@ class Projection:
         session.copy(
             "COPY search_unit (key, dataset_id, field, owner, position, length, terms, counts, "
             "headings) FROM STDIN (FORMAT BINARY)",
-            ("int8", "int8", "int2", "int8", "int4", "int4", "bytea", "bytea", "text[]"),
+            ("int8", "int8", "int2", "int8", "int4", "int4", "bytea", "bytea", "bytea"),
             [
-                (
-                    row[0],
-                    dataset,
-                    code,
-                    row[1],
-                    row[2],
-                    length,
-                    integer_array(ids[start:end]),
-                    integer_array(counts[start:end]),
-                    titles,
-                )
-                for row, length, titles, start, end in zip(
-                    rows, sizes.tolist(), headings, bounds[:-1], bounds[1:], strict=True
+                (row[0], dataset, code, row[1], row[2], length, held, times, titles)
+                for row, length, titles, held, times in zip(
+                    rows,
+                    sizes.tolist(),
+                    headings,
+                    integer_arrays(ids, bounds),
+                    integer_arrays(counts, bounds),
+                    strict=True,
                 )
             ],
         )
@@ -209,6 +204,10 @@ class Projection:
             "length = s.length + excluded.length",
             (dataset, code, language, len(rows), int(sizes.sum())),
         )
+
+
+def _titles(stored: Any) -> bytes:
+    return text_array(tuple(sorted({each.casefold() for each in headings_of(stored)})))
 
 
 def _remove(session: PostgresSession, dataset: int, code: int, keys: Sequence[int]) -> None:
@@ -247,7 +246,12 @@ def _add_vectors(session: PostgresSession, ids: str, parameters: dict[str, Any])
         session.copy(
             "COPY search_vector (id, space_id, embedding) FROM STDIN (FORMAT BINARY)",
             ("int8", "int8", "bytea"),
-            [(pk, space, halfvec(data)) for pk, space, data in rows],
+            [
+                (pk, space, half)
+                for (pk, space, _), half in zip(
+                    rows, halfvecs([data for _, _, data in rows]), strict=True
+                )
+            ],
         )
 
 
