@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +38,7 @@ def integer_arrays(values: NDArray[np.int32], bounds: NDArray[np.int64]) -> list
     body = cells.tobytes()
     edges = bounds.tolist()
     return [
-        _array(_INTEGER, end - start, body[start * 8 : end * 8])
-        for start, end in zip(edges[:-1], edges[1:], strict=True)
+        _array(_INTEGER, end - start, body[start * 8 : end * 8]) for start, end in pairwise(edges)
     ]
 
 
