@@ -68,6 +68,7 @@ class PostgresSearcher:
                     query.top_k,
                     predicates,
                     self._analyzers,
+                    wanted=self._want_index,
                 )
             else:
                 assert query.vector is not None
