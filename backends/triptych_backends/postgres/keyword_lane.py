@@ -46,8 +46,12 @@ def find_by_words(
     limit: int,
     predicates: Predicates,
     analyzers: Callable[[str], TextAnalyzer],
+    pooled: CorpusStats | None = None,
 ) -> list[Scored]:
-    """The units with the best BM25 scores; statistics are pooled over ``datasets``."""
+    """The units with the best BM25 scores.
+
+    Statistics are ``pooled``, or else those of ``datasets`` together.
+    """
     languages = {each.id: each.language or "english" for each in datasets}
     repeats = {
         language: count_terms(list(map(stored_term, analyzers(language).analyze_query(query))))
@@ -57,7 +61,14 @@ def find_by_words(
     if limit <= 0 or not words:
         return []
     known = _known_terms(session, unit, datasets, words)
-    statistics = _statistics(session, unit, datasets, known, predicates)
+    if pooled is None:
+        statistics = _statistics(session, unit, datasets, known, predicates)
+    else:
+        statistics = Statistics(
+            pooled.document_count,
+            pooled.total_length,
+            {stored_term(word): held for word, held in pooled.document_frequencies.items()},
+        )
     weights = {language: weigh(statistics, counted) for language, counted in repeats.items()}
     terms: list[_Term] = []
     for dataset, word, pk, units in known:
