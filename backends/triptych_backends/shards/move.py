@@ -169,8 +169,8 @@ class _Move:
                 until=marked.now + seconds,
             )
             marked.mark = fence
-        self.step("leaving")
         try:
+            self.step("leaving")
             self._catch_up(copy, few=0)
         except BaseException:
             self._give_up(fence)
