@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -72,6 +73,7 @@ def open_service(
     embedder: Embedder | str | None = "auto",
     llm: LLM | str | None = "auto",
     chunkers: ChunkerSet | None = None,
+    executor: Executor | None = None,
     ranker: Ranker | str | None = None,
     retrievers: Sequence[Retriever] = (),
     rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None,
@@ -108,6 +110,7 @@ def open_service(
             "embedder": embedder,
             "llm": llm,
             "chunkers": chunkers,
+            "executor": executor,
             "ranker": ranker,
             "retrievers": retrievers,
             "rewriter": rewriter,
@@ -125,6 +128,7 @@ def open_service(
         embedder=None if isinstance(embedder, str) else embedder,
         llm=None if isinstance(llm, str) else llm,
         chunkers=chunkers,
+        executor=executor,
         ranker=None if isinstance(ranker, str) else ranker,
         retrievers=retrievers,
         rewriter=rewriter,
@@ -154,6 +158,7 @@ def wire(
     embedder: Embedder | None = None,
     llm: LLM | None = None,
     chunkers: ChunkerSet | None = None,
+    executor: Executor | None = None,
     ranker: Ranker | None = None,
     retrievers: Sequence[Retriever] = (),
     rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None,
@@ -177,7 +182,8 @@ def wire(
     ``embedder``, ``llm``, ``chunkers``, ``ranker``, ``reranker`` and ``sparse_encoder`` take the
     place of those they name, and so does ``semantic_cache``. A store that is opened ``read_only``
     keeps no answers. ``pipelines`` come beside those of the settings that ``named`` names,
-    none by default, None for all. ``create`` says whether a store that does not exist yet is made.
+    none by default, None for all. ``executor`` is that of `ServiceOptions`. ``create`` says whether
+    a store that does not exist yet is made.
     ``preload`` loads a local model while the store is being opened, for a caller that is about to
     embed. The Service closes the store, and the models that were made here.
     """
@@ -217,6 +223,7 @@ def wire(
         semantic_cache=_answers(settings, semantic_cache),
         llm=writer,
         embed_concurrency=settings.embed_concurrency,
+        executor=executor,
         question_log=settings.question_log,
         outliner=_outline,
         own_paths=store_paths(location),

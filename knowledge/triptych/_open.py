@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
 from triptych.contracts import (
@@ -46,6 +47,7 @@ def open(
     chunk_overlap: int | None = None,
     chunkers: ChunkerSet | None = None,
     embed_concurrency: int | None = None,
+    executor: Executor | None = None,
     ranker: Ranker | str | None = None,
     retrievers: Sequence[Retriever] = (),
     rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None,
@@ -91,6 +93,8 @@ def open(
             ``chunker``, ``chunk_size`` and ``chunk_overlap``.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
             time. Default 4.
+        executor: runs those calls on its workers: a ``ProcessPoolExecutor``, or dask's
+            ``Client.get_executor()``. By default threads of this process.
         ranker: fuses the lanes of hybrid search: a `Ranker`, or its name: ``"z-score"`` (the
             default), ``"rrf"`` or ``"min-max"``.
         retrievers: lanes over chunks of your own, beside those that ship.
@@ -138,6 +142,7 @@ def open(
         chunk_overlap=chunk_overlap,
         chunkers=chunkers,
         embed_concurrency=embed_concurrency,
+        executor=executor,
         ranker=ranker,
         retrievers=retrievers,
         rewriter=rewriter,

@@ -160,6 +160,7 @@ class Service(CloseOnExit):
             self.options.embed_concurrency,
             self.capabilities.leases,
             sparse_lane(self.capabilities.sparse, self.options.sparse_encoder),
+            self.options.executor,
         )
         self._engine = engine or build_engine(
             store,
@@ -329,11 +330,11 @@ class Service(CloseOnExit):
         """Store many documents, streamed and batched; a report, item by item.
 
         ``documents`` is an iterable of `NewDocument`, or maps names to contents, which keeps
-        the metadata that the documents have. One document's failure is in the report and holds
-        up no other. What ``documents`` itself raises passes through: the batches before it (256
-        documents, a million code points, or what came in a second) are stored, the one it was
-        being gathered for is not. So does the error for what is not a document at all: of a list
-        or a mapping, before anything is stored.
+        the metadata that the documents have. One document's failure is in the report and
+        does not stop the others. What ``documents`` itself raises passes through: the batches
+        before it (256 documents, a million code points, or what came in a second) are stored, the
+        one it was being gathered for is not. So does the error for what is not a document at all:
+        of a list or a mapping, before anything is stored.
 
         Each batch is found by keyword as soon as it is stored. Its vectors are stored with it
         where the embedder is quick; else they follow when all documents are stored, in small

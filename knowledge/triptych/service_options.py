@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 
 import attrs
@@ -21,6 +22,7 @@ from triptych.contracts import (
 )
 from triptych.errors import ValidationError
 from triptych.ingestion.embedding import check_embedder
+from triptych.ingestion.executor import check_executor
 from triptych.ingestion.sparse_encoding import check_sparse_encoder
 from triptych.records import DocumentInfo, check_text, check_whole
 from triptych.search.cache_options import SemanticCache, to_cache
@@ -58,6 +60,9 @@ class ServiceOptions:
             definitions of source code (extra ``code``) and the keys of JSON and YAML.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
             time, 1 to 64.
+        executor: runs those calls, and those of the sparse encoder, on its workers: processes, or
+            other machines (dask's ``Client.get_executor()``). Queries are embedded in this process.
+            None: threads. It is not closed with the Service.
         own_paths: the files and folders that the store is made of: `ingest_directory` skips them
             in a folder that it reads. `triptych.open` fills it in.
         scratch: makes an empty store in memory, such as `MemoryStore`, for searches of the past
@@ -82,6 +87,7 @@ class ServiceOptions:
     answerability: AnswerabilityJudge | None = None
     outliner: Outliner | None = None
     embed_concurrency: int = 4
+    executor: Executor | None = None
     own_paths: Sequence[Path] = ()
     scratch: Callable[[], Store] | None = None
     question_log: bool = False
@@ -92,6 +98,8 @@ class ServiceOptions:
             raise ValidationError(
                 f"embed_concurrency is {self.embed_concurrency}: give a number from 1 to 64"
             )
+        if self.executor is not None:
+            check_executor(self.executor)
         if self.embedder is not None:
             check_embedder(self.embedder)
         if self.sparse_encoder is not None:

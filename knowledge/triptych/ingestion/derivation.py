@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from typing import Protocol
 
 import attrs
@@ -20,9 +21,10 @@ from triptych.chunking import (
     embedding_text,
     start_lines,
 )
-from triptych.contracts import Embedder, SparseRepo, WorkLeases
+from triptych.contracts import Embedder, SparseEncoder, SparseRepo, WorkLeases
 from triptych.ingestion.embedding import CoverageGate, embed
 from triptych.ingestion.embedding_run import EmbeddingRun
+from triptych.ingestion.executor import EmbedderOnExecutor, EncoderOnExecutor
 from triptych.ingestion.pace import Pace
 from triptych.ingestion.sparse_encoding import SparseLane, encode_sparse
 from triptych.leases import LeaseHolder
@@ -80,9 +82,17 @@ class DerivationPipeline:
         concurrency: int = 1,
         leases: WorkLeases | None = None,
         sparse: SparseLane | None = None,
+        executor: Executor | None = None,
     ) -> None:
-        """``leases`` say which texts are being embedded, for other processes to see."""
+        """``leases`` say which texts are being embedded, for other processes to see. ``executor``
+        runs the calls of the models; None: threads of this process."""
         self.sparse = sparse
+        self._encoder: SparseEncoder | None = None if sparse is None else sparse.encoder
+        self._embedder = embedder
+        if executor is not None and embedder is not None:
+            self._embedder = EmbedderOnExecutor(embedder, executor)
+        if executor is not None and self._encoder is not None:
+            self._encoder = EncoderOnExecutor(self._encoder, executor)
         self.sparse_sig: str = "" if sparse is None else sparse.signature
         self._sparse_pace = Pace()
         self._leases = leases
@@ -195,9 +205,9 @@ class DerivationPipeline:
 
     def run(self, dataset_id: str) -> EmbeddingRun[Vector] | None:
         """A run of the embedder for this dataset; None without an embedder."""
-        if self.embedder is None:
+        embedder = self._embedder
+        if embedder is None:
             return None
-        embedder = self.embedder
         return EmbeddingRun(
             lambda texts: list(embed(embedder, texts, kind="document")),
             self._concurrency,
@@ -208,9 +218,9 @@ class DerivationPipeline:
 
     def sparse_run(self, dataset_id: str, lane: SparseLane) -> EmbeddingRun[SparseVector]:
         """A run of the sparse encoder for this dataset."""
-        space = lane.signature
+        space, encoder = lane.signature, self._encoder or lane.encoder
         return EmbeddingRun(
-            lambda texts: encode_sparse(lane.encoder, texts, kind="document"),
+            lambda texts: encode_sparse(encoder, texts, kind="document"),
             self._concurrency,
             lambda digests: lane.repo.known_sparse_vectors(dataset_id, space, digests),
             self._claims(dataset_id, f"sparse {space}"),

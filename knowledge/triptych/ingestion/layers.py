@@ -184,7 +184,7 @@ class LayerService:
         self._layers.put(made)
         return attrs.evolve(made, vector=None)
 
-    def embed_anew(self, dataset_id: str, names: Sequence[str] | None = None) -> RebuildReport:
+    def embed_again(self, dataset_id: str, names: Sequence[str] | None = None) -> RebuildReport:
         """Give layers (those under ``names``, or all) of another space vectors of this one.
 
         The texts stay as they are. A layer whose document has moved on is left: it is stale

@@ -93,7 +93,7 @@ class PendingEmbedder:
         report = _report(done)
         if names is not None:
             return report
-        layers = self._layers.embed_anew(dataset_id)
+        layers = self._layers.embed_again(dataset_id)
         return attrs.evolve(
             report,
             embedded=report.embedded + layers.embedded,

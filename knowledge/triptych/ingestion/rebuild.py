@@ -78,7 +78,7 @@ class RebuildRunner:
         ]
         report = _sum(report, self._remove_orphans(dataset_id, gone))
         there = [name for name in names if name not in gone]
-        return _sum(report, self._layer_desk.embed_anew(dataset_id, there))
+        return _sum(report, self._layer_desk.embed_again(dataset_id, there))
 
     def datasets(
         self, dataset_ids: Sequence[str], progress: ProgressCallback | None
@@ -93,7 +93,7 @@ class RebuildRunner:
                 report = _sum(report, RebuildReport(expired=expired))
                 report = _sum(report, self._dataset(dataset_id, progress))
                 report = _sum(report, self.remove_orphans(dataset_id))
-                report = _sum(report, self._layer_desk.embed_anew(dataset_id))
+                report = _sum(report, self._layer_desk.embed_again(dataset_id))
             except CancelledError as error:
                 error.report = _sum(report, error.report or RebuildReport())
                 raise
