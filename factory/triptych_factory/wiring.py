@@ -196,6 +196,7 @@ def wire(
         writer,
         lambda name: settings_llm(settings, name),
         lambda name, own: _reranker(settings, name, own, "pipelines"),
+        lambda name: _named_embedder(settings, name),
     )
     own = {each.name for each in pipelines if isinstance(each, Pipeline)}
     described = {name: each for name, each in settings.pipelines.items() if name not in own}
@@ -304,6 +305,14 @@ def _answers(settings: Settings, given: SemanticCache | None) -> SemanticCache |
 
 def _embedder(settings: Settings) -> Embedder | None:
     return build_embedder(settings.embedder, concurrency=settings.embed_concurrency)
+
+
+def _named_embedder(settings: Settings, name: str | None) -> Embedder | None:
+    """The embedder of a pipeline over tables. "auto" is that of a store: tables name theirs."""
+    chosen = name or settings.embedder
+    if chosen == "auto":
+        return None
+    return build_embedder(chosen, concurrency=settings.embed_concurrency)
 
 
 def _sparse_encoder(settings: Settings) -> SparseEncoder | None:

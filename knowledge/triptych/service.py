@@ -240,6 +240,14 @@ class Service(CloseOnExit):
         """
         self._open()
         pipeline = find_pipeline(self.pipelines, name)
+        return (self if pipeline.over is None else self._over(pipeline.over))._view(pipeline)
+
+    def _over(self, other: Service) -> Service:
+        """The Service that a pipeline searches in place of this one, as its caller may see it."""
+        return other
+
+    def _view(self, pipeline: Pipeline) -> PipelineView:
+        name = pipeline.name
         engine = self._engines.get(name)
         if engine is None:
             made = self._engine.derive(lanes=pipeline.lanes, ranker=pipeline.ranker)
@@ -1432,7 +1440,7 @@ def _by_name(pipelines: Sequence[Pipeline], lanes: Sequence[str]) -> Mapping[str
             raise ValidationError(f"{pipeline!r:.80} is not a Pipeline: give records of that class")
         if pipeline.name in found:
             raise ValidationError(f"two pipelines are called {pipeline.name!r}: rename one")
-        pipeline.check(lanes)
+        pipeline.check(lanes if pipeline.over is None else pipeline.over.lanes)
         found[pipeline.name] = pipeline
     return found
 

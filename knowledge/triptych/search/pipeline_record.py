@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
@@ -13,6 +13,9 @@ from triptych.errors import NotFoundError, ValidationError
 from triptych.records import Query, check_identifier, check_text, check_whole
 from triptych.records.search_options import check_option_names
 from triptych.search.query import check_dataset_ids, validate
+
+if TYPE_CHECKING:
+    from triptych.service import Service
 
 __all__ = ["Pipeline", "find_pipeline"]
 
@@ -53,6 +56,9 @@ class Pipeline:
         token_budget: the most tokens of a context.
         llm: what writes answers; None for the Service's.
         prompt: the instructions for the model, in place of the prompt that ships.
+        over: another Service, whose datasets it searches in place of those of the Service that it
+            is given to, such as one over tables of your own (docs/how-to/existing-tables.md). It is
+            closed by whoever made it. A caller with an access sees there what the access names.
     """
 
     name: str
@@ -66,6 +72,7 @@ class Pipeline:
     token_budget: int = 2000
     llm: LLM | None = None
     prompt: str | None = None
+    over: Service | None = None
 
     def __attrs_post_init__(self) -> None:
         check_identifier(self.name, "a pipeline's name")
