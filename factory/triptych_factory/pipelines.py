@@ -15,7 +15,7 @@ from triptych.search.fusion import RANKERS
 from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service
 from triptych_factory.rankers import build_ranker
-from triptych_factory.tables import TABLE_KEYS, open_tables
+from triptych_factory.tables import TABLE_KEYS, service_over
 
 __all__ = ["POSTPROCESSORS", "REWRITERS", "Models", "build_pipelines"]
 
@@ -77,10 +77,9 @@ class Models:
             self._embedders[name] = self._build_embedder(name)
         return self._embedders[name]
 
-    def take(self, service: Service) -> Service:
+    def take(self, service: Service) -> None:
         """Have ``service`` among what was made here."""
         self._services.append(service)
-        return service
 
     def llm(self, name: str | None) -> LLM | None:
         """The language model of this name; None for the Service's."""
@@ -125,7 +124,9 @@ def _build(name: str, table: Mapping[str, Any], models: Models, where: str) -> P
         made = [
             _step(each, REWRITERS, models, llm, "rewriters") for each in _list(table, "rewriters")
         ]
-        over = _over(table, models, llm)
+        over = service_over(table, models.embedder, llm)
+        if over is not None:
+            models.take(over)
         return Pipeline(
             name=name,
             over=over,
@@ -149,35 +150,6 @@ def _build(name: str, table: Mapping[str, Any], models: Models, where: str) -> P
         )
     except ValidationError as error:
         raise ValidationError(f"{where}: {error}") from error
-
-
-def _over(table: Mapping[str, Any], models: Models, llm: LLM | None) -> Service | None:
-    """The Service over the tables that a pipeline names; None where it names none."""
-    given = [key for key in TABLE_KEYS if key in table]
-    if "tables" not in given:
-        if given:
-            raise ValidationError(
-                f"{given[0]} is for a pipeline over tables, and there are none: give tables"
-            )
-        return None
-    url = _text(table, "url")
-    if url is None:
-        raise ValidationError(
-            "a pipeline over tables needs the database: url = 'postgresql://user@host/database'"
-        )
-    tables = _list(table, "tables")
-    has_vectors = any(
-        isinstance(each, Mapping) and ("vector" in each or "columns" in each) for each in tables
-    )
-    return models.take(
-        open_tables(
-            url,
-            tables,
-            embedder=models.embedder(_text(table, "embedder")) if has_vectors else None,
-            language=_text(table, "language") or "english",
-            llm=llm,
-        )
-    )
 
 
 def _ranker(table: Mapping[str, Any]) -> Ranker | None:

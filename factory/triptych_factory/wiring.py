@@ -41,6 +41,7 @@ from triptych_factory.remote import connect, is_server
 from triptych_factory.settings import Settings
 from triptych_factory.sparse_encoders import build_sparse_encoder
 from triptych_factory.stored_model import likely_signature, recall_embedder, stored_signature
+from triptych_factory.tables import named_embedder
 
 if TYPE_CHECKING:
     from triptych.parsing import FileParsers
@@ -196,7 +197,7 @@ def wire(
         writer,
         lambda name: settings_llm(settings, name),
         lambda name, own: _reranker(settings, name, own, "pipelines"),
-        lambda name: _named_embedder(settings, name),
+        lambda name: named_embedder(settings, name),
     )
     own = {each.name for each in pipelines if isinstance(each, Pipeline)}
     described = {name: each for name, each in settings.pipelines.items() if name not in own}
@@ -305,14 +306,6 @@ def _answers(settings: Settings, given: SemanticCache | None) -> SemanticCache |
 
 def _embedder(settings: Settings) -> Embedder | None:
     return build_embedder(settings.embedder, concurrency=settings.embed_concurrency)
-
-
-def _named_embedder(settings: Settings, name: str | None) -> Embedder | None:
-    """The embedder of a pipeline over tables. "auto" is that of a store: tables name theirs."""
-    chosen = name or settings.embedder
-    if chosen == "auto":
-        return None
-    return build_embedder(chosen, concurrency=settings.embed_concurrency)
 
 
 def _sparse_encoder(settings: Settings) -> SparseEncoder | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -58,18 +57,17 @@ class TableSource:
         self.language = language
         self.statistics = Statistics()
         self.keywords = KeywordSearch(get_analyzer(language), self.statistics)
-        self._specs = {spec.name: spec for spec in specs}
+        self.specs: Mapping[str, TableSpec] = {spec.name: spec for spec in specs}
         self._tables: Mapping[str, Table] | None = None
-        self._loading = threading.Lock()
 
     @property
     def names(self) -> list[str]:
         """The datasets, ordered."""
-        return sorted(self._specs)
+        return sorted(self.specs)
 
     def config(self, dataset_id: str) -> DatasetConfig | None:
         """How the dataset is made, None if there is none. The database is not asked."""
-        spec = self._specs.get(dataset_id)
+        spec = self.specs.get(dataset_id)
         if spec is None:
             return None
         return DatasetConfig(
@@ -96,18 +94,15 @@ class TableSource:
         def asked(reader: Reader) -> T:
             tables = self._tables
             if tables is None:
-                tables = self.load(reader)
+                tables = self.load(reader, self.names)
                 self._tables = tables
             return ask(reader, tables)
 
         return self.database.read(asked)
 
-    def load(self, reader: Reader) -> Mapping[str, Table]:
-        """The tables as the catalog has them now, checked."""
-        with self._loading:
-            found = {
-                name: load_table(reader, spec, self.language) for name, spec in self._specs.items()
-            }
+    def load(self, reader: Reader, names: Sequence[str]) -> Mapping[str, Table]:
+        """The tables of these datasets as the catalog has them now, checked."""
+        found = {name: load_table(reader, self.specs[name], self.language) for name in names}
         width = None if self.embedder is None else self.embedder.dimension
         if width is not None:
             for table in found.values():

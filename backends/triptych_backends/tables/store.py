@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import Embedder
-from triptych.records import DatasetStats
+from triptych.records import DatasetStats, Finding
+from triptych_backends.tables.checks import check_tables
 from triptych_backends.tables.chunks import TableChunks
 from triptych_backends.tables.connections import ForeignDatabase
 from triptych_backends.tables.documents import TableDocuments
@@ -66,6 +67,10 @@ class TableStore(CloseOnExit):
             size=0,
             config=config,
         )
+
+    def check(self) -> Sequence[Finding]:
+        """What is wrong with the tables, and what makes their searches slow; no row is read."""
+        return list(check_tables(self.source))
 
     def close(self) -> None:
         """Close every connection. Idempotent."""
