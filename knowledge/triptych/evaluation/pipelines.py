@@ -51,7 +51,7 @@ def ablation_stages(service: Service, pipeline: Pipeline) -> Mapping[str, Pipeli
     postprocessor that joins there.
     """
     lanes = tuple(pipeline.lanes or service.lanes)
-    if service.options.embedder is None:
+    if not service.options.has_embedder:
         lanes = tuple(lane for lane in lanes if lane != Mode.VECTOR)
     bare = attrs.evolve(pipeline, rewriter=None, postprocessors=())
     search = {key: value for key, value in pipeline.search.items() if key != "mode"}

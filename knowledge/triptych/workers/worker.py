@@ -122,7 +122,12 @@ class Worker:
         self._is_stopped = False
         self._scope: deadlines.CancelScope | None = None
         options = service.options
-        self._deriver = DerivationPipeline(service.chunks, options.chunkers, options.embedder)
+        self._deriver = DerivationPipeline(
+            service.chunks,
+            options.chunkers,
+            options.embedder,
+            next_embedder=options.next_embedder,
+        )
         self._sparse = sparse_lane(service.capabilities.sparse, options.sparse_encoder)
         self._size = _FIRST_SHARE
         self._failed: dict[tuple[str, str], _Failed] = {}
@@ -320,6 +325,7 @@ class Worker:
 
     def _unfinished(self, dataset_id: str, only: Sequence[str] | None) -> Iterator[list[str]]:
         """The names of documents that are stale or lack vectors, page by page; of ``only``."""
+        deriver = self._deriver.of_config(self._service.chunks.config(dataset_id))
         for page in self._pages(dataset_id, only):
             if self._is_stopped:
                 return
@@ -332,8 +338,7 @@ class Worker:
             yield [
                 info.name
                 for info in page
-                if info.name in sparse
-                or have.get(info.name) != self._deriver.expected_signature(info)
+                if info.name in sparse or have.get(info.name) != deriver.expected_signature(info)
             ]
 
     def _pages(self, dataset_id: str, only: Sequence[str] | None) -> Iterator[list[DocumentInfo]]:
