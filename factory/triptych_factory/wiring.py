@@ -42,6 +42,7 @@ from triptych_factory.remote import connect, is_server
 from triptych_factory.settings import Settings
 from triptych_factory.sparse_encoders import build_sparse_encoder
 from triptych_factory.stored_model import likely_signature, recall_embedder, stored_signature
+from triptych_factory.tables import named_embedder
 
 if TYPE_CHECKING:
     from triptych.parsing import FileParsers
@@ -208,6 +209,7 @@ def wire(
         writer,
         lambda name: settings_llm(settings, name),
         lambda name, own: _reranker(settings, name, own, "pipelines"),
+        lambda name: named_embedder(settings, name),
     )
     own = {each.name for each in pipelines if isinstance(each, Pipeline)}
     described = {name: each for name, each in settings.pipelines.items() if name not in own}

@@ -243,6 +243,15 @@ class Service(CloseOnExit):
         """
         self._open()
         pipeline = find_pipeline(self.pipelines, name)
+        other = pipeline.over
+        return (self._over(other) if isinstance(other, Service) else self)._view(pipeline)
+
+    def _over(self, other: Service) -> Service:
+        """The Service that a pipeline searches in place of this one, as its caller may see it."""
+        return other
+
+    def _view(self, pipeline: Pipeline) -> PipelineView:
+        name = pipeline.name
         engine = self._engines.get(name)
         if engine is None:
             made = self._engine.derive(lanes=pipeline.lanes, ranker=pipeline.ranker)
@@ -1443,7 +1452,11 @@ def _by_name(pipelines: Sequence[Pipeline], lanes: Sequence[str]) -> Mapping[str
             raise ValidationError(f"{pipeline!r:.80} is not a Pipeline: give records of that class")
         if pipeline.name in found:
             raise ValidationError(f"two pipelines are called {pipeline.name!r}: rename one")
-        pipeline.check(lanes)
+        if pipeline.over is not None and not isinstance(pipeline.over, Service):
+            raise ValidationError(
+                f"the pipeline {pipeline.name!r} is over {pipeline.over!r:.80}, which is no Service"
+            )
+        pipeline.check(lanes if pipeline.over is None else pipeline.over.lanes)
         found[pipeline.name] = pipeline
     return found
 

@@ -38,6 +38,7 @@ _MODULES = {
     "doctor": ("doctor",),
     "transfer": ("import", "export"),
     "stores": ("copy", "backup"),
+    "shards": ("shards",),
     "keys": ("keys",),
     "mcp": ("mcp",),
     "fetch": ("fetch",),

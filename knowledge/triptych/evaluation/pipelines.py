@@ -113,6 +113,11 @@ def evaluate_pipelines(
     for name, pipeline in pipelines.items():
         counter = _Counter()
         steps = [counted(step, counter) for step in pipeline.postprocessors]
+        if pipeline.over is not None:
+            raise ValidationError(
+                f"the pipeline {name!r} searches other tables than the dataset {dataset_id!r}: "
+                "evaluate it over the Service that it names"
+            )
         pipeline.check(service.lanes)
         with service.searches.derived(
             lanes=pipeline.lanes,
