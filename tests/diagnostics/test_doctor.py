@@ -198,10 +198,12 @@ BREAKS = {
         "UPDATE layer SET content = x'ff' WHERE doc_name = 'a.md'",
         "layers.unreadable", beyond=True),
     "vector of another space": broken(
-        ("INSERT INTO space SELECT (SELECT max(id) FROM space) + 1, dataset_id, 'other', dimension "
-         "FROM space LIMIT 1",
+        ("INSERT INTO space SELECT (SELECT max(id) FROM space) + 1, dataset_id, 'other', "
+         "dimension, 0 FROM space LIMIT 1",
          "UPDATE vector SET space_id = (SELECT max(id) FROM space) WHERE id IN "
          f"(SELECT vector_id FROM chunk WHERE document_id = {A})"), "vectors.space"),
+    "entry of no text": broken(
+        "INSERT INTO vector_use SELECT space_id, 999999, id FROM vector LIMIT 1", "spaces.texts"),
     "document": broken(
         f"DELETE FROM document WHERE id = {A}",
         "orphans.chunk.document_id", "orphans.derivation.document_id",

@@ -96,7 +96,8 @@ def test_an_unknown_key_names_the_file_the_key_and_the_nearest(tmp_path: Path) -
 
 def test_a_key_like_no_other_lists_the_known_ones(tmp_path: Path) -> None:
     write(tmp_path, "zzzzzz = 1")
-    with pytest.raises(ValidationError, match="known are url, api_key, embedder, language"):
+    known = "known are url, api_key, embedder, next_embedder, language"
+    with pytest.raises(ValidationError, match=known):
         resolve(tmp_path)
 
 
