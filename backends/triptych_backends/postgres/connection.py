@@ -6,8 +6,9 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import sql
@@ -18,6 +19,9 @@ from triptych_backends.postgres.errors import is_lost
 from triptych_backends.postgres.location import PostgresLocation
 from triptych_backends.postgres.session import Driver, PostgresSession
 from triptych_backends.sql.errors import closed_error
+
+if TYPE_CHECKING:
+    from triptych_backends.postgres.replicas import ReplicaStatus
 
 __all__ = ["Connections"]
 
@@ -44,6 +48,19 @@ class Connections:
     def _begin(self) -> None:
         self._idle: deque[Driver] = deque()
         self._free = threading.BoundedSemaphore(self.location.pool_size)
+
+    @property
+    def primary(self) -> Connections:
+        """The connections to the server that takes writes."""
+        return self
+
+    def only_primary(self) -> AbstractContextManager[None]:
+        """See `ReplicatedConnections.only_primary`: there are no others."""
+        return nullcontext()
+
+    def status(self) -> Sequence[ReplicaStatus]:
+        """See `ReplicatedConnections.status`: there are none."""
+        return ()
 
     def connect(self) -> Driver:
         """A new connection, each statement a transaction of its own. Raises psycopg.Error."""
@@ -170,6 +187,8 @@ class Connections:
             driver.close()
         else:
             self._idle.append(driver)
+            if self._closed:  # meanwhile
+                self._close_idle()
 
     def _close_idle(self) -> None:
         while True:

@@ -89,8 +89,8 @@ class Router:
         try:
             with place.server.expecting({dataset_id: place.expected}) as store:
                 return do(store)
-        except ServerAwayError:
-            self._look_elsewhere(dataset_id, place)
+        except StoreError as error:
+            self._look_elsewhere(dataset_id, place, error)
             raise
 
     def run_all(
@@ -111,11 +111,10 @@ class Router:
         parts = self.parts(datasets)
         try:
             return list(map_ordered(run_part, parts, max(len(parts), 1)))
-        except ServerAwayError as error:
+        except StoreError as error:
             for part in parts:
-                if part.server.name == error.server:
-                    for dataset_id, expected in part.expected.items():
-                        self._look_elsewhere(dataset_id, Place(part.server, expected))
+                for dataset_id, expected in part.expected.items():
+                    self._look_elsewhere(dataset_id, Place(part.server, expected), error)
             raise
 
     def on_every_server(self, do: Callable[[Server], T]) -> list[T]:
@@ -220,17 +219,22 @@ class Router:
         """Look the dataset up again when it is next needed."""
         self._places.pop(dataset_id, None)
 
-    def _look_elsewhere(self, dataset_id: str, place: Place) -> None:
+    def _look_elsewhere(self, dataset_id: str, place: Place, error: StoreError) -> None:
         """Raise `ElsewhereError` if the map says by now that it, or its server, is elsewhere."""
-        try:
-            name = self.map.place_of(dataset_id)
-            self.renew_servers()
-        except StoreError:
-            return
-        self.forget(dataset_id)
-        moved = name is not None and name != place.server.name
-        if moved or self._servers[place.server.name] is not place.server:
-            raise ElsewhereError(dataset_id)
+        if isinstance(error, ServerAwayError):
+            if error.server != place.server.name:
+                return
+            self.forget(dataset_id)
+            try:
+                name = self.map.place_of(dataset_id)
+                self.renew_servers()
+            except StoreError:
+                return
+            if name is not None and name != place.server.name:
+                raise ElsewhereError(dataset_id) from error
+        # One that was replaced is closed.
+        if self._servers[place.server.name] is not place.server:
+            raise ElsewhereError(dataset_id) from error
 
     def server(self, name: str) -> Server:
         """The server of this name.
@@ -267,6 +271,9 @@ class Router:
                 if there is None or there.url != whole:
                     self._servers[name] = Server(name, whole, self.options)
                     if there is not None:
+                        for dataset_id, place in list(self._places.items()):
+                            if place.server is there:
+                                del self._places[dataset_id]
                         there.close()
 
     def close(self) -> None:
