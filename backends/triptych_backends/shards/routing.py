@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -69,6 +71,7 @@ class Router:
         self._servers: dict[str, Server] = {FIRST: self.first}
         self._places: dict[str, Place] = {}
         self._lock = threading.Lock()
+        _ROUTERS.add(self)
         try:
             self.renew_servers()
         except BaseException:
@@ -281,3 +284,20 @@ class Router:
         with self._lock:
             for server in self._servers.values():
                 server.close()
+
+    def _after_fork_in_child(self) -> None:
+        self._lock = threading.Lock()
+        for server in self._servers.values():
+            server.after_fork_in_child()
+
+
+_ROUTERS: weakref.WeakSet[Router] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for router in _ROUTERS:
+        router._after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

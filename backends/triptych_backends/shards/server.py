@@ -116,6 +116,10 @@ class Server:
                 ) from error
             raise
 
+    def after_fork_in_child(self) -> None:
+        """Free the lock: the thread that had it is not in this process."""
+        self._lock = threading.Lock()
+
     def close(self) -> None:
         """Close every connection. Idempotent."""
         with self._lock:
