@@ -32,6 +32,7 @@ _MODULES = {
     "history": ("history", "diff", "restore"),
     "changes": ("changes",),
     "maintain": ("create", "rebuild", "embed", "delete"),
+    "spaces": ("spaces",),
     "work": ("work",),
     "status": ("status",),
     "doctor": ("doctor",),

@@ -71,6 +71,7 @@ class PostgresSearcher:
                     predicates,
                     self._analyzers,
                     statistics,
+                    wanted=self._want_index,
                 )
             else:
                 assert query.vector is not None

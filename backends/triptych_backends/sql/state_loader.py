@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from triptych import rules
+from triptych.errors import ConflictError, ModelMismatchError
 from triptych.records import DerivedChunk, DerivedLayer, DerivedSig, NameState, SourceDocument
 from triptych_backends.sql.chunk_sets import load_set
+from triptych_backends.sql.database import Database
 from triptych_backends.sql.deferred import bindparam, select, tables as t
 from triptych_backends.sql.deletes import raise_floor, remove_chunk_set, remove_layers
 from triptych_backends.sql.document_rows import DocumentRow, read_rows, source_of
@@ -17,12 +19,14 @@ from triptych_backends.sql.settings import HasDatabase
 from triptych_backends.sql.transaction import FIELD_OF_LAYER, Dataset, Transaction
 from triptych_backends.sql.versions import drop_versions, write_and_keep
 
-__all__ = ["SqlStateLoader", "check_widths", "load_or_remove_set"]
+__all__ = ["SqlStateLoader", "batched", "check_widths", "load_or_remove_set"]
 
+_STATES_AT_ONCE = 64
+_CHARACTERS_AT_ONCE = 4_000_000
 _WIDTHS = (
     select(t.space.c.embed_sig, t.space.c.dimension)
     .join(t.dataset, t.dataset.c.id == t.space.c.dataset_id)
-    .where(t.dataset.c.name == bindparam("dataset"))
+    .where(t.dataset.c.name == bindparam("dataset"), t.space.c.dimension > 0)
 )
 
 
@@ -30,15 +34,39 @@ class SqlStateLoader:
     """`StateLoader` of a store over a `Database`, for the store to inherit."""
 
     def load_states(self: HasDatabase, dataset_id: str, states: Sequence[NameState]) -> None:
-        """See `StateLoader.load_states`."""
-        for state in states:
-            with self.database.writing() as tx:
-                _load(tx, dataset_id, state, self.database.where, self.database.history)
+        """See `StateLoader.load_states`; so many at a time are committed at once."""
+        for batch in batched(states):
+            try:
+                _load_at_once(self.database, dataset_id, batch)
+            except (ConflictError, ModelMismatchError):
+                # Those before it are stored.
+                for state in batch:
+                    _load_at_once(self.database, dataset_id, [state])
 
     def use_up_versions(self: HasDatabase, dataset_id: str, version: int) -> None:
         """See `StateLoader.use_up_versions`."""
         with self.database.writing() as tx:
             raise_floor(tx, tx.dataset(dataset_id).id, version)
+
+
+def batched(states: Sequence[NameState]) -> Iterator[Sequence[NameState]]:
+    """``states`` in their order, so many at a time that their transaction stays short."""
+    batch: list[NameState] = []
+    size = 0
+    for state in states:
+        batch.append(state)
+        size += sum(len(document.content) for document in state.versions)
+        if len(batch) >= _STATES_AT_ONCE or size >= _CHARACTERS_AT_ONCE:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _load_at_once(database: Database, dataset_id: str, states: Sequence[NameState]) -> None:
+    with database.writing() as tx:
+        for state in states:
+            _load(tx, dataset_id, state, database.where, database.history)
 
 
 def _load(tx: Transaction, dataset_id: str, state: NameState, where: str, history: int) -> None:

@@ -11,6 +11,7 @@ import attrs
 
 from triptych.contracts.leases import ChangeListener, WorkLeases
 from triptych.contracts.repositories import Store
+from triptych.contracts.spaces import SpaceRepo
 from triptych.records import (
     CachedAnswer,
     CachedQuestion,
@@ -480,3 +481,4 @@ class Capabilities:
     loader: StateLoader | None = None
     leases: WorkLeases | None = None
     listener: ChangeListener | None = None
+    spaces: SpaceRepo | None = None
