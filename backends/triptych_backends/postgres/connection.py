@@ -8,7 +8,6 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import sql
@@ -17,11 +16,9 @@ from psycopg.types.numeric import IntLoader
 from triptych.errors import StoreError
 from triptych_backends.postgres.errors import is_lost
 from triptych_backends.postgres.location import PostgresLocation
+from triptych_backends.postgres.replica_status import ReplicaStatus
 from triptych_backends.postgres.session import Driver, PostgresSession
 from triptych_backends.sql.errors import closed_error
-
-if TYPE_CHECKING:
-    from triptych_backends.postgres.replicas import ReplicaStatus
 
 __all__ = ["Connections", "connect"]
 

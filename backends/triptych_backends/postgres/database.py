@@ -13,11 +13,8 @@ from triptych_backends.postgres.connection import Connections
 from triptych_backends.postgres.errors import driver_errors
 from triptych_backends.postgres.location import PostgresLocation
 from triptych_backends.postgres.projection import Projection
-from triptych_backends.postgres.replicas import (
-    ReplicaStatus,
-    ReplicatedConnections,
-    make_connections,
-)
+from triptych_backends.postgres.replica_status import ReplicaStatus
+from triptych_backends.postgres.replicas import ReplicatedConnections, make_connections
 from triptych_backends.postgres.schema import prepare, require_current
 from triptych_backends.postgres.session import Driver, PostgresSession
 from triptych_backends.sql.dialect import Statement

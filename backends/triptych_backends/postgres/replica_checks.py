@@ -7,7 +7,7 @@ from typing import Final
 
 from triptych.records import HealthCheck
 from triptych_backends.postgres.database import PostgresDatabase
-from triptych_backends.postgres.replicas import ReplicaStatus
+from triptych_backends.postgres.replica_status import ReplicaStatus
 
 __all__ = ["replica_checks"]
 

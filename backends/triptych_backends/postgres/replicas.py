@@ -14,16 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Final, TypeAlias
 
-import attrs
 import psycopg
 
 from triptych.errors import StoreError
 from triptych_backends.postgres.connection import Connections
 from triptych_backends.postgres.errors import driver_errors
 from triptych_backends.postgres.location import PostgresLocation
+from triptych_backends.postgres.replica_status import ReplicaStatus
 from triptych_backends.postgres.session import Driver, PostgresSession
 
-__all__ = ["ReplicaStatus", "ReplicatedConnections", "make_connections"]
+__all__ = ["ReplicatedConnections", "make_connections"]
 
 _Session: TypeAlias = AbstractContextManager[PostgresSession]
 
@@ -43,23 +43,6 @@ _REPLAYED: Final = (
     "THEN pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint END, "
     "extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())::float8"
 )
-
-
-@attrs.frozen(kw_only=True)
-class ReplicaStatus:
-    """How far a replica is.
-
-    Attributes:
-        where: the replica, without a password.
-        behind: the bytes of log that it has not replayed; None where that cannot be told.
-        seconds: how old the last transaction is that it has replayed, if it is behind.
-        error: why it cannot be used, "" if it can be.
-    """
-
-    where: str
-    behind: int | None = None
-    seconds: float = 0.0
-    error: str = ""
 
 
 class _Replica:

@@ -7,12 +7,13 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import copy_context
 from typing import Final, TypeVar
 
 import attrs
 
 from triptych import deadlines
-from triptych._internal.concurrency import map_ordered
 from triptych.errors import NotFoundError, StoreError, StoreLockedError
 from triptych_backends.postgres import PostgresStore
 from triptych_backends.shards.ownership import (
@@ -24,14 +25,18 @@ from triptych_backends.shards.ownership import (
 )
 from triptych_backends.shards.placement import FIRST, PlacementMap
 from triptych_backends.shards.server import OpenOptions, Server, ServerAwayError, own_url
+from triptych_backends.sql.errors import closed_error
 
 __all__ = ["Part", "Place", "Router"]
 
+Item = TypeVar("Item")
 T = TypeVar("T")
 
 _PAUSE: Final = 0.02
 _HOPS: Final = 100
 _ATTEMPTS: Final = 50
+_THREADS: Final = 32
+"""Servers that one process asks at a time, beside those that its own threads ask."""
 
 
 @attrs.frozen
@@ -71,6 +76,8 @@ class Router:
         self._servers: dict[str, Server] = {FIRST: self.first}
         self._places: dict[str, Place] = {}
         self._lock = threading.Lock()
+        self._threads: ThreadPoolExecutor | None = None
+        self._closed = False
         _ROUTERS.add(self)
         try:
             self.renew_servers()
@@ -113,7 +120,7 @@ class Router:
 
         parts = self.parts(datasets)
         try:
-            return list(map_ordered(run_part, parts, max(len(parts), 1)))
+            return self.side_by_side(run_part, parts)
         except StoreError as error:
             for part in parts:
                 for dataset_id, expected in part.expected.items():
@@ -129,7 +136,31 @@ class Router:
             with server.named():
                 return do(server)
 
-        return list(map_ordered(run_one, servers, len(servers)))
+        return self.side_by_side(run_one, servers)
+
+    def side_by_side(self, work: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
+        """``work`` of each item, which must not come back here, in their order.
+
+        The caller's context, and so its deadline, holds in every thread. All are waited for, and
+        the first error is raised.
+        """
+        given = list(items)
+        if not given:
+            return []
+        first, *others = given
+        futures = [self._pool().submit(copy_context().run, work, each) for each in others]
+        try:
+            return [work(first), *(future.result() for future in futures)]
+        finally:
+            wait(futures)
+
+    def _pool(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._closed:
+                raise closed_error(self.first.where)
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="triptych-shards")
+            return self._threads
 
     def _patiently(self, run: Callable[[], T]) -> T:
         attempts, until = 0, 0.0
@@ -282,11 +313,15 @@ class Router:
     def close(self) -> None:
         """Close every connection. Idempotent."""
         with self._lock:
+            self._closed = True
             for server in self._servers.values():
                 server.close()
+            if self._threads is not None:
+                self._threads.shutdown(wait=False)
 
     def _after_fork_in_child(self) -> None:
         self._lock = threading.Lock()
+        self._threads = None  # they are not in this process
         for server in self._servers.values():
             server.after_fork_in_child()
 

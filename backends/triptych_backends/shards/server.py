@@ -50,6 +50,7 @@ class Server:
         self.name = name
         self.url = url
         location = parse_url(url)
+        self.where = location.where
         self._location = location if options.replicas else attrs.evolve(location, replicas=())
         self._options = options
         self._lock = threading.Lock()
