@@ -85,3 +85,30 @@ def test_a_server_is_replaced_by_its_replica() -> None:
         assert beat is not None
         assert beat.version == written[0] > 0
         assert [each.datasets for each in store.servers()] == [("a",), (), ("b", "c")]
+
+
+def test_a_move_copies_what_the_primary_has() -> None:
+    with (
+        running_server(*DURABLE) as one,
+        running_replica(one, *DURABLE) as replica,
+        running_server(*DURABLE) as two,
+    ):
+        beside = f"&replica={quote(replica.url, safe='')}"
+        url = sharded_url(one.schema_url("kb") + beside)
+        with ShardedStore.open(url) as store, ShardedStore.open(url) as other:
+            store.add_server("second", two.schema_url("kb"))
+            fill(store, "a", {"doc": "what the replica has"})
+            wait_until(replica, one)
+            assert other.documents.get("a", "doc") is not None
+            with replica.connect() as driver:
+                driver.execute("SELECT pg_wal_replay_pause()")
+            put(store, "a", "doc", "what the primary has")
+            put(store, "a", "new", "another")
+            other.move_dataset("a", "second")
+            for each in (store, other):
+                found = each.documents.get("a", "doc")
+                assert found is not None
+                assert found.content == "what the primary has"
+                assert each.documents.get("a", "new") is not None
+            with one.connect() as driver:
+                assert driver.execute("SELECT count(*) FROM kb.document").fetchone() == (0,)
