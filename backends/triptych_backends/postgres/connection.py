@@ -6,8 +6,8 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 import psycopg
 from psycopg import sql
@@ -16,6 +16,7 @@ from psycopg.types.numeric import IntLoader
 from triptych.errors import StoreError
 from triptych_backends.postgres.errors import is_lost
 from triptych_backends.postgres.location import PostgresLocation
+from triptych_backends.postgres.replica_status import ReplicaStatus
 from triptych_backends.postgres.session import Driver, PostgresSession
 from triptych_backends.sql.errors import closed_error
 
@@ -44,6 +45,19 @@ class Connections:
     def _begin(self) -> None:
         self._idle: deque[Driver] = deque()
         self._free = threading.BoundedSemaphore(self.location.pool_size)
+
+    @property
+    def primary(self) -> Connections:
+        """The connections to the server that takes writes."""
+        return self
+
+    def only_primary(self) -> AbstractContextManager[None]:
+        """See `ReplicatedConnections.only_primary`: there are no others."""
+        return nullcontext()
+
+    def status(self) -> Sequence[ReplicaStatus]:
+        """See `ReplicatedConnections.status`: there are none."""
+        return ()
 
     def connect(self) -> Driver:
         """A new connection, each statement a transaction of its own. Raises psycopg.Error."""
@@ -137,10 +151,10 @@ class Connections:
         return self.connect_patiently(time.monotonic())
 
     def _give_back(self, driver: Driver) -> None:
-        if self._closed or driver.closed:
-            driver.close()
-        else:
+        if not driver.closed:
             self._idle.append(driver)
+        if self._closed:
+            self._close_idle()
 
     def _close_idle(self) -> None:
         while True:

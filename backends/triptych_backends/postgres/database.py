@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from triptych._internal.digests import digest
@@ -13,6 +13,8 @@ from triptych_backends.postgres.connection import Connections
 from triptych_backends.postgres.errors import driver_errors
 from triptych_backends.postgres.location import PostgresLocation
 from triptych_backends.postgres.projection import Projection
+from triptych_backends.postgres.replica_status import ReplicaStatus
+from triptych_backends.postgres.replicas import ReplicatedConnections, make_connections
 from triptych_backends.postgres.schema import prepare, require_current
 from triptych_backends.postgres.session import Driver, PostgresSession
 from triptych_backends.sql.dialect import Statement
@@ -66,7 +68,7 @@ class PostgresDatabase:
 
     def __init__(
         self,
-        connections: Connections,
+        connections: Connections | ReplicatedConnections,
         *,
         read_only: bool,
         wait: float,
@@ -102,7 +104,7 @@ class PostgresDatabase:
                 require_current(location)
             else:
                 prepare(location, lock_timeout=lock_timeout)
-        connections = Connections(location, read_only=read_only)
+        connections = make_connections(location, read_only=read_only)
         return cls(connections, read_only=read_only, wait=lock_timeout, history=history)
 
     @contextmanager
@@ -147,6 +149,19 @@ class PostgresDatabase:
             if transaction.position is not None:
                 self._projection.committed(transaction.position.tick)
 
+    def only_primary(self) -> AbstractContextManager[None]:
+        """Within it, this thread reads from the primary, whatever replicas there are."""
+        return self._connections.only_primary()
+
+    def replicas(self) -> Sequence[ReplicaStatus]:
+        """How far each replica is behind.
+
+        Raises:
+            StoreError: the primary cannot be asked.
+        """
+        with driver_errors(self.where):
+            return self._connections.status()
+
     def connect(self) -> Driver:
         """A connection beside the pool; whoever asks for it closes it. Raises psycopg.Error."""
         return self._connections.connect()
@@ -157,7 +172,7 @@ class PostgresDatabase:
 
         It is an advisory lock, held by a transaction that does nothing else.
         """
-        with driver_errors(self.where), self._connections.snapshot() as session:
+        with driver_errors(self.where), self._connections.primary.snapshot() as session:
             millis = min(max(int(self._wait * 1000), 1), 2**31 - 1)
             session.text("SELECT set_config('lock_timeout', %s, true)", (str(millis),))
             session.text("SELECT set_config('idle_in_transaction_session_timeout', '0', true)")
@@ -178,7 +193,7 @@ class PostgresDatabase:
         Raises:
             StoreLockedError: another process is reading or writing; nothing is lost, try again.
         """
-        with driver_errors(self.where), self._connections.reading() as session:
+        with driver_errors(self.where), self._connections.primary.reading() as session:
             millis = str(max(int(self._wait * 1000), 1))
             session.text("SELECT set_config('lock_timeout', %s, false)", (millis,))
             session.text("SELECT set_config('statement_timeout', '0', false)")

@@ -90,7 +90,7 @@ class PostgresLeases:
             "most": limit,
         }
         while True:
-            with self.database.reading() as session:
+            with self.database.only_primary(), self.database.reading() as session:
                 session.text("SELECT 1")  # a lost connection is replaced
                 chosen, held = _held(session.driver, values)
             # Else somebody was quicker with some of them, and others may be free.

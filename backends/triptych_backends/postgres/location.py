@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import attrs
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from triptych._internal.redaction import shown_url
 from triptych.errors import ValidationError
@@ -29,6 +29,8 @@ class PostgresLocation:
         statement_timeout: seconds that one statement may take, 0 for no limit.
         pool_size: the most connections that one process opens.
         reconnect: seconds for which a lost connection is tried again.
+        replicas: streaming replicas, which reads go to.
+        replica_wait: seconds that a read waits for a replica that is behind.
     """
 
     conninfo: str = attrs.field(repr=False)
@@ -37,14 +39,17 @@ class PostgresLocation:
     statement_timeout: float
     pool_size: int
     reconnect: float
+    replicas: tuple[PostgresLocation, ...] = ()
+    replica_wait: float = 0.1
 
 
 def parse_url(url: str) -> PostgresLocation:
     """Read ``url``: ``postgresql+psycopg://user@host:port/database?options``.
 
     The options are libpq's (``sslmode``, ``sslrootcert``, ``connect_timeout``, …), and
-    ``schema`` (triptych), ``statement_timeout`` (300 seconds), ``pool_size`` (8) and ``reconnect``
-    (10 seconds).
+    ``schema`` (triptych), ``statement_timeout`` (300 seconds), ``pool_size`` (8), ``reconnect``
+    (10 seconds), ``replica`` (the URL of a streaming replica; any number of them) and
+    ``replica_wait`` (0.1 seconds).
 
     Raises:
         ValidationError: it is invalid; the message shows no password.
@@ -54,8 +59,11 @@ def parse_url(url: str) -> PostgresLocation:
         raise ValidationError(f"{shown_url(url)!r} is not a postgresql:// URL")
     own: dict[str, str] = {}
     passed = []
+    replicas = []
     for key, value in parse_qsl(parts.query, keep_blank_values=True):
-        if key in ("schema", "statement_timeout", "pool_size", "reconnect"):
+        if key == "replica":
+            replicas.append(value)
+        elif key in ("schema", "statement_timeout", "pool_size", "reconnect", "replica_wait"):
             own[key] = value
         else:
             passed.append((key, value))
@@ -68,7 +76,7 @@ def parse_url(url: str) -> PostgresLocation:
         raise ValidationError(
             f"{shown_url(url)!r} is not a URL of PostgreSQL: write "
             "postgresql+psycopg://user@host:5432/database; its options are libpq's (such as "
-            "sslmode), schema, statement_timeout, pool_size and reconnect"
+            "sslmode), schema, statement_timeout, pool_size, reconnect, replica and replica_wait"
         ) from error
     if not known.get("dbname"):
         raise ValidationError(
@@ -80,13 +88,32 @@ def parse_url(url: str) -> PostgresLocation:
             f"{schema!r} cannot be the schema of a store: give up to 63 letters, digits and _"
         )
     where = shown_url(urlunsplit(("postgresql", parts.netloc, parts.path, "", "")))
-    return PostgresLocation(
+    found = PostgresLocation(
         conninfo=plain,
         schema=schema,
         where=where if "schema" not in own else f"{where} (schema {schema})",
         statement_timeout=_number(own, "statement_timeout", 300.0),
         pool_size=max(int(_number(own, "pool_size", 8)), 2),
         reconnect=_number(own, "reconnect", 10.0),
+        replica_wait=_number(own, "replica_wait", 0.1),
+    )
+    return attrs.evolve(found, replicas=tuple(_replica(each, found) for each in replicas))
+
+
+def _replica(url: str, primary: PostgresLocation) -> PostgresLocation:
+    """Where a replica is. It has the primary's schema, and user and password if it names none."""
+    found = parse_url(url)
+    if found.replicas:
+        raise ValidationError(f"{found.where} is a replica, and cannot have one of its own here")
+    known, ours = conninfo_to_dict(found.conninfo), conninfo_to_dict(primary.conninfo)
+    kept = {key: ours[key] for key in ("user", "password") if key in ours and "user" not in known}
+    return attrs.evolve(
+        found,
+        conninfo=make_conninfo(found.conninfo, **kept),
+        schema=primary.schema,
+        statement_timeout=primary.statement_timeout,
+        pool_size=primary.pool_size,
+        reconnect=0.0,  # the primary serves meanwhile
     )
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.records import DatasetStats, check_whole
 from triptych_backends.postgres.chunks import PostgresChunks
 from triptych_backends.postgres.database import PostgresDatabase
+from triptych_backends.postgres.documents import PostgresDocuments
 from triptych_backends.postgres.errors import driver_errors
 from triptych_backends.postgres.leases import PostgresLeases
 from triptych_backends.postgres.location import parse_url
 from triptych_backends.postgres.searcher import PostgresSearcher
 from triptych_backends.postgres.vector_indexes import LEAST, VectorIndexes
-from triptych_backends.sql import SqlDocuments, SqlLayers
+from triptych_backends.sql import SqlLayers
 from triptych_backends.sql.answers import SqlAnswers
 from triptych_backends.sql.document_changes import SqlChanges
 from triptych_backends.sql.settings import SqlSettings
@@ -35,7 +38,7 @@ class PostgresStore(
         self.database = database
         self._indexes = VectorIndexes(database.connect)
         self.searcher = PostgresSearcher(database, indexes=self._indexes)
-        self.documents = SqlDocuments(database, self.searcher)
+        self.documents = PostgresDocuments(database, self.searcher)
         self.chunks = PostgresChunks(database, self.searcher)
         self.layers = SqlLayers(database, self.searcher)
 
@@ -74,6 +77,16 @@ class PostgresStore(
         """See `Store.stats`."""
         with self.database.snapshot() as session:
             return read_stats(session, dataset_id, chunker_sig, embed_sig)
+
+    def get_setting(self, key: str) -> str | None:
+        """See `SettingsStore.get_setting`: as the primary has it."""
+        with self.database.only_primary():
+            return super().get_setting(key)
+
+    def list_settings(self, prefix: str = "") -> Mapping[str, str]:
+        """See `SettingsStore.list_settings`: as the primary has them."""
+        with self.database.only_primary():
+            return super().list_settings(prefix)
 
     def build_indexes(self, *, least: int = LEAST) -> None:
         """Index the vectors of every embedding space that has ``least`` or more, and no index.

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
 import attrs
 
+from triptych.access.dataset_changes import DatasetsChanges
+from triptych.contracts import ChangeReader
 from triptych.records import ChangeCursor, ChangePage, DocumentChange
+from triptych_backends.postgres.session import PostgresSession
 from triptych_backends.shards.ownership import Mark, read_marks
 from triptych_backends.shards.routing import Router
 from triptych_backends.shards.server import Server, ServerAwayError
@@ -48,6 +51,28 @@ class ShardedChanges:
     """
 
     router: Router
+
+    def change_head(self) -> str:
+        """See `ChangeReader.change_head`."""
+        return _Logs(self.router).change_head()
+
+    def read_changes(
+        self, since: ChangeCursor | None, *, dataset_id: str | None, limit: int
+    ) -> ChangePage:
+        """See `ChangeReader.read_changes`."""
+        return _Logs(self.router).read_changes(since, dataset_id=dataset_id, limit=limit)
+
+    def changes_of(self, names: Sequence[str]) -> ChangeReader:
+        """A reader of the datasets ``names``, as if there were no others."""
+        return _Logs(self.router, tuple(names))
+
+
+@attrs.frozen
+class _Logs:
+    """A `ChangeReader` of all servers; with ``names`` of these datasets alone."""
+
+    router: Router
+    names: tuple[str, ...] | None = None
 
     def change_head(self) -> str:
         """See `ChangeReader.change_head`."""
@@ -89,7 +114,7 @@ class ShardedChanges:
                 with database.snapshot() as session:
                     _, tick, mark = session.text(_HEAD)[0]
                     cursor = str(ChangeCursor(number=tick, mark=mark or ""))
-                    found[name] = _Position(cursor, _digest(read_marks(session)))
+                    found[name] = _Position(cursor, _digest(self._marks(session)))
         return found
 
     def _read(
@@ -137,9 +162,13 @@ class ShardedChanges:
         database = server.database
         with server.named(), database.snapshot() as session:
             shown = SqlSnapshot(PinnedDatabase(database, session))
-            page = shown.read_changes(cursor, dataset_id=dataset_id, limit=limit)
-            marks = read_marks(session)
+            reader = shown if self.names is None else DatasetsChanges(shown, self.names)
+            page = reader.read_changes(cursor, dataset_id=dataset_id, limit=limit)
+            marks = self._marks(session)
         return _ServerPage(page, {name: self._arrived(name, mark) for name, mark in marks.items()})
+
+    def _marks(self, session: PostgresSession) -> Mapping[str, Mark]:
+        return read_marks(session, self.names)
 
     def _arrived(self, dataset_id: str, mark: Mark) -> Mark:
         """The mark of a dataset that arrived, as it will be once that is noted."""

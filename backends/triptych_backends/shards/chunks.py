@@ -14,6 +14,7 @@ from triptych.records import (
     DatasetConfig,
     DerivedChunk,
     DerivedSig,
+    EmbeddingSpace,
     FilterTree,
     SparseQuery,
     SparseSpace,
@@ -177,6 +178,37 @@ class ShardedChunks:
                         last = name
             except ElsewhereError:
                 self._router.forget(dataset_id)
+
+    def keep_vectors(
+        self,
+        dataset_id: str,
+        embed_sig: str,
+        names: Sequence[str],
+        vectors: Mapping[str, Vector | None],
+    ) -> Sequence[str]:
+        """See `SpaceRepo.keep_vectors`."""
+        return self._router.run(
+            dataset_id,
+            lambda store: store.chunks.keep_vectors(dataset_id, embed_sig, names, vectors),
+        )
+
+    def unprepared(
+        self, dataset_id: str, embed_sig: str, names: Collection[str] | None = None
+    ) -> Sequence[str]:
+        """See `SpaceRepo.unprepared`."""
+        return self._router.run(
+            dataset_id, lambda store: store.chunks.unprepared(dataset_id, embed_sig, names)
+        )
+
+    def kept_spaces(self, dataset_id: str) -> Sequence[EmbeddingSpace]:
+        """See `SpaceRepo.kept_spaces`."""
+        return self._router.run(dataset_id, lambda store: store.chunks.kept_spaces(dataset_id))
+
+    def drop_space(self, dataset_id: str, embed_sig: str) -> bool:
+        """See `SpaceRepo.drop_space`."""
+        return self._router.run(
+            dataset_id, lambda store: store.chunks.drop_space(dataset_id, embed_sig)
+        )
 
     def add_sparse_vectors(
         self,

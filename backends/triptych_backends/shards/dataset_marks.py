@@ -1,8 +1,9 @@
 """What a dataset holds under each of its names, in a digest that the server makes.
 
 Two servers have the same digest of a name where they hold the same under it: documents with their
-versions, the signature of the chunk set and how far its vectors are, layers, and what is noted of
-making them. A digest may differ although nothing else does, as where metadata is written otherwise.
+versions, the signature of the chunk set and how far its vectors are, layers, what is noted of
+making them, and vectors of other spaces. A digest may differ although nothing else does, as where
+metadata is written otherwise.
 """
 
 from __future__ import annotations
@@ -57,7 +58,14 @@ SELECT doc_name, 'parked', jsonb_build_array(layer, input_sig, prompt_sig, reaso
     encode(sha256(message), 'hex'))::text
 FROM layer_parked WHERE dataset_id = %(dataset)s
 """
-_PARTS = (_DOCUMENT, _VERSION, _SET, _WAITING, _SPARSE, _LAYER, _NOTE, _PARKED)
+# Vectors of spaces beside the one that serves.
+_KEPT: Final = """
+SELECT coalesce(d.name, l.doc_name), 'kept', jsonb_build_array(p.embed_sig, v.digest)::text
+FROM space p JOIN vector_use u ON u.space_id = p.id JOIN vector v ON v.id = u.vector_id
+LEFT JOIN document d ON d.id = u.owner LEFT JOIN layer l ON l.id = u.owner
+WHERE p.dataset_id = %(dataset)s AND p.kept AND coalesce(d.name, l.doc_name) IS NOT NULL
+"""
+_PARTS = (_DOCUMENT, _VERSION, _SET, _WAITING, _SPARSE, _LAYER, _NOTE, _PARKED, _KEPT)
 _LINES = "string_agg(kind || ' ' || part, E'\\n' ORDER BY kind COLLATE \"C\", part COLLATE \"C\")"
 _MARKS: Final = (
     f"SELECT name, encode(sha256(convert_to({_LINES}, 'UTF8')), 'hex') "

@@ -15,6 +15,7 @@ from triptych.replication.states import DatasetHead, StoreStates, state_digest
 from triptych.replication.writer import StateWriter
 from triptych_backends.postgres import PostgresStore
 from triptych_backends.shards.dataset_marks import read_dataset_marks
+from triptych_backends.shards.kept_entries import drop_other_spaces, take_over_kept_entries
 from triptych_backends.sql.transaction import find_dataset
 
 __all__ = ["DatasetSync"]
@@ -53,6 +54,7 @@ class DatasetSync:
         Raises:
             StoreError: a server failed, or what was written is not what is read there.
         """
+        drop_other_spaces(self._source, self._destination, self._dataset_id)
         changed = self._take_over_head()
         mine, theirs = self._marks(self._source), self._marks(self._destination)
         self.names = len(mine)
@@ -65,7 +67,7 @@ class DatasetSync:
         done = 0
         for batch in _batches(differing):
             deadlines.check("moving a dataset")
-            same = [name for name in batch if not self._take_over(name)]
+            same = set(batch) - self._take_over(batch)
             self._alike.update((name, mine.get(name), theirs.get(name)) for name in same)
             changed += len(batch) - len(same)
             done += len(batch)
@@ -78,25 +80,30 @@ class DatasetSync:
             found = find_dataset(session, self._dataset_id)
             return {} if found is None else read_dataset_marks(session, found.id)
 
-    def _take_over(self, name: str) -> bool:
-        """Write what the source has under ``name``; False if the destination has it already."""
+    def _take_over(self, names: Sequence[str]) -> set[str]:
+        """Write what the source has under ``names``; those of which the destination lacked any."""
         dataset_id = self._dataset_id
-        state = self._from.state(dataset_id, name)
-        there = self._to.state(dataset_id, name)
-        wanted = state_digest(state)
-        if state_digest(there) == wanted:
-            return False
-        if not state.versions:
-            self._writer.remove(dataset_id, name)
-        if state != NameState(name=name):
-            self._writer.write(dataset_id, [state])
-        self.written += 1
-        if state_digest(self._to.state(dataset_id, name)) != wanted:
-            raise StoreError(
-                f"{name!r} of dataset {dataset_id!r} is not on the other server as it was written "
-                "there: run `triptych doctor` on the store"
-            )
-        return True
+        states = {name: self._from.state(dataset_id, name) for name in names}
+        wanted = {name: state_digest(state) for name, state in states.items()}
+        lacking = {name for name in names if self._digest_there(name) != wanted[name]}
+        for name in lacking:
+            if not states[name].versions:
+                self._writer.remove(dataset_id, name)
+        written = [states[name] for name in names if name in lacking]
+        self._writer.write(
+            dataset_id, [each for each in written if each != NameState(name=each.name)]
+        )
+        self.written += len(written)
+        for name in lacking:
+            if self._digest_there(name) != wanted[name]:
+                raise StoreError(
+                    f"{name!r} of dataset {dataset_id!r} is not on the other server as it was "
+                    "written there: run `triptych doctor` on the store"
+                )
+        return lacking | take_over_kept_entries(self._source, self._destination, dataset_id, names)
+
+    def _digest_there(self, name: str) -> bytes:
+        return state_digest(self._to.state(self._dataset_id, name))
 
     def _take_over_head(self) -> int:
         """Let the destination have the dataset's configuration, versions and usage; 0 if it had."""

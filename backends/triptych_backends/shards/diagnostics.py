@@ -6,9 +6,11 @@ from collections.abc import Collection, Iterator, Sequence
 
 import attrs
 
+from triptych.errors import StoreError
 from triptych.records import Finding, HealthCheck
 from triptych_backends.shards.listing import list_server, owned_datasets
 from triptych_backends.shards.routing import Router
+from triptych_backends.shards.server import Server
 
 __all__ = ["ShardedDiagnostics"]
 
@@ -19,14 +21,19 @@ class ShardedDiagnostics:
     router: Router
 
     def check_health(self) -> Sequence[HealthCheck]:
-        """See `Diagnostics.check_health`: of each server, named where it has something to say."""
-        checks = self.router.on_every_server(
-            lambda server: [
-                attrs.evolve(each, detail=f"server {server.name}: {each.detail}")
-                for each in server.store.chunks.check_health()
+        """See `Diagnostics.check_health`: of each server, by its name. One that is away fails."""
+
+        def check(server: Server) -> Sequence[HealthCheck]:
+            try:
+                with server.named():
+                    found = server.store.chunks.check_health()
+            except StoreError as error:
+                return [HealthCheck(name="store", status="failed", detail=str(error), error=error)]
+            return [
+                attrs.evolve(each, detail=f"server {server.name}: {each.detail}") for each in found
             ]
-        )
-        return [each for found in checks for each in found]
+
+        return [each for found in self.router.on_every_server(check) for each in found]
 
     def check_integrity(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
         """See `Diagnostics.check_integrity`."""

@@ -13,7 +13,7 @@ from triptych_backends.shards.ownership import Mark, read_marks
 from triptych_backends.shards.routing import Router
 from triptych_backends.shards.server import Server
 
-__all__ = ["ServerList", "list_server", "owned_datasets", "visible_datasets"]
+__all__ = ["ServerList", "list_server", "list_session", "owned_datasets", "visible_datasets"]
 
 _LIVE = "SELECT name FROM dataset WHERE live"
 _IS_LIVE = "SELECT live FROM dataset WHERE name = %s"
@@ -31,10 +31,11 @@ class ServerList:
 def list_server(server: Server) -> ServerList:
     """The datasets and the marks of one server, as of one moment."""
     with server.database.snapshot() as session:
-        return _list(session, server.name)
+        return list_session(session, server.name)
 
 
-def _list(session: PostgresSession, name: str) -> ServerList:
+def list_session(session: PostgresSession, name: str) -> ServerList:
+    """The datasets and the marks of the server ``name``, of which this is a session."""
     live = frozenset(row[0] for row in session.text(_LIVE))
     return ServerList(name, live, read_marks(session))
 

@@ -113,7 +113,7 @@ class _Move:
 
     def run(self) -> MoveReport:
         """Steps 1 to 5."""
-        options = attrs.evolve(self.options, history=_HISTORY)
+        options = attrs.evolve(self.options, history=_HISTORY, replicas=False)
         here, there = (Server(each.name, each.url, options) for each in (self.source, self.target))
         try:
             move = self._arrive()
@@ -160,6 +160,11 @@ class _Move:
     def _leave(self, copy: DatasetSync, move: str, seconds: float) -> bool:
         """Stop the writers, copy what is left, and let go; False where that took too long."""
         with _marking(self.source, self.dataset_id) as marked:
+            if marked.mark.state in ("left", "arriving"):
+                raise ConflictError(
+                    f"dataset {self.dataset_id!r} has left the server {self.source.name!r} "
+                    "meanwhile: move it again"
+                )
             # It may be that of a move that was killed: who has the turn replaces it.
             fence = Mark(
                 state="leaving",

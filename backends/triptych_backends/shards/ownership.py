@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from threading import local
 from typing import Any, Literal
 
@@ -155,16 +155,24 @@ class ShardDatabase(PostgresDatabase):
     @contextmanager
     def writing(self, *, durable: bool = True) -> Iterator[PostgresTransaction]:
         """See `Database.writing`. No mark changes until the transaction ends."""
-        with super().writing(durable=durable) as transaction:
-            for dataset_id, mark in self._check(transaction.session).items():
-                if mark.state == "leaving":
-                    if server_time(transaction.session) < mark.until:
-                        raise BusyError(dataset_id, mark.peer)
-                    # Whoever moved it was killed, or is too slow: the move must try again.
-                    write_mark(transaction.session, dataset_id, Mark(move=mark.before))
+        with ExitStack() as held:
+            transaction = held.enter_context(super().writing(durable=durable))
+            try:
+                self._claim(transaction.session)
+            except (ElsewhereError, BusyError):
+                held.close()  # nothing is written, and the connection is as good as before
+                raise
             yield transaction
         # What is read after the write belongs to it: the write must not be repeated.
         self._expectations.datasets = {}
+
+    def _claim(self, session: PostgresSession) -> None:
+        for dataset_id, mark in self._check(session).items():
+            if mark.state == "leaving":
+                if server_time(session) < mark.until:
+                    raise BusyError(dataset_id, mark.peer)
+                # Whoever moved it was killed, or is too slow: the move must try again.
+                write_mark(session, dataset_id, Mark(move=mark.before))
 
     def _check(self, session: PostgresSession) -> Mapping[str, Mark]:
         expected = self._expectations.datasets

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import copy_context
 from typing import Final, TypeVar
 
 import attrs
 
 from triptych import deadlines
-from triptych._internal.concurrency import map_ordered
 from triptych.errors import NotFoundError, StoreError, StoreLockedError
 from triptych_backends.postgres import PostgresStore
 from triptych_backends.shards.ownership import (
@@ -22,14 +25,18 @@ from triptych_backends.shards.ownership import (
 )
 from triptych_backends.shards.placement import FIRST, PlacementMap
 from triptych_backends.shards.server import OpenOptions, Server, ServerAwayError, own_url
+from triptych_backends.sql.errors import closed_error
 
 __all__ = ["Part", "Place", "Router"]
 
+Item = TypeVar("Item")
 T = TypeVar("T")
 
 _PAUSE: Final = 0.02
 _HOPS: Final = 100
 _ATTEMPTS: Final = 50
+_THREADS: Final = 32
+"""Servers that one process asks at a time, beside those that its own threads ask."""
 
 
 @attrs.frozen
@@ -69,6 +76,9 @@ class Router:
         self._servers: dict[str, Server] = {FIRST: self.first}
         self._places: dict[str, Place] = {}
         self._lock = threading.Lock()
+        self._threads: ThreadPoolExecutor | None = None
+        self._closed = False
+        _ROUTERS.add(self)
         try:
             self.renew_servers()
         except BaseException:
@@ -89,8 +99,8 @@ class Router:
         try:
             with place.server.expecting({dataset_id: place.expected}) as store:
                 return do(store)
-        except ServerAwayError:
-            self._look_elsewhere(dataset_id, place)
+        except StoreError as error:
+            self._look_elsewhere(dataset_id, place, error)
             raise
 
     def run_all(
@@ -110,12 +120,11 @@ class Router:
 
         parts = self.parts(datasets)
         try:
-            return list(map_ordered(run_part, parts, max(len(parts), 1)))
-        except ServerAwayError as error:
+            return self.side_by_side(run_part, parts)
+        except StoreError as error:
             for part in parts:
-                if part.server.name == error.server:
-                    for dataset_id, expected in part.expected.items():
-                        self._look_elsewhere(dataset_id, Place(part.server, expected))
+                for dataset_id, expected in part.expected.items():
+                    self._look_elsewhere(dataset_id, Place(part.server, expected), error)
             raise
 
     def on_every_server(self, do: Callable[[Server], T]) -> list[T]:
@@ -127,7 +136,31 @@ class Router:
             with server.named():
                 return do(server)
 
-        return list(map_ordered(run_one, servers, len(servers)))
+        return self.side_by_side(run_one, servers)
+
+    def side_by_side(self, work: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
+        """``work`` of each item, which must not come back here, in their order.
+
+        The caller's context, and so its deadline, holds in every thread. All are waited for, and
+        the first error is raised.
+        """
+        given = list(items)
+        if not given:
+            return []
+        first, *others = given
+        futures = [self._pool().submit(copy_context().run, work, each) for each in others]
+        try:
+            return [work(first), *(future.result() for future in futures)]
+        finally:
+            wait(futures)
+
+    def _pool(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._closed:
+                raise closed_error(self.first.where)
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="triptych-shards")
+            return self._threads
 
     def _patiently(self, run: Callable[[], T]) -> T:
         attempts, until = 0, 0.0
@@ -220,17 +253,22 @@ class Router:
         """Look the dataset up again when it is next needed."""
         self._places.pop(dataset_id, None)
 
-    def _look_elsewhere(self, dataset_id: str, place: Place) -> None:
+    def _look_elsewhere(self, dataset_id: str, place: Place, error: StoreError) -> None:
         """Raise `ElsewhereError` if the map says by now that it, or its server, is elsewhere."""
-        try:
-            name = self.map.place_of(dataset_id)
-            self.renew_servers()
-        except StoreError:
-            return
-        self.forget(dataset_id)
-        moved = name is not None and name != place.server.name
-        if moved or self._servers[place.server.name] is not place.server:
-            raise ElsewhereError(dataset_id)
+        if isinstance(error, ServerAwayError):
+            if error.server != place.server.name:
+                return
+            self.forget(dataset_id)
+            try:
+                name = self.map.place_of(dataset_id)
+                self.renew_servers()
+            except StoreError:
+                return
+            if name is not None and name != place.server.name:
+                raise ElsewhereError(dataset_id) from error
+        # One that was replaced is closed.
+        if self._servers[place.server.name] is not place.server:
+            raise ElsewhereError(dataset_id) from error
 
     def server(self, name: str) -> Server:
         """The server of this name.
@@ -267,10 +305,34 @@ class Router:
                 if there is None or there.url != whole:
                     self._servers[name] = Server(name, whole, self.options)
                     if there is not None:
+                        for dataset_id, place in list(self._places.items()):
+                            if place.server is there:
+                                del self._places[dataset_id]
                         there.close()
 
     def close(self) -> None:
         """Close every connection. Idempotent."""
         with self._lock:
+            self._closed = True
             for server in self._servers.values():
                 server.close()
+            if self._threads is not None:
+                self._threads.shutdown(wait=False)
+
+    def _after_fork_in_child(self) -> None:
+        self._lock = threading.Lock()
+        self._threads = None  # they are not in this process
+        for server in self._servers.values():
+            server.after_fork_in_child()
+
+
+_ROUTERS: weakref.WeakSet[Router] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for router in _ROUTERS:
+        router._after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -108,26 +108,43 @@ class ShardedSearcher:
     def _fetch(
         self, parts: Mapping[str, Mapping[str, Expected]], keys: Sequence[ShardKey], fetch: Fetch
     ) -> Mapping[Hashable, StoredUnit]:
-        units: dict[Hashable, StoredUnit] = {}
-        for name, expected in parts.items():
+        def ask(name: str) -> Mapping[Hashable, StoredUnit]:
             mine = {key.key: key for key in keys if key.server == name}
-            with self._router.server(name).expecting(expected) as store:
+            with self._router.server(name).expecting(parts[name]) as store:
                 found = fetch(store, list(mine))
-            units.update((mine[at], attrs.evolve(unit, key=mine[at])) for at, unit in found.items())
+            return {mine[at]: attrs.evolve(unit, key=mine[at]) for at, unit in found.items()}
+
+        units: dict[Hashable, StoredUnit] = {}
+        for found in self._router.side_by_side(ask, parts):
+            units.update(found)
         return units
 
     def _pooled(self, unit: Field, query: ChunkQuery) -> CorpusStats:
         """The statistics of all datasets for every word that the query may have in any of them."""
-        configs = self._router.run_all(
-            query.dataset_ids, lambda part, store: store.chunks.configs(part.dataset_ids)
-        )
-        languages = {config.language for part in configs for config in part.values()}
-        words = {
-            word
-            for language in {"english", *filter(None, languages)}
-            for word in get_analyzer(language).analyze_query(query.text)
-        }
-        return self.corpus_stats(unit, query.dataset_ids, sorted(words), within=query.filter.within)
+        within = query.filter.within
+
+        def ask(part: Part, store: PostgresStore) -> tuple[frozenset[str], CorpusStats]:
+            configs = store.chunks.configs(part.dataset_ids).values()
+            words = _words(query.text, {config.language for config in configs})
+            return words, store.searcher.corpus_stats(
+                unit, part.dataset_ids, sorted(words), within=within
+            )
+
+        found = self._router.run_all(query.dataset_ids, ask)
+        words = frozenset().union(*(asked for asked, _ in found))
+        if all(asked == words for asked, _ in found):
+            return _sum(stats for _, stats in found)
+        # Datasets in other languages have the words otherwise: all servers are asked for all.
+        return self.corpus_stats(unit, query.dataset_ids, sorted(words), within=within)
+
+
+def _words(text: str, languages: Iterable[str]) -> frozenset[str]:
+    """The words of a query in these languages; English is that of a dataset without one."""
+    return frozenset(
+        word
+        for language in {"english", *filter(None, languages)}
+        for word in get_analyzer(language).analyze_query(text)
+    )
 
 
 def _of_server(part: Part, found: Sequence[Candidate]) -> Candidates:

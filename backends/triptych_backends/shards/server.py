@@ -36,6 +36,8 @@ class OpenOptions:
     lock_timeout: float = 30.0
     create: bool = True
     history: int = 10
+    replicas: bool = True
+    """Whether reads go to the replicas that a server's URL names."""
 
 
 class Server:
@@ -47,7 +49,9 @@ class Server:
     def __init__(self, name: str, url: str, options: OpenOptions) -> None:
         self.name = name
         self.url = url
-        self._location = parse_url(url)
+        location = parse_url(url)
+        self.where = location.where
+        self._location = location if options.replicas else attrs.evolve(location, replicas=())
         self._options = options
         self._lock = threading.Lock()
         self._store: PostgresStore | None = None
@@ -112,6 +116,10 @@ class Server:
                     f"the server {self.name!r} of this store is away: {error}", self.name
                 ) from error
             raise
+
+    def after_fork_in_child(self) -> None:
+        """Free the lock: the thread that had it is not in this process."""
+        self._lock = threading.Lock()
 
     def close(self) -> None:
         """Close every connection. Idempotent."""

@@ -18,11 +18,14 @@ from triptych_backends.shards.location import first_url
 from triptych_backends.shards.routing import Router
 from triptych_backends.shards.search import ShardedSearcher
 from triptych_backends.shards.server import OpenOptions
+from triptych_backends.shards.snapshot import ShardedSnapshots
 
 __all__ = ["ShardedStore"]
 
 
-class ShardedStore(CloseOnExit, ShardedChanges, ShardedDiagnostics, ShardedAdministration):
+class ShardedStore(
+    CloseOnExit, ShardedChanges, ShardedDiagnostics, ShardedSnapshots, ShardedAdministration
+):
     """Documents, chunks, vectors and layers on several PostgreSQL servers.
 
     The first server keeps the map and the settings. Every transaction is of one server. A search

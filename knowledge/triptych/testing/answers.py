@@ -288,11 +288,13 @@ class AnswerTests(HarnessTests):
         if not harness.persistent:
             pytest.skip("the store ends with the process")
         store = harness.open()
-        fill(store, "d", {"a": _TEXT})
-        answers = answers_of(store)
-        assert answers.keep_answer(answer_from(answers, "d"), most=10)
-        kept = answers.revisions(["d"])
-        store.close()
+        try:
+            answers = answers_of(store)
+            fill(store, "d", {"a": _TEXT})
+            assert answers.keep_answer(answer_from(answers, "d"), most=10)
+            kept = answers.revisions(["d"])
+        finally:
+            store.close()
         again = harness.open()
         try:
             found = answers_of(again)
@@ -303,8 +305,10 @@ class AnswerTests(HarnessTests):
 
     def test_a_closed_store_refuses_answers(self, harness: Harness) -> None:
         store = harness.open()
-        answers = answers_of(store)
-        store.close()
+        try:
+            answers = answers_of(store)
+        finally:
+            store.close()
         with pytest.raises(StoreError):
             answers.revisions(["d"])
         with pytest.raises(StoreError):

@@ -41,6 +41,8 @@ def test_what_is_on_other_servers_goes_on(
                 for call in calls:
                     with pytest.raises(StoreError, match=r"the server .server2. .* is away"):
                         call()
+                failed = [check for check in each.check_health() if check.status == "failed"]
+                assert ["'server2'" in check.detail for check in failed] == [True]
                 put(each, "a", "more", "text")
                 derive(each, "a", "more")
                 assert len(each.chunks.search(keyword_query("words text", "a", "c"))) == 3

@@ -56,12 +56,20 @@ def fill_richly(store: ShardedStore) -> None:
     assert store.documents.delete("d", "5.md")
     assert store.layers.put(layer_of(store, "d", "1.md", "an abstract of 1"))
     assert store.layers.put(layer_of(store, "d", "", "an abstract of all"))
+    # Another embedder's vectors, which cost money: of one text there is none.
+    digests = {each.doc_name: each.sig.input_sig for each in store.chunks.iter_chunks("d")}
+    kept = {digests["1.md"]: vector_of("of another space"), digests["2.md"]: None}
+    assert store.chunks.keep_vectors("d", "other", ["1.md", "2.md"], kept)
     fill(store, "e", {"1.md": "another dataset"})
 
 
-def digests(store: ShardedStore) -> dict[str, bytes]:
-    states = StoreStates(store)
-    return {state.name: state_digest(state) for state in states.states("d")}
+def digests(store: ShardedStore) -> dict[str, object]:
+    """What differs where anything in ``d`` does."""
+    found: dict[str, object] = {
+        state.name: state_digest(state) for state in StoreStates(store).states("d")
+    }
+    assert [space.vectors for space in store.chunks.kept_spaces("d")] == [1]
+    return found | {" unprepared": list(store.chunks.unprepared("d", "other"))}
 
 
 @attrs.define
