@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
 from triptych.contracts import (
@@ -39,6 +40,7 @@ def open(
     *,
     api_key: str | None = None,
     embedder: Embedder | str | None = "auto",
+    next_embedder: Embedder | str | None = None,
     llm: LLM | str | None = "auto",
     language: str | None = None,
     chunker: str | None = None,
@@ -46,6 +48,7 @@ def open(
     chunk_overlap: int | None = None,
     chunkers: ChunkerSet | None = None,
     embed_concurrency: int | None = None,
+    executor: Executor | None = None,
     ranker: Ranker | str | None = None,
     retrievers: Sequence[Retriever] = (),
     rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None,
@@ -79,6 +82,8 @@ def open(
             alone. ``"auto"`` takes what the settings name, else the one that the store was
             filled with, which may be none; for a store without documents ``"local"`` where the
             extra ``local`` is installed, else none.
+        next_embedder: another embedder, likewise, for the datasets that are swapped to it
+            (`triptych.spaces`). Default none.
         llm: what writes layers, for a `LayerBuilder`: a provider and its model
             (``"ollama:llama3.2"``, ``"openai:gpt-4o-mini"``, ``"anthropic:claude-haiku-4-5"``),
             an `LLM`, or None. ``"auto"`` takes what the settings name, else none.
@@ -91,6 +96,8 @@ def open(
             ``chunker``, ``chunk_size`` and ``chunk_overlap``.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
             time. Default 4.
+        executor: runs those calls on its workers: a ``ProcessPoolExecutor``, or dask's
+            ``Client.get_executor()``. By default threads of this process.
         ranker: fuses the lanes of hybrid search: a `Ranker`, or its name: ``"z-score"`` (the
             default), ``"rrf"`` or ``"min-max"``.
         retrievers: lanes over chunks of your own, beside those that ship.
@@ -131,6 +138,7 @@ def open(
         url,
         api_key=api_key,
         embedder=embedder,
+        next_embedder=next_embedder,
         llm=llm,
         language=language,
         chunker=chunker,
@@ -138,6 +146,7 @@ def open(
         chunk_overlap=chunk_overlap,
         chunkers=chunkers,
         embed_concurrency=embed_concurrency,
+        executor=executor,
         ranker=ranker,
         retrievers=retrievers,
         rewriter=rewriter,

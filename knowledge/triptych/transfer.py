@@ -175,8 +175,8 @@ def import_jsonl(
     """Put a document for each of ``lines``, such as a file opened in binary; streamed.
 
     A line that is no document is in the report's ``failed``, named by its number from 1 ("line
-    12"), and holds up no other. Empty lines are skipped. Of several lines with one name each is a
-    version, in their order.
+    12"), and does not delay the others. Empty lines are skipped. Of several lines with one name
+    each is a version, in their order.
 
     Raises:
         TriptychError: as `Service.put_documents`.

@@ -65,7 +65,7 @@ def work(
     Run it in as many processes as you like, on every machine that reaches the store, with the same
     settings. Each takes some documents at a time that are stale or lack vectors, and no two take
     the same. What a killed worker had, others take over. A document that fails is tried again
-    later, and holds up no other.
+    later, and does not delay the others.
 
     Each share prints a line: its dataset, the documents, the embedded chunks, the seconds. With
     --json each is an object on one line, and the last one has the sums.

@@ -63,6 +63,9 @@ class LocalEmbedder:
         self._pieces = Lazy(lambda: WordPieces(extra=_EXTRA, user=_USER))
         self._session: Lazy[Any] = Lazy(self._load)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _made, (self._workers.asked, self._weights)
+
     @property
     def signature(self) -> str:
         """The embedding space: weights, tokenizer, dimension, cut, pooling, prefixes."""
@@ -156,3 +159,8 @@ def _embed_one(session: Any, token_ids: NDArray[np.int64]) -> NDArray[np.float32
     mean = states.mean(axis=0, dtype=np.float64)
     unit: NDArray[np.float32] = (mean / np.linalg.norm(mean)).astype(np.float32)
     return unit
+
+
+def _made(threads: int | None, weights: Path | None) -> LocalEmbedder:
+    """The embedder in the process that it was sent to."""
+    return LocalEmbedder(threads=threads, weights=weights)

@@ -50,6 +50,9 @@ class MultilingualEmbedder:
         self._workers = TextWorkers(threads)
         self._model: Lazy[Any] = Lazy(_load)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _made, (self._workers.asked,)
+
     @property
     def signature(self) -> str:
         """The embedding space: weights, engine, dimension, windows, pooling, prefixes."""
@@ -122,3 +125,8 @@ def one_openmp_thread(model: Any) -> Iterator[None]:
         yield
     finally:
         openmp.omp_set_num_threads(before)
+
+
+def _made(threads: int | None) -> MultilingualEmbedder:
+    """The embedder in the process that it was sent to."""
+    return MultilingualEmbedder(threads=threads)

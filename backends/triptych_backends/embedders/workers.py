@@ -31,12 +31,14 @@ OneText = Callable[[str], NDArray[np.float32]]
 class TextWorkers:
     """Applies a function to texts on up to ``threads`` threads, the caller's among them.
 
-    ``threads`` None means the number of cores.
+    ``threads`` None means the number of cores. ``asked`` is what was given: a copy of the model
+    in a process on another machine counts the cores there.
     """
 
     def __init__(self, threads: int | None = None) -> None:
         if threads is not None and threads < 1:
             raise ValidationError(f"threads is a number from 1 up, not {threads}")
+        self.asked: int | None = threads
         self._threads = threads or os.cpu_count() or 1
         self._pool = Lazy(self._make_pool, ThreadPoolExecutor.shutdown)
 

@@ -72,7 +72,8 @@ _MISCOUNTED = (
 )
 _UNSEEN = (
     "SELECT count(*) FROM vector v JOIN space s ON s.id = v.space_id "
-    "WHERE s.dataset_id = %(dataset)s "
+    "WHERE s.dataset_id = %(dataset)s AND (EXISTS (SELECT FROM chunk c WHERE c.vector_id = v.id) "
+    "OR EXISTS (SELECT FROM layer l WHERE l.vector_id = v.id)) "
     "AND NOT EXISTS (SELECT FROM search_vector h WHERE h.id = v.id)"
 )
 

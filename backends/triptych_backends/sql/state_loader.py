@@ -26,7 +26,7 @@ _CHARACTERS_AT_ONCE = 4_000_000
 _WIDTHS = (
     select(t.space.c.embed_sig, t.space.c.dimension)
     .join(t.dataset, t.dataset.c.id == t.space.c.dataset_id)
-    .where(t.dataset.c.name == bindparam("dataset"))
+    .where(t.dataset.c.name == bindparam("dataset"), t.space.c.dimension > 0)
 )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from typing import Protocol
 
 import attrs
@@ -20,13 +21,15 @@ from triptych.chunking import (
     embedding_text,
     start_lines,
 )
-from triptych.contracts import Embedder, SparseRepo, WorkLeases
+from triptych.contracts import Embedder, SparseEncoder, SparseRepo, WorkLeases
 from triptych.ingestion.embedding import CoverageGate, embed
 from triptych.ingestion.embedding_run import EmbeddingRun
+from triptych.ingestion.executor import EmbedderOnExecutor, EncoderOnExecutor
 from triptych.ingestion.pace import Pace
 from triptych.ingestion.sparse_encoding import SparseLane, encode_sparse
 from triptych.leases import LeaseHolder
 from triptych.records import (
+    DatasetConfig,
     DerivedChunk,
     DerivedSig,
     DocumentInfo,
@@ -80,9 +83,28 @@ class DerivationPipeline:
         concurrency: int = 1,
         leases: WorkLeases | None = None,
         sparse: SparseLane | None = None,
+        executor: Executor | None = None,
+        next_embedder: Embedder | None = None,
     ) -> None:
-        """``leases`` say which texts are being embedded, for other processes to see."""
+        """``leases`` say which texts are being embedded, for other processes to see. ``executor``
+        runs the calls of the models; None: threads of this process.
+
+        ``next_embedder`` serves the datasets whose configuration names it: see `of_space`.
+        """
+        self.next: DerivationPipeline | None = None
+        if next_embedder is not None and (
+            embedder is None or embedder.signature != next_embedder.signature
+        ):
+            self.next = DerivationPipeline(
+                chunks, chunkers, next_embedder, concurrency, leases, sparse, executor
+            )
         self.sparse = sparse
+        self._encoder: SparseEncoder | None = None if sparse is None else sparse.encoder
+        self._embedder = embedder
+        if executor is not None and embedder is not None:
+            self._embedder = EmbedderOnExecutor(embedder, executor)
+        if executor is not None and self._encoder is not None:
+            self._encoder = EncoderOnExecutor(self._encoder, executor)
         self.sparse_sig: str = "" if sparse is None else sparse.signature
         self._sparse_pace = Pace()
         self._leases = leases
@@ -106,7 +128,24 @@ class DerivationPipeline:
         lane = None
         if self.sparse is not None and sparse is not None and embeds:
             lane = attrs.evolve(self.sparse, repo=sparse)
-        return DerivationPipeline(chunks, self._chunkers, embedder, self._concurrency, sparse=lane)
+        return DerivationPipeline(
+            chunks,
+            self._chunkers,
+            embedder,
+            self._concurrency,
+            sparse=lane,
+            next_embedder=self.next.embedder if self.next is not None and embeds else None,
+        )
+
+    def of_space(self, embed_sig: str) -> DerivationPipeline:
+        """Return the pipeline whose embedder has this signature; this one where neither has."""
+        if self.next is not None and self.next.embed_sig == embed_sig:
+            return self.next
+        return self
+
+    def of_config(self, config: DatasetConfig | None) -> DerivationPipeline:
+        """Return the pipeline that derives a dataset of this configuration; this one for None."""
+        return self if config is None else self.of_space(config.embed_sig)
 
     def expected_signature(
         self, document: SourceDocument | DocumentInfo, input_sig: str = ""
@@ -195,9 +234,9 @@ class DerivationPipeline:
 
     def run(self, dataset_id: str) -> EmbeddingRun[Vector] | None:
         """A run of the embedder for this dataset; None without an embedder."""
-        if self.embedder is None:
+        embedder = self._embedder
+        if embedder is None:
             return None
-        embedder = self.embedder
         return EmbeddingRun(
             lambda texts: list(embed(embedder, texts, kind="document")),
             self._concurrency,
@@ -208,9 +247,9 @@ class DerivationPipeline:
 
     def sparse_run(self, dataset_id: str, lane: SparseLane) -> EmbeddingRun[SparseVector]:
         """A run of the sparse encoder for this dataset."""
-        space = lane.signature
+        space, encoder = lane.signature, self._encoder or lane.encoder
         return EmbeddingRun(
-            lambda texts: encode_sparse(lane.encoder, texts, kind="document"),
+            lambda texts: encode_sparse(encoder, texts, kind="document"),
             self._concurrency,
             lambda digests: lane.repo.known_sparse_vectors(dataset_id, space, digests),
             self._claims(dataset_id, f"sparse {space}"),

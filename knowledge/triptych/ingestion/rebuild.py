@@ -11,7 +11,6 @@ from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
 from triptych.errors import CancelledError, ConflictError, ModelMismatchError
 from triptych.ingestion.batches import BATCH_CHARACTERS, EmbeddingProgress, check_progress
-from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.expiration import remove_expired
 from triptych.ingestion.failures import derivation_error
 from triptych.ingestion.folder_tree import is_folder
@@ -37,14 +36,12 @@ class RebuildRunner:
         documents: DocumentRepo,
         chunks: ChunkRepo,
         layers: LayerRepo,
-        deriver: DerivationPipeline,
         writer: Writer,
         layer_desk: LayerService,
     ) -> None:
         self._documents = documents
         self._chunks = chunks
         self._layers = layers
-        self._deriver = deriver
         self._writer = writer
         self._layer_desk = layer_desk
 
@@ -78,7 +75,7 @@ class RebuildRunner:
         ]
         report = _sum(report, self._remove_orphans(dataset_id, gone))
         there = [name for name in names if name not in gone]
-        return _sum(report, self._layer_desk.embed_anew(dataset_id, there))
+        return _sum(report, self._layer_desk.embed_again(dataset_id, there))
 
     def datasets(
         self, dataset_ids: Sequence[str], progress: ProgressCallback | None
@@ -93,7 +90,7 @@ class RebuildRunner:
                 report = _sum(report, RebuildReport(expired=expired))
                 report = _sum(report, self._dataset(dataset_id, progress))
                 report = _sum(report, self.remove_orphans(dataset_id))
-                report = _sum(report, self._layer_desk.embed_anew(dataset_id))
+                report = _sum(report, self._layer_desk.embed_again(dataset_id))
             except CancelledError as error:
                 error.report = _sum(report, error.report or RebuildReport())
                 raise
@@ -155,11 +152,7 @@ class RebuildRunner:
         batch: list[SourceDocument] = []
         size = 0
         for info in page:
-            current, expected_signature = (
-                have.get(info.name),
-                self._deriver.expected_signature(info),
-            )
-            if current == expected_signature:
+            if have.get(info.name) == filler.deriver.expected_signature(info):
                 continue
             document = self._documents.get(dataset_id, info.name)
             if document is not None:

@@ -252,7 +252,7 @@ class Archive:
             EOFError,
             ValueError,
             RecursionError,
-            NotImplementedError,
+            NotImplementedError,  # a compression that zipfile does not know
         ) as error:
             raise self._corrupt(f"{what}: {error}") from error
 
@@ -274,6 +274,7 @@ def _opened(path: Path) -> zipfile.ZipFile:
         raise ValidationError(f"{path} is a folder, not an archive of Triptych")
     try:
         return zipfile.ZipFile(path)
+    # NotImplementedError is what zipfile raises for a compression that it does not know.
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
         with path.open("rb") as stream:
             begins = stream.read(4)

@@ -95,7 +95,7 @@ PLAIN = {
 class FilterTests(HarnessTests):
     """A filtered search has min(top_k, matches) entries, scored as without the filter."""
 
-    # All filters in one test: to fill the store anew for each takes longer than to ask.
+    # All filters in one test: to fill the store again for each takes longer than to ask.
     def test_filters_act_before_the_cut(self, store: Store) -> None:
         fill_corpus(store)
         corpus = chunk_entries(store, *DATASETS)

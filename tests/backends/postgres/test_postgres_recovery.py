@@ -21,7 +21,7 @@ _LETTERS = str.maketrans("0123456789", "abcdefghij")
 
 
 class _Load:
-    """Threads that write and search until they are told to stop, whatever fails in between."""
+    """Threads that write and search until they are stopped, whatever fails in between."""
 
     def __init__(self, url: str) -> None:
         self.stores = [PostgresStore.open(url) for _ in range(2)]
