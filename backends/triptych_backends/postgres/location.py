@@ -15,6 +15,7 @@ from triptych.errors import ValidationError
 __all__ = ["PostgresLocation", "parse_url"]
 
 _SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
+_STARTUP = 5.0
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
 
 
@@ -29,6 +30,8 @@ class PostgresLocation:
         statement_timeout: seconds that one statement may take, 0 for no limit.
         pool_size: the most connections that one process opens.
         reconnect: seconds for which a lost connection is tried again.
+        startup: seconds for which a server that does not answer is waited for when a store is
+            opened.
     """
 
     conninfo: str = attrs.field(repr=False)
@@ -37,12 +40,14 @@ class PostgresLocation:
     statement_timeout: float
     pool_size: int
     reconnect: float
+    startup: float = _STARTUP
 
 
 def parse_url(url: str) -> PostgresLocation:
     """Read ``url``: ``postgresql+psycopg://user@host:port/database?options``.
 
-    The options are libpq's (``sslmode``, ``sslrootcert``, ``connect_timeout``, …), and
+    The options are libpq's (``sslmode``, ``sslrootcert``, ``connect_timeout``, which also bounds
+    the wait for a server that is starting, 5 seconds by default, …), and
     ``schema`` (triptych), ``statement_timeout`` (300 seconds), ``pool_size`` (8) and ``reconnect``
     (10 seconds).
 
@@ -87,6 +92,7 @@ def parse_url(url: str) -> PostgresLocation:
         statement_timeout=_number(own, "statement_timeout", 300.0),
         pool_size=max(int(_number(own, "pool_size", 8)), 2),
         reconnect=_number(own, "reconnect", 10.0),
+        startup=_number(dict(passed), "connect_timeout", _STARTUP) or _STARTUP,
     )
 
 
