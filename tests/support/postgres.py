@@ -56,8 +56,8 @@ class PostgresServer:
         self._process: subprocess.Popen[bytes] | None = None
         # It refuses to run as root.
         self._user = _other_user() if os.name != "nt" and os.geteuid() == 0 else None
-        self._sockets.mkdir()
-        self._data.mkdir()
+        self._sockets.mkdir(exist_ok=True)
+        self._data.mkdir(exist_ok=True)
         if self._user is not None:
             for each in (folder, self._sockets, self._data):
                 shutil.chown(each, self._user)
@@ -66,6 +66,8 @@ class PostgresServer:
             self._run("pg_basebackup", "-D", str(self._data), "-h", str(copied._sockets),
                       "-U", "postgres", "-R", "-X", "stream", "--checkpoint=fast")  # fmt: skip
             return
+        if (self._data / "PG_VERSION").exists():
+            return  # it has run here before
         self._run("initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-N",
                   "-E", "UTF8", "--no-locale", "--no-instructions")  # fmt: skip
 
@@ -97,7 +99,7 @@ class PostgresServer:
                 return
             except psycopg.OperationalError as error:
                 if time.monotonic() > deadline:
-                    raise RuntimeError((self.folder / "log").read_text("utf-8")) from error
+                    raise RuntimeError((self.folder / "log").read_text("utf-8")[-2_000:]) from error
             if self._process is None or self._process.poll() is not None:
                 self._spawn()  # the children of the one that was killed had not ended yet
             time.sleep(0.02)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -28,8 +29,9 @@ from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
 
-__all__ = ["KINDS", "change", "contents", "fill", "open_kind"]
+__all__ = ["KINDS", "POSTGRES", "change", "contents", "fill", "open_kind"]
 
+POSTGRES = "TEST_POSTGRES_URL"
 KINDS = ("memory", "sqlite", "files")
 NAMES = ("a", "b.md", "folder/c", "folder/inner/d", "é", "z z")
 OTHER = attrs.evolve(CONFIG, embed_sig="space/2", sparse_sig=SPARSE)
@@ -38,9 +40,16 @@ _MOMENT = datetime(2090, 1, 1, tzinfo=UTC)
 
 
 def open_kind(kind: str, folder: Path, name: str) -> Store:
-    """A store of this kind, in ``folder`` if it lies anywhere."""
+    """A store of this kind, in ``folder`` if it is of files.
+
+    One on a server is a schema at the URL that the variable `POSTGRES` names.
+    """
     if kind == "memory":
         return MemoryStore()
+    if kind == "postgres":
+        from triptych_backends.postgres import PostgresStore
+
+        return PostgresStore.open(f"{os.environ[POSTGRES]}&schema={name}")
     if kind == "sqlite":
         return SqliteStore.open(folder / f"{name}.db", background_index=False)
     return FilesStore.open(folder / name, background_index=False)

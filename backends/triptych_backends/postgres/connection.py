@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
-from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import psycopg
 from psycopg import sql
 from psycopg.types.numeric import IntLoader
 
 from triptych.errors import StoreError
-from triptych_backends.postgres.errors import is_lost
+from triptych_backends.postgres.errors import is_lost, is_starting
 from triptych_backends.postgres.location import PostgresLocation
 from triptych_backends.postgres.replica_status import ReplicaStatus
 from triptych_backends.postgres.session import Driver, PostgresSession
 from triptych_backends.sql.errors import closed_error
 
-__all__ = ["Connections", "connect"]
+if TYPE_CHECKING:
+    from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection, QueuePool
+
+__all__ = ["Connections", "connect", "connect_when_up"]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 _PATIENCE = 300.0  # seconds to wait for a free connection where nothing else says
-_INHERITED: list[Driver] = []
-"""Connections of a process that this one was forked from: to drop them would warn."""
+_INHERITED: list[Any] = []
+"""Pools of a process that this one was forked from: to drop their connections would end them."""
+
+_Lease: TypeAlias = "PoolProxiedConnection"
 
 
 class Connections:
@@ -39,12 +43,36 @@ class Connections:
         self.location = location
         self.where = location.where
         self._read_only = read_only
-        self._begin()
         self._closed = False
+        self._lost_at = 0.0  # of `time.monotonic`: what was opened before is as lost
+        self._pool = self._new_pool()
 
-    def _begin(self) -> None:
-        self._idle: deque[Driver] = deque()
-        self._free = threading.BoundedSemaphore(self.location.pool_size)
+    def _new_pool(self) -> QueuePool:
+        from sqlalchemy import event
+        from sqlalchemy.exc import DisconnectionError
+        from sqlalchemy.pool import QueuePool
+
+        # Annotated for DBAPI's connections.
+        dial: Any = lambda: self.connect_patiently(time.monotonic())  # noqa: E731
+        pool = QueuePool(
+            dial,
+            pool_size=self.location.pool_size,
+            max_overflow=0,
+            timeout=self.location.statement_timeout or _PATIENCE,
+            use_lifo=True,
+            reset_on_return=None,
+        )
+
+        def note(driver: Driver, entry: ConnectionPoolEntry) -> None:
+            entry.info["opened"] = time.monotonic()
+
+        def check(driver: Driver, entry: ConnectionPoolEntry, lease: _Lease) -> None:
+            if driver.closed or entry.info["opened"] <= self._lost_at:
+                raise DisconnectionError  # another one is opened in its place
+
+        event.listen(pool, "connect", note)
+        event.listen(pool, "checkout", check)
+        return pool
 
     @property
     def primary(self) -> Connections:
@@ -68,16 +96,11 @@ class Connections:
 
         ``since`` is when the wait began, of `time.monotonic`. Raises psycopg.Error.
         """
-        pause = _FIRST_PAUSE
-        while True:
-            try:
-                return self.connect()
-            except psycopg.Error as error:
-                waited = time.monotonic() - since
-                if not is_lost(error) or waited > self.location.reconnect or self._closed:
-                    raise
-            time.sleep(pause * random.uniform(0.5, 1.0))
-            pause = min(pause * 2, _LONGEST_PAUSE)
+        return _patiently(
+            self.connect,
+            lambda error: not self._closed and is_lost(error),
+            until=since + self.location.reconnect,
+        )
 
     @contextmanager
     def reading(self) -> Iterator[PostgresSession]:
@@ -118,62 +141,93 @@ class Connections:
     def _leased(self) -> Iterator[PostgresSession]:
         if self._closed:
             raise closed_error(self.where)
-        free = self._free
-        if not free.acquire(timeout=self.location.statement_timeout or _PATIENCE):
+        lease = self._lease()
+        session = PostgresSession(_driver_of(lease), None)
+
+        def replace() -> Driver:
+            nonlocal lease
+            lease.invalidate()
+            self._lost_at = time.monotonic()
+            lease = self._lease()
+            return _driver_of(lease)
+
+        session._reconnect = replace
+        is_whole = False
+        try:
+            yield session
+            is_whole = True
+        finally:
+            if self._closed or not is_whole:
+                lease.invalidate()
+            lease.close()  # gives it back
+
+    def _lease(self) -> _Lease:
+        from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+        try:
+            return self._pool.connect()
+        except PoolTimeoutError as error:
             raise StoreError(
                 f"all {self.location.pool_size} connections to the store {self.where} are in use: "
                 "give a greater pool_size in the URL"
-            )
-        try:
-            session = PostgresSession(self._take(), None)
-            session._reconnect = lambda: self._replace(session.driver)
-            try:
-                yield session
-            except BaseException:
-                session.driver.close()
-                raise
-            self._give_back(session.driver)
-        finally:
-            free.release()
+            ) from error
 
-    def _take(self) -> Driver:
-        try:
-            driver = self._idle.pop()
-        except IndexError:
-            return self.connect_patiently(time.monotonic())
-        return self._replace(driver) if driver.closed else driver
-
-    def _replace(self, lost: Driver) -> Driver:
-        """Another connection: all idle ones are as old as the lost one."""
-        with suppress(psycopg.Error):
-            lost.close()
-        self._close_idle()
-        return self.connect_patiently(time.monotonic())
-
-    def _give_back(self, driver: Driver) -> None:
-        if not driver.closed:
-            self._idle.append(driver)
-        if self._closed:
-            self._close_idle()
-
-    def _close_idle(self) -> None:
-        while True:
-            try:
-                driver = self._idle.pop()
-            except IndexError:
-                return
-            with suppress(psycopg.Error):
-                driver.close()
+    def close_idle(self) -> None:
+        """Close the connections that nobody uses; others are opened when they are needed."""
+        self._lost_at = time.monotonic()
+        old, self._pool = self._pool, self._new_pool()
+        old.dispose()
 
     def after_fork_in_child(self) -> None:
         """Leave the parent's connections alone, and begin with none."""
-        _INHERITED.extend(self._idle)
-        self._begin()
+        _INHERITED.append(self._pool)
+        self._pool = self._new_pool()
 
     def close(self) -> None:
-        """Close what is idle; what is in use closes itself when it comes back."""
+        """Close what is idle; what is in use is closed when it comes back."""
         self._closed = True
-        self._close_idle()
+        self._pool.dispose()
+
+
+def _driver_of(lease: _Lease) -> Driver:
+    driver: Any = lease.driver_connection  # annotated for DBAPI's connections
+    found: Driver = driver
+    return found
+
+
+def connect_when_up(location: PostgresLocation) -> Driver:
+    """A new connection; a server that is only starting is waited for.
+
+    Raises:
+        StoreError: it is not there after `PostgresLocation.startup` seconds.
+        psycopg.Error: it refuses.
+    """
+    try:
+        return _patiently(
+            lambda: connect(location), is_starting, until=time.monotonic() + location.startup
+        )
+    except psycopg.Error as error:
+        if not is_starting(error):
+            raise
+        raise StoreError(
+            f"the server of the store {location.where} did not answer for {location.startup:g} s "
+            f"({' '.join(str(error).split())}): check that the server runs, and the host and port "
+            "of the URL; for one that takes longer to start, give a longer connect_timeout in it"
+        ) from error
+
+
+def _patiently(
+    dial: Callable[[], Driver], again: Callable[[psycopg.Error], bool], *, until: float
+) -> Driver:
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return dial()
+        except psycopg.Error as error:
+            if time.monotonic() > until or not again(error):
+                raise
+        time.sleep(pause * random.uniform(0.5, 1.0))
+        pause = min(pause * 2, _LONGEST_PAUSE)
 
 
 def connect(

@@ -10,11 +10,20 @@ import psycopg
 from triptych.errors import CorruptStoreError, StoreError, StoreLockedError, ValidationError
 from triptych_backends.sql.errors import corrupt
 
-__all__ = ["driver_errors", "is_lost", "store_error"]
+__all__ = ["driver_errors", "is_lost", "is_starting", "store_error"]
 
 _LOCKED = ("55P03", "40P01", "40001")
 # The server is starting, stopping, or was stopped: a new connection may succeed.
 _AWAY = ("57P01", "57P02", "57P03")
+_STARTING = (
+    "the database system is starting up",
+    "the database system is shutting down",
+    "the database system is not yet accepting connections",
+    "the database system is in recovery mode",
+    "Connection refused",
+    "No such file or directory",
+    "server closed the connection unexpectedly",
+)
 _TIMEOUT = "57014"
 _UNDEFINED = ("42P01", "42703")
 _ADVICE = {
@@ -40,6 +49,16 @@ def is_lost(error: BaseException) -> bool:
         return False
     state = getattr(error, "sqlstate", None)
     return state is None or state in _AWAY or state.startswith("08")
+
+
+def is_starting(error: BaseException) -> bool:
+    """Whether a server did not take a connection that it may take in a moment."""
+    if not isinstance(error, psycopg.OperationalError):
+        return False
+    # An error before a connection is there has no state. These words are not translated, or libpq
+    # says them in the language of this process: then it is not waited for.
+    text = str(error)
+    return error.sqlstate in _AWAY or any(word in text for word in _STARTING)
 
 
 def store_error(error: psycopg.Error, where: str) -> StoreError | ValidationError:

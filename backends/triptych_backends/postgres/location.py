@@ -15,6 +15,7 @@ from triptych.errors import ValidationError
 __all__ = ["PostgresLocation", "parse_url"]
 
 _SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
+_STARTUP = 5.0
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
 
 
@@ -31,6 +32,8 @@ class PostgresLocation:
         reconnect: seconds for which a lost connection is tried again.
         replicas: streaming replicas, which reads go to.
         replica_wait: seconds that a read waits for a replica that is behind.
+        startup: seconds for which a server that does not answer is waited for when a store is
+            opened.
     """
 
     conninfo: str = attrs.field(repr=False)
@@ -41,15 +44,16 @@ class PostgresLocation:
     reconnect: float
     replicas: tuple[PostgresLocation, ...] = ()
     replica_wait: float = 0.1
+    startup: float = _STARTUP
 
 
 def parse_url(url: str) -> PostgresLocation:
     """Read ``url``: ``postgresql+psycopg://user@host:port/database?options``.
 
-    The options are libpq's (``sslmode``, ``sslrootcert``, ``connect_timeout``, …), and
-    ``schema`` (triptych), ``statement_timeout`` (300 seconds), ``pool_size`` (8), ``reconnect``
-    (10 seconds), ``replica`` (the URL of a streaming replica; any number of them) and
-    ``replica_wait`` (0.1 seconds).
+    The options are libpq's (``sslmode``, ``sslrootcert``, ``connect_timeout``, which also bounds
+    the wait for a server that is starting, 5 seconds by default, …), and ``schema`` (triptych),
+    ``statement_timeout`` (300 seconds), ``pool_size`` (8), ``reconnect`` (10 seconds), ``replica``
+    (the URL of a streaming replica; any number of them) and ``replica_wait`` (0.1 seconds).
 
     Raises:
         ValidationError: it is invalid; the message shows no password.
@@ -95,6 +99,7 @@ def parse_url(url: str) -> PostgresLocation:
         statement_timeout=_number(own, "statement_timeout", 300.0),
         pool_size=max(int(_number(own, "pool_size", 8)), 2),
         reconnect=_number(own, "reconnect", 10.0),
+        startup=_number(dict(passed), "connect_timeout", _STARTUP) or _STARTUP,
         replica_wait=_number(own, "replica_wait", 0.1),
     )
     return attrs.evolve(found, replicas=tuple(_replica(each, found) for each in replicas))

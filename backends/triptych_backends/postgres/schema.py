@@ -12,7 +12,7 @@ import psycopg
 from psycopg import sql
 
 from triptych.errors import SchemaVersionError, StoreError
-from triptych_backends.postgres.connection import connect
+from triptych_backends.postgres.connection import connect, connect_when_up
 from triptych_backends.postgres.dialect import DIALECT
 from triptych_backends.postgres.location import PostgresLocation
 from triptych_backends.postgres.projection import Projection
@@ -107,7 +107,7 @@ def _current() -> str:
 
 @contextmanager
 def _connected(location: PostgresLocation) -> Iterator[Driver]:
-    with connect(location) as driver:
+    with connect_when_up(location) as driver:
         driver.execute("SET statement_timeout = 0")
         yield driver
 

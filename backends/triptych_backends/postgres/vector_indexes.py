@@ -62,7 +62,12 @@ class VectorIndexes:
             self._driver = driver
             session = PostgresSession(driver)
             session.text("SELECT set_config('statement_timeout', '0', false)")
-            session.text("SELECT set_config('maintenance_work_mem', %s, false)", (_MEMORY,))
+            # A graph that does not fit is built many times slower; the server may allow more.
+            session.text(
+                "SELECT set_config('maintenance_work_mem', greatest(pg_size_bytes(%s), "
+                "pg_size_bytes(current_setting('maintenance_work_mem'))) / 1024 || 'kB', false)",
+                (_MEMORY,),
+            )
             ((is_mine,),) = session.text(
                 "SELECT pg_try_advisory_lock(hashtextextended(current_schema(), 0))"
             )

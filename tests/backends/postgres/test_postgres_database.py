@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import socket
+import struct
 import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
-from support.postgres import PostgresServer
+from support.postgres import PostgresServer, running_server
 from triptych.errors import SchemaVersionError, StoreError, StoreLockedError, ValidationError
 from triptych.records import NewDocument
 from triptych.testing.changes import Follower
@@ -49,8 +54,78 @@ def test_an_invalid_url_is_refused_and_keeps_its_secrets(url: str) -> None:
 
 def test_a_server_that_is_not_there_is_named(tmp_path: object) -> None:
     with pytest.raises(StoreError, match="check that the server runs") as caught:
-        PostgresStore.open(f"postgresql://u:secret@/d?host={tmp_path}")
+        PostgresStore.open(f"postgresql://u:secret@/d?host={tmp_path}&connect_timeout=1")
     assert "secret" not in str(caught.value)
+
+
+def test_open_waits_for_a_server_that_is_starting() -> None:
+    with running_server() as server, ThreadPoolExecutor(1) as pool:
+        server.kill()
+        url = f"{server.schema_url('late')}&connect_timeout=60"
+        opening = pool.submit(PostgresStore.open, url)
+        time.sleep(0.3)
+        # By this thread: a server ends with the thread that began it.
+        server.start()
+        with opening.result() as store:
+            assert store.documents.list_datasets() == []
+
+
+def _say_starting(listener: socket.socket, asked: list[int]) -> None:
+    """Answer as a server does that is starting up."""
+    message = b"SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0"
+    with suppress(OSError):
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                asked.append(len(connection.recv(4096)))
+                connection.sendall(b"E" + struct.pack(">i", len(message) + 4) + message)
+
+
+def test_a_server_that_never_comes_up_is_waited_for_no_longer_than_asked() -> None:
+    asked: list[int] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        thread = threading.Thread(target=_say_starting, args=(listener, asked))
+        thread.start()
+        url = f"postgresql://u:secret@127.0.0.1:{port}/d?connect_timeout=1&sslmode=disable"
+        with pytest.raises(StoreError, match=r"did not answer for 1 s.*longer connect_timeout"):
+            PostgresStore.open(f"{url}&gssencmode=disable")
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    assert len(asked) > 2
+
+
+def test_what_no_wait_helps_is_said_at_once(postgres_server: PostgresServer) -> None:
+    began = time.monotonic()
+    with pytest.raises(StoreError, match="does not exist"):
+        PostgresStore.open(
+            postgres_server.schema_url("x").replace("/postgres?", "/nowhere?")
+            + "&connect_timeout=600"
+        )
+    assert time.monotonic() - began < 300
+
+
+def test_a_store_that_is_closed_closes_what_is_in_use(
+    postgres_url: str, postgres_server: PostgresServer
+) -> None:
+    with PostgresStore.open(f"{postgres_url}&application_name=closing") as store:
+        with store.database.reading() as session:
+            store.close()
+            assert session.text("SELECT 1") == [(1,)]
+        assert session.driver.closed
+        with pytest.raises(StoreError, match="closed"):
+            store.documents.list_datasets()
+
+
+def test_a_full_pool_says_so(postgres_url: str) -> None:
+    PostgresStore.open(postgres_url).close()
+    with (
+        PostgresStore.open(f"{postgres_url}&pool_size=2&statement_timeout=0.1") as store,
+        store.database.reading(),
+        store.database.reading(),
+        pytest.raises(StoreError, match=r"all 2 connections.*greater pool_size"),
+    ):
+        store.documents.list_datasets()
 
 
 def test_a_missing_store_is_not_made_for_reading(postgres_url: str) -> None:
