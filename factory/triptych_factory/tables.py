@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -17,12 +18,16 @@ from triptych_factory.embedders import build_embedder
 from triptych_factory.locations import parse_location
 from triptych_factory.settings import Settings
 
+if TYPE_CHECKING:
+    from triptych_backends.tables import TableRows
+
 __all__ = [
     "BREAKING",
     "TABLE_KEYS",
     "examined_tables",
     "for_pipeline",
     "named_embedder",
+    "open_rows",
     "open_tables",
     "service_over",
     "table_findings",
@@ -65,14 +70,8 @@ def open_tables(
         ValidationError: the URL, a table or a name is invalid.
         NotAvailableError: psycopg is not installed, or there are vectors and no embedder.
     """
-    try:
+    with psycopg_needed():
         from triptych_backends.tables import DistinctRows, TableSpec, TableStore
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "psycopg":
-            raise
-        raise NotAvailableError(
-            "tables of PostgreSQL need psycopg: pip install 'triptych[postgres]'"
-        ) from error
     if isinstance(tables, str | Mapping) or not isinstance(tables, Sequence):
         raise ValidationError(f"tables is {tables!r:.60}: give a list of tables")
     specs = [TableSpec.of(each) for each in tables]
@@ -93,6 +92,37 @@ def open_tables(
             _close(made)
 
     return Service(store, options=options, on_close=close)
+
+
+def open_rows(url: str, table: Mapping[str, Any], *, overlap: float = 600.0) -> TableRows:
+    """The rows of a table, for `triptych.sync.follow_rows`. Close it, or use it in a block.
+
+    Args:
+        url: the database, as for `open_tables`.
+        table: its columns: see `triptych_backends.tables.TableSpec`; vectors play no role.
+        overlap: seconds before the newest change that a pass begins: longer than a transaction
+            of the database takes.
+
+    Raises:
+        ValidationError: the URL or the table is invalid.
+        NotAvailableError: psycopg is not installed.
+    """
+    with psycopg_needed():
+        from triptych_backends.tables import TableRows, TableSpec
+    return TableRows(url, TableSpec.of(table), overlap=overlap)
+
+
+@contextmanager
+def psycopg_needed() -> Iterator[None]:
+    """Name the extra where psycopg is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "psycopg":
+            raise
+        raise NotAvailableError(
+            "tables of PostgreSQL need psycopg: pip install 'triptych[postgres]'"
+        ) from error
 
 
 def service_over(

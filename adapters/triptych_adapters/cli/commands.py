@@ -23,6 +23,7 @@ _MODULES = {
     "roots": ("add", "roots", "remove"),
     "sync": ("sync",),
     "watch": ("watch",),
+    "follow": ("follow",),
     "search": ("search",),
     "ask": ("ask",),
     "context": ("context",),

@@ -1,7 +1,7 @@
 """BM25 over a table: the server's text search finds candidates, their texts are scored here.
 
 The rarest words of the query are asked for first, until about `ENOUGH` rows may hold one; of those
-the `POOL` best by the sum of ``idf * ts_rank`` are read and scored by Lucene's BM25 with the
+the `POOL` best by the idf of the words that they hold are read and scored by Lucene's BM25 with the
 analyzer of all stores. Words that were left out are asked for after all where they could lift
 another row above the last of the best.
 """
@@ -22,7 +22,7 @@ from triptych_backends.tables.catalog import Pair, Table
 from triptych_backends.tables.columns import identifier
 from triptych_backends.tables.conditions import Parameters, name_condition
 from triptych_backends.tables.connections import Reader
-from triptych_backends.tables.query_words import QueryWord, matches, query_words, rank
+from triptych_backends.tables.query_words import QueryWord, matches, query_words
 from triptych_backends.tables.rows import searched
 from triptych_backends.tables.statistics import Statistics
 from triptych_backends.tables.vector_lane import Found
@@ -190,24 +190,30 @@ def _best(
     held = [at for at in asked if part.frequencies[at]]
     if not held:
         return []
-    holds = sql.SQL(" OR ").join(matches(words[at], pair.search, pair.text, values) for at in held)
-    score = sql.SQL(" + ").join(
-        sql.SQL("{} * {}").format(
-            values.add(weights[at], "float8"), rank(word, pair.search, pair.text, values)
+    # Each word by its own scan of the index: to rank a row, its whole text would have to be cut
+    # into words again wherever the server keeps no tsvector.
+    scans = sql.SQL(" UNION ALL ").join(
+        sql.SQL("SELECT {} AS id, {} AS weight FROM {} WHERE {} AND {} IS NOT NULL AND {}").format(
+            identifier(table.id.name),
+            values.add(weights[at], "float8"),
+            table.name,
+            matches(words[at], pair.search, pair.text, values),
+            identifier(pair.text.name),
+            searched(table, tree, values),
         )
-        for at, word in enumerate(words)
+        for at in held
     )
     rows = reader.rows(
         sql.SQL(
-            "SELECT {id}::text, {text}::text FROM {table} WHERE ({holds}) AND {text} IS NOT NULL "
-            "AND {where} ORDER BY {score} DESC, {id} LIMIT {limit}"
+            "WITH best AS MATERIALIZED (SELECT id, sum(weight) AS weight FROM ({scans}) AS scan "
+            "GROUP BY id ORDER BY weight DESC, id LIMIT {limit}) "
+            "SELECT t.{id}::text, t.{text}::text FROM best JOIN {table} t ON t.{id} = best.id "
+            "WHERE t.{text} IS NOT NULL"
         ).format(
+            scans=scans,
             id=identifier(table.id.name),
             text=identifier(pair.text.name),
             table=table.name,
-            holds=holds,
-            where=searched(table, tree, values),
-            score=score,
             limit=values.add(limit, "int8"),
         ),
         values,

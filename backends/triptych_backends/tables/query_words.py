@@ -14,7 +14,7 @@ from triptych_backends.tables.catalog import TextSearch
 from triptych_backends.tables.columns import Column, identifier
 from triptych_backends.tables.conditions import Parameters
 
-__all__ = ["QueryWord", "matches", "query_words", "rank"]
+__all__ = ["QueryWord", "matches", "query_words"]
 
 _MOST: Final = 32
 """Words of a query that are looked for; the terms of all are scored."""
@@ -64,12 +64,3 @@ def matches(
             identifier(text.name), values.add(f"%{escaped}%", "text")
         )
     return sql.SQL("{} @@ {}").format(search.document, _asked(word, search, values))
-
-
-def rank(word: QueryWord, search: TextSearch, text: Column, values: Parameters) -> sql.Composable:
-    """How much a text is about the word, from 0 to about 0.1: `ts_rank`, by its length."""
-    if word.unspaced:
-        return sql.SQL("CASE WHEN {} THEN 0.06 ELSE 0 END").format(
-            matches(word, search, text, values)
-        )
-    return sql.SQL("ts_rank({}, {}, 1)").format(search.document, _asked(word, search, values))

@@ -1,0 +1,214 @@
+"""``triptych follow``."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triptych_adapters.cli.exits import Exit, exit_after
+from triptych_adapters.cli.session import Session, command, conditions, examples
+from triptych_adapters.cli.signals import until_stopped
+
+if TYPE_CHECKING:
+    from triptych.sync import RowReport
+    from triptych_adapters.cli.output import Output
+
+_GRACE = 10.0
+_COMPARED = 600.0  # seconds between two comparisons of all ids
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``follow``."""
+    command(
+        app,
+        "follow",
+        epilog=examples(
+            "triptych follow postgresql://reader@db.example/shop public.products --id sku "
+            "--text title --text description -m brand --updated-at changed",
+            "triptych follow postgresql://reader@db.example/shop notes --text body "
+            "--updated-at changed --every 30",
+        ),
+    )(follow)
+
+
+def follow(
+    session: Session,
+    url: Annotated[str, typer.Argument(metavar="URL", help="The database.", show_default=False)],
+    table: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE", help="A table or a view, SCHEMA.TABLE.", show_default=False
+        ),
+    ],
+    text: Annotated[
+        list[str],
+        typer.Option(
+            "--text",
+            "-t",
+            metavar="COLUMN",
+            help="Holds a document's text; may be given several times.",
+            show_default=False,
+        ),
+    ],
+    id_column: Annotated[
+        str, typer.Option("--id", metavar="COLUMN", help="Names a row; unique.")
+    ] = "id",
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metadata-field",
+            "-m",
+            metavar="COLUMN",
+            help="Becomes metadata; may be given several times.",
+        ),
+    ] = None,
+    updated_at: Annotated[
+        str | None,
+        typer.Option(
+            "--updated-at",
+            metavar="COLUMN",
+            help="Says when a row last changed. Without it each pass reads every row.",
+        ),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where",
+            "-w",
+            metavar="KEY=VALUE",
+            help="A condition on any column that rows must pass; JSON for comparisons.",
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            "--dataset",
+            "-d",
+            help="The dataset to write to, by default the table's name.",
+            show_default=False,
+        ),
+    ] = None,
+    overlap: Annotated[
+        float,
+        typer.Option(
+            "--overlap",
+            metavar="SECONDS",
+            help="How far back each pass reads again: longer than a transaction takes.",
+            min=0,
+        ),
+    ] = 600.0,
+    every: Annotated[
+        float | None,
+        typer.Option(
+            "--every",
+            metavar="SECONDS",
+            help="Go on, with a pause of so long, until interrupted.",
+            min=0.1,
+            show_default=False,
+        ),
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Read every row, whatever was read before.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Delete more than half of the documents, too.")
+    ] = False,
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Replace documents of the dataset from elsewhere.")
+    ] = False,
+) -> Exit:
+    """Keep a dataset as the rows of a table of your own are.
+
+    Rows that changed are read, and only documents that differ are written and embedded. Documents
+    whose row is gone are deleted: ids are compared at first, and every ten minutes. Where that
+    would be more than half of them, none is. A run that was interrupted goes on where it was.
+    Nothing is written to the database: a role that may SELECT is enough.
+    """
+    import triptych
+    from triptych.errors import CancelledError, NotAvailableError
+    from triptych.service import Service
+    from triptych.sync import follow_rows
+    from triptych_factory.tables import open_rows
+
+    described = {
+        "table": table,
+        "id": id_column,
+        "columns": [{"text": each} for each in text],
+        "metadata": metadata or [],
+        "where": conditions(where or [], "--where"),
+        **({} if updated_at is None else {"updated_at": updated_at}),
+    }
+    with (
+        until_stopped(session.output, _GRACE) as on_stop,
+        open_rows(url, described, overlap=overlap) as source,
+        session.service(create=True, preload=True) as service,
+        triptych.deadline() as scope,
+    ):
+        if not isinstance(service, Service):
+            raise NotAvailableError(
+                "rows are followed into a store, not to a server: run this where the store is, "
+                "with --store"
+            )
+        on_stop(scope.cancel)
+        name = dataset or source.spec.name
+        compared = -_COMPARED
+        try:
+            while True:
+                compare = time.monotonic() - compared >= _COMPARED or every is None
+                report = follow_rows(
+                    service, name, source, full=full, compare=compare, delete_most=yes, adopt=adopt
+                )
+                compared = time.monotonic() if compare else compared
+                if every is None or report.changed or report.failed or report.held:
+                    _show(session.output, name, report)
+                if every is None:
+                    return _ended(report)
+                full = False
+                _pause(every)
+        except CancelledError:
+            session.output.note("stopped")
+            return Exit.OK
+
+
+def _pause(seconds: float) -> None:
+    from triptych import deadlines
+
+    ends = time.monotonic() + seconds
+    while (left := ends - time.monotonic()) > 0:
+        deadlines.check("following rows")
+        time.sleep(min(left, 0.2))
+
+
+def _show(output: Output, dataset: str, report: RowReport) -> None:
+    for failure in report.failed:
+        output.warn(f"{failure.name}: {failure.error}")
+    if report.held:
+        output.warn(
+            f"{len(report.held)} of {report.documents} documents have no row any more, and were "
+            "not deleted: --yes confirms it"
+        )
+    counts = {
+        "checked": report.checked,
+        "added": report.added,
+        "updated": report.updated,
+        "deleted": len(report.deleted),
+        "held": len(report.held),
+        "failed": len(report.failed),
+        "embedded": report.embedded,
+        "pending": report.pending,
+    }
+    if output.as_json:
+        output.emit({"dataset": dataset, **counts})
+    elif not output.quiet:
+        output.table(("", dataset), list(counts.items()))
+
+
+def _ended(report: RowReport) -> Exit:
+    from triptych.errors import DeletionHeldError
+
+    errors = [failure.error for failure in report.failed]
+    if report.held:
+        errors.append(DeletionHeldError("deletions are held", names=report.held))
+    return exit_after(errors, done=report.checked - len(report.failed))

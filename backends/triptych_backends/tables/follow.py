@@ -1,0 +1,202 @@
+"""`TableRows`: the rows of a table in the order of their changes, for `follow_rows`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from psycopg import sql
+
+from triptych._internal.close_on_exit import CloseOnExit
+from triptych._internal.digests import digest
+from triptych.errors import ValidationError
+from triptych.sync.rows import RowPage, SourceRow
+from triptych_backends.tables.catalog import Table
+from triptych_backends.tables.columns import identifier
+from triptych_backends.tables.conditions import Parameters, name_condition
+from triptych_backends.tables.connections import ForeignDatabase, Reader
+from triptych_backends.tables.rows import Row, read_rows, searched
+from triptych_backends.tables.source import TableSource
+from triptych_backends.tables.spec import ColumnPair, TableSpec
+
+__all__ = ["OVERLAP", "TableRows"]
+
+T = TypeVar("T")
+
+OVERLAP: Final = 600.0
+"""Seconds before the newest change seen that are read again: longer than a transaction takes."""
+
+
+class TableRows(CloseOnExit):
+    """A `RowSource` over one table of a PostgreSQL database, which it only reads.
+
+    Changes are found by ``updated_at`` and the id. A transaction stamps its rows when it begins,
+    and they are seen when it ends: so each pass begins ``overlap`` seconds before the newest change
+    that was seen (so many units where the column is a whole number). Without ``updated_at`` every
+    pass reads every row. Close it, or use it as a context manager.
+    """
+
+    def __init__(self, url: str, table: TableSpec, *, overlap: float = OVERLAP) -> None:
+        """Raises ValidationError: the URL is invalid, or ``overlap`` is negative."""
+        if not 0 <= overlap < 1e9:
+            raise ValidationError(f"overlap is {overlap!r}: give seconds from 0 up")
+        self.spec = TableSpec(
+            **{
+                **{name: getattr(table, name) for name in _KEPT},
+                "columns": [ColumnPair(pair.text) for pair in table.columns],
+            }
+        )
+        self.overlap = overlap
+        database = ForeignDatabase(url)
+        self.where: str = database.where
+        self._source = TableSource(
+            database, [self.spec], chunker_sig="", embedder=None, language="none"
+        )
+        place = digest("table", self.where, *self.spec.path)[:16]
+        self.key: str = f"{self.spec.path[-1][:64]}-{place}"
+        shown = [
+            self.spec.id,
+            *(pair.text for pair in self.spec.columns),
+            "metadata",
+            *self.spec.metadata,
+            "where",
+            repr(self.spec.where),
+            repr(self.spec.updated_at),
+        ]
+        self.shape: str = digest(*shown)
+
+    def resume(self, cursor: str) -> str:
+        """See `RowSource.resume`."""
+        time, _ = _position(cursor)
+        if time is None:
+            return ""
+
+        def ask(reader: Reader, table: Table) -> str:
+            assert table.updated_at is not None
+            kind, values = table.updated_at.kind, Parameters()
+            given = values.add(time, "text")
+            back = values.add(self.overlap, "float8")
+            if kind == "int":
+                expression = sql.SQL("({}::int8 - {}::int8)::text").format(given, back)
+            else:
+                # A row of tomorrow must not hide those of today.
+                expression = sql.SQL(
+                    "((least({0}::{1}, now()::{1}) - make_interval(secs => {2}))::{1})::text"
+                ).format(given, sql.SQL(kind), back)
+            ((found,),) = reader.rows(sql.SQL("SELECT {}").format(expression), values)
+            return json.dumps([found, None])
+
+        return self._read(ask)
+
+    def changed(self, cursor: str, limit: int) -> RowPage:
+        """See `RowSource.changed`. Rows whose ``updated_at`` is NULL are found by their ids."""
+        since, after = _position(cursor)
+
+        def ask(reader: Reader, table: Table) -> RowPage:
+            values = Parameters()
+            name = identifier(table.id.name)
+            order: sql.Composable = name
+            parts = [searched(table, None, values)]
+            if table.updated_at is None:
+                if after is not None:
+                    parts.append(sql.SQL("{} > {}").format(name, _typed(table.id, after, values)))
+                time: sql.Composable = sql.SQL("NULL::text")
+            else:
+                column = identifier(table.updated_at.name)
+                time = sql.SQL("{}::text").format(column)
+                order = sql.SQL("{}, {}").format(column, name)
+                parts.append(sql.SQL("{} IS NOT NULL").format(column))
+                if since is not None:
+                    bound = _typed(table.updated_at, since, values)
+                    if after is None:
+                        parts.append(sql.SQL("{} >= {}").format(column, bound))
+                    else:
+                        parts.append(
+                            sql.SQL("({}, {}) > ({}, {})").format(
+                                column, name, bound, _typed(table.id, after, values)
+                            )
+                        )
+            where = sql.SQL(" AND ").join(parts)
+            rest = sql.SQL("ORDER BY {} LIMIT {}").format(order, values.add(limit, "int8"))
+            rows = read_rows(reader, table, where, values, rest)
+            if not rows:
+                return RowPage(rows=(), cursor=cursor, more=False)
+            ((last,),) = reader.rows(
+                sql.SQL("SELECT {} FROM {} WHERE {} LIMIT 1").format(
+                    time, table.name, name_condition(table.id, [rows[-1].name], values)
+                ),
+                values,
+            )
+            return RowPage(
+                rows=[_source_row(row) for row in rows],
+                cursor=json.dumps([last, rows[-1].name]),
+                more=len(rows) == limit,
+            )
+
+        return self._read(ask)
+
+    def read(self, names: Sequence[str]) -> Sequence[SourceRow]:
+        """See `RowSource.read`."""
+
+        def ask(reader: Reader, table: Table) -> list[Row]:
+            values = Parameters()
+            where = sql.SQL("{} AND {}").format(
+                name_condition(table.id, list(names), values), searched(table, None, values)
+            )
+            return read_rows(reader, table, where, values)
+
+        return [_source_row(row) for row in self._read(ask)] if names else []
+
+    def names(self, after: str, limit: int) -> Sequence[str]:
+        """See `RowSource.names`."""
+
+        def ask(reader: Reader, table: Table) -> list[str]:
+            values = Parameters()
+            name = sql.SQL('{}::text COLLATE "C"').format(identifier(table.id.name))
+            statement = sql.SQL(
+                "SELECT DISTINCT {0} AS name FROM {1} WHERE {2} AND {0} > {3} "
+                "ORDER BY name LIMIT {4}"
+            ).format(
+                name,
+                table.name,
+                searched(table, None, values),
+                values.add(after, "text"),
+                values.add(limit, "int8"),
+            )
+            return [found for (found,) in reader.rows(statement, values)]
+
+        return self._read(ask)
+
+    def _read(self, ask: Callable[[Reader, Table], T]) -> T:
+        def asked(reader: Reader, tables: Mapping[str, Table]) -> T:
+            return ask(reader, tables[self.spec.name])
+
+        return self._source.read(asked)
+
+    def close(self) -> None:
+        """Close every connection. Idempotent."""
+        self._source.close()
+
+
+_KEPT: Final = ("table", "id", "metadata", "where", "name", "updated_at")
+
+
+def _source_row(row: Row) -> SourceRow:
+    document = row.document
+    return SourceRow(name=row.name, content=document.content, metadata=row.metadata)
+
+
+def _position(cursor: str) -> tuple[str | None, str | None]:
+    if not cursor:
+        return None, None
+    time, name = json.loads(cursor)
+    return time, name
+
+
+def _typed(column: Any, text: str, values: Parameters) -> sql.Composable:
+    """A text of the server as a value of a column's type. The type is the catalog's own text."""
+    type_ = {"int": "int8", "text": "text"}.get(column.kind, column.kind)
+    if column.kind == "other":
+        type_ = column.type
+    return sql.SQL("{}::" + type_.replace("%", "%%")).format(values.add(text, "text"))
