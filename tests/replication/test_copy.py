@@ -253,3 +253,19 @@ def test_versions_go_on_behind_those_of_the_source(stores: dict[str, Store]) -> 
         copy_store(source, target)
         made = target.documents.put("d", NewDocument(name="gone", content="again"))
         assert made.version == last + 1
+
+
+def test_document_of_another_history_is_kept_whatever_its_version_is(
+    stores: dict[str, Store],
+) -> None:
+    for kind in KINDS:
+        source, target = stores[kind], stores[f"{kind} copy"]
+        put(source, "d", "a", "one")
+        source.documents.delete("d", "a")
+        put(source, "d", "a", "theirs")
+        mine = put(target, "d", "a", "mine")
+        with pytest.raises(ConflictError):
+            copy_store(source, target)
+        assert target.documents.get("d", "a") == mine
+        copy_store(source, target, replace=True)
+        assert contents(target) == contents(source)

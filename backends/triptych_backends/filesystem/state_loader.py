@@ -26,7 +26,9 @@ class FilesStateLoader:
     writer: Writer
     workspace: Workspace
 
-    def load_states(self, dataset_id: str, states: Sequence[NameState]) -> None:
+    def load_states(
+        self, dataset_id: str, states: Sequence[NameState], *, replace: bool = False
+    ) -> None:
         """See `StateLoader.load_states`. What was edited by hand is taken over first.
 
         Files and mirror are two writes: killed between them, a document is there without its
@@ -37,9 +39,9 @@ class FilesStateLoader:
         """
         with self.writer.locked():
             for state in states:
-                self._load(dataset_id, state)
+                self._load(dataset_id, state, replace=replace)
 
-    def _load(self, dataset_id: str, state: NameState) -> None:
+    def _load(self, dataset_id: str, state: NameState, *, replace: bool) -> None:
         writer, workspace, name = self.writer, self.workspace, state.name
         if state.versions:
             change = writer.change(dataset_id)
@@ -56,10 +58,14 @@ class FilesStateLoader:
             return old == made and same_metadata(old.metadata, made.metadata)
 
         version = old.version if old else 0
-        new = rules.versions_to_load(dataset_id, state.versions, version, is_stored)
+        new, replaces = rules.versions_to_load(
+            dataset_id, state.versions, version, is_stored, replace=replace
+        )
         with workspace.database.reading() as session:
             check_widths(session, dataset_id, state)
         change = writer.change(dataset_id)
+        if replaces and old is not None:
+            change.remove(name, old.path, old.version, old.sha256)
         for document in new:
             path = path or change.new_path(name)
             change.put(_sidecar(document, path), document.content.encode(), write=True)

@@ -9,7 +9,12 @@ from triptych import rules
 from triptych.records import DerivedChunk, DerivedLayer, DerivedSig, NameState, SourceDocument
 from triptych_backends.sql.chunk_sets import load_set
 from triptych_backends.sql.deferred import bindparam, select, tables as t
-from triptych_backends.sql.deletes import raise_floor, remove_chunk_set, remove_layers
+from triptych_backends.sql.deletes import (
+    raise_floor,
+    remove_chunk_set,
+    remove_document,
+    remove_layers,
+)
 from triptych_backends.sql.document_rows import DocumentRow, read_rows, source_of
 from triptych_backends.sql.layers import write_layer
 from triptych_backends.sql.session import Session
@@ -29,11 +34,14 @@ _WIDTHS = (
 class SqlStateLoader:
     """`StateLoader` of a store over a `Database`, for the store to inherit."""
 
-    def load_states(self: HasDatabase, dataset_id: str, states: Sequence[NameState]) -> None:
+    def load_states(
+        self: HasDatabase, dataset_id: str, states: Sequence[NameState], *, replace: bool = False
+    ) -> None:
         """See `StateLoader.load_states`."""
+        where, history = self.database.where, self.database.history
         for state in states:
             with self.database.writing() as tx:
-                _load(tx, dataset_id, state, self.database.where, self.database.history)
+                _load(tx, dataset_id, state, where, history, replace=replace)
 
     def use_up_versions(self: HasDatabase, dataset_id: str, version: int) -> None:
         """See `StateLoader.use_up_versions`."""
@@ -41,10 +49,22 @@ class SqlStateLoader:
             raise_floor(tx, tx.dataset(dataset_id).id, version)
 
 
-def _load(tx: Transaction, dataset_id: str, state: NameState, where: str, history: int) -> None:
+def _load(
+    tx: Transaction,
+    dataset_id: str,
+    state: NameState,
+    where: str,
+    history: int,
+    *,
+    replace: bool,
+) -> None:
     dataset = tx.dataset(dataset_id, live=bool(state.versions))
     row = read_rows(tx, dataset, [state.name], where).get(state.name)
-    for document in _new_versions(dataset_id, state.versions, row):
+    new, replaces = _new_versions(dataset_id, state.versions, row, replace=replace)
+    if replaces:
+        remove_document(tx, dataset, state.name)
+        row = None
+    for document in new:
         row = row or DocumentRow.new(tx, state.name)
         content = document.content.encode()
         row.change(
@@ -67,8 +87,12 @@ def _load(tx: Transaction, dataset_id: str, state: NameState, where: str, histor
 
 
 def _new_versions(
-    dataset_id: str, versions: Sequence[SourceDocument], row: DocumentRow | None
-) -> Sequence[SourceDocument]:
+    dataset_id: str,
+    versions: Sequence[SourceDocument],
+    row: DocumentRow | None,
+    *,
+    replace: bool,
+) -> tuple[Sequence[SourceDocument], bool]:
     def is_stored(document: SourceDocument) -> bool:
         if row is None:
             return False
@@ -76,7 +100,8 @@ def _new_versions(
         same = row.holds(digest, document.metadata, document.system)
         return same and source_of(row, dataset_id, document.content) == document
 
-    return rules.versions_to_load(dataset_id, versions, row.version if row else 0, is_stored)
+    stored = row.version if row else 0
+    return rules.versions_to_load(dataset_id, versions, stored, is_stored, replace=replace)
 
 
 def check_widths(session: Session, dataset_id: str, state: NameState) -> None:

@@ -23,7 +23,7 @@ REPLACE: Final = "`triptych copy SRC DST --replace` makes it equal to the source
 class StateWriter:
     """Writes states of names into a store.
 
-    ``replaces`` says that a document which has another history there is removed first.
+    ``replaces`` says that a document which has another history there is replaced.
 
     Raises:
         NotAvailableError: the store cannot take over what another holds.
@@ -68,12 +68,9 @@ class StateWriter:
             ConflictError: a name has a document with another history, and is not replaced.
         """
         try:
-            self._loader.load_states(dataset_id, states)
+            self._loader.load_states(dataset_id, states, replace=self._replaces)
         except ConflictError as error:
-            if not self._replaces:
-                raise error.hinted(REPLACE) from None
-            for state in states:
-                self._write_over(dataset_id, state)
+            raise error.hinted(REPLACE) from None
         sparse: dict[str, SparseVector] = {}
         for state in states:
             sparse |= {
@@ -87,13 +84,6 @@ class StateWriter:
         if self._has.journal is not None:
             for state in states:
                 _write_journal(self._has.journal, dataset_id, state)
-
-    def _write_over(self, dataset_id: str, state: NameState) -> None:
-        try:
-            self._loader.load_states(dataset_id, [state])
-        except ConflictError:
-            self.store.documents.delete(dataset_id, state.name)
-            self._loader.load_states(dataset_id, [state])
 
     def remove(self, dataset_id: str, name: str) -> None:
         """Remove all that is under a name."""
