@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.postgres import running_server
 
 DATASET = "bench"
-AT_ONCE = 200
+AT_ONCE = 1_000
 QUERIES = 300
 
 

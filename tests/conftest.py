@@ -68,6 +68,7 @@ SAMPLED = {
     "tests/contract/test_postgres.py": 10,
     "tests/contract/test_qdrant.py": 20,
     "tests/contract/test_service.py": 3,
+    "tests/contract/test_shards.py": 120,
     "tests/diagnostics/test_doctor.py": 2,
     "tests/factory/test_stored_model.py": 2,
     "tests/layers/test_code_layers.py": 2,

@@ -88,6 +88,23 @@ def test_a_lease_that_ran_out_or_has_no_time_is_void(store: MemoryStore, until: 
             assert killed.claim(["a"]) == [], "it is another's now"
 
 
+@pytest.mark.parametrize("ahead", [1, 6, -6], ids=["a second", "six", "behind"])
+def test_a_lease_of_a_machine_whose_clock_differs_holds(store: MemoryStore, ahead: float) -> None:
+    with holder(store) as there, holder(store) as here:
+        assert there.claim(["a"])
+        rewritten(store, until=time.time() + ahead + LEASE)
+        assert here.claim(["a", "b"]) == ["b"]
+        assert there.claim(["a"]) == ["a"]
+
+
+@pytest.mark.parametrize("seconds", [1e300, 1e9])
+def test_no_lease_is_for_ever(store: MemoryStore, seconds: float) -> None:
+    with holder(store) as damaged, holder(store) as other:
+        assert damaged.claim(["a"])
+        rewritten(store, until=time.time() + seconds, seconds=seconds)
+        assert other.claim(["a"]) == ["a"]
+
+
 @pytest.mark.parametrize("text", ["", "{", "{}", "[1]", '[{"x": 1}]', '[{"names": 1}]'])
 def test_what_is_not_a_lease_is_replaced(store: MemoryStore, text: str) -> None:
     store.set_setting(LEASES, text, expected=None)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 import attrs
@@ -51,15 +52,32 @@ def _files(location: Location, settings: Settings) -> Store:
     )
 
 
-def _postgresql(location: Location, settings: Settings) -> Store:
+@contextmanager
+def _needs_psycopg() -> Iterator[None]:
     try:
-        from triptych_backends.postgres import PostgresStore
+        yield
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "psycopg":
             raise
         raise NotAvailableError(
             "a store on PostgreSQL needs psycopg: pip install 'triptych[postgres]'"
         ) from error
+
+
+def _shards(location: Location, settings: Settings) -> Store:
+    with _needs_psycopg():
+        from triptych_backends.shards import ShardedStore
+    return ShardedStore.open(
+        location.address,
+        read_only=settings.read_only,
+        lock_timeout=settings.lock_timeout,
+        history=settings.history,
+    )
+
+
+def _postgresql(location: Location, settings: Settings) -> Store:
+    with _needs_psycopg():
+        from triptych_backends.postgres import PostgresStore
     return PostgresStore.open(
         location.address,
         read_only=settings.read_only,
@@ -95,6 +113,7 @@ BUILDERS: Mapping[str, Callable[[Location, Settings], Store]] = {
     "sqlite": _sqlite,
     "files": _files,
     "postgresql": _postgresql,
+    "postgresql+shards": _shards,
     "qdrant": _qdrant,
 }
 

@@ -8,12 +8,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import triptych
-from triptych.contracts import LLM, Ranker, Reranker
+from triptych.contracts import LLM, Embedder, Ranker, Reranker
 from triptych.errors import ValidationError
 from triptych.records.search_options import SearchOptions
 from triptych.search.fusion import RANKERS
 from triptych.search.pipeline_record import Pipeline
+from triptych.service import Service
 from triptych_factory.rankers import build_ranker
+from triptych_factory.tables import TABLE_KEYS, service_over
 
 __all__ = ["POSTPROCESSORS", "REWRITERS", "Models", "build_pipelines"]
 
@@ -40,7 +42,7 @@ _NOT_A_DEFAULT = ("dataset_id", "dataset_ids", "scope", "conversation")
 _SEARCH = tuple(key for key in SearchOptions.__annotations__ if key not in _NOT_A_DEFAULT)
 _KEYS = (
     *("description", "datasets", "rewriters", "lanes", "weights", "ranker", "postprocessors"),
-    *("token_budget", "llm", "prompt", *_SEARCH),
+    *("token_budget", "llm", "prompt", *TABLE_KEYS, *_SEARCH),
 )
 
 
@@ -52,17 +54,32 @@ class Models:
         llm: LLM | None,
         build_llm: Callable[[str], LLM | None],
         build_reranker: Callable[[str, LLM | None], Reranker | None],
+        build_embedder: Callable[[str | None], Embedder | None],
     ) -> None:
         self._llm = llm
         self._build_llm = build_llm
         self._build_reranker = build_reranker
+        self._build_embedder = build_embedder
+        self._embedders: dict[str | None, Embedder | None] = {}
+        self._services: list[Service] = []
         self._llms: dict[str, LLM | None] = {}
         self._rerankers: dict[tuple[str, str], Reranker | None] = {}
 
     @property
     def made(self) -> tuple[object, ...]:
-        """The models that were made here."""
-        return (*self._llms.values(), *self._rerankers.values())
+        """The models that were made here, and the Services over tables."""
+        models = (*self._llms.values(), *self._rerankers.values(), *self._embedders.values())
+        return (*self._services, *models)
+
+    def embedder(self, name: str | None) -> Embedder | None:
+        """The embedder of this name; that of the settings for None."""
+        if name not in self._embedders:
+            self._embedders[name] = self._build_embedder(name)
+        return self._embedders[name]
+
+    def take(self, service: Service) -> None:
+        """Have ``service`` among what was made here."""
+        self._services.append(service)
 
     def llm(self, name: str | None) -> LLM | None:
         """The language model of this name; None for the Service's."""
@@ -107,17 +124,25 @@ def _build(name: str, table: Mapping[str, Any], models: Models, where: str) -> P
         made = [
             _step(each, REWRITERS, models, llm, "rewriters") for each in _list(table, "rewriters")
         ]
+        over = service_over(table, models.embedder, llm)
+        if over is not None:
+            models.take(over)
         return Pipeline(
             name=name,
+            over=over,
             description=_text(table, "description") or "",
-            datasets=[_name(each, "datasets") for each in _list(table, "datasets")],
+            datasets=[_name(each, "datasets") for each in _list(table, "datasets")]
+            or ([] if over is None else over.list_datasets()),
             search={key: table[key] for key in _SEARCH if key in table},
             rewriter=made or None,
             lanes=[_name(each, "lanes") for each in _list(table, "lanes")],
             ranker=_ranker(table),
             postprocessors=[
-                _step(each, POSTPROCESSORS, models, llm, "postprocessors")
-                for each in _list(table, "postprocessors")
+                *([] if over is None else over.options.postprocessors),
+                *(
+                    _step(each, POSTPROCESSORS, models, llm, "postprocessors")
+                    for each in _list(table, "postprocessors")
+                ),
             ],
             token_budget=table.get("token_budget", 2000),
             llm=None if "llm" not in table else llm,

@@ -98,6 +98,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "url": _text,
     "api_key": _text,
     "embedder": _text,
+    "next_embedder": _text,
     "language": _text,
     "chunker": _text,
     "chunk_size": _integer(16),
@@ -175,6 +176,7 @@ class Settings:
         api_key: of the server; None for one without keys. Shown nowhere.
         embedder: an embedder's name; "auto" is the one that the store was filled with, and for a
             store without documents "local" where it is installed, else none.
+        next_embedder: an embedder that datasets are, or were, swapped to; "none" for no other.
         language: the analyzer's language for datasets made from now on.
         chunker: how texts are cut: "markdown" (by sections, other text in windows), "window",
             "fixed-window" or "sentence-window".
@@ -208,6 +210,7 @@ class Settings:
     )
     api_key: str | None = attrs.field(default=None, repr=False)
     embedder: str = "auto"
+    next_embedder: str = "none"
     language: str = "english"
     chunker: str = "markdown"
     chunk_size: int | None = None

@@ -42,6 +42,7 @@ from triptych_factory.remote import connect, is_server
 from triptych_factory.settings import Settings
 from triptych_factory.sparse_encoders import build_sparse_encoder
 from triptych_factory.stored_model import likely_signature, recall_embedder, stored_signature
+from triptych_factory.tables import named_embedder
 
 if TYPE_CHECKING:
     from triptych.parsing import FileParsers
@@ -71,6 +72,7 @@ def open_service(
     url: str | os.PathLike[str] | None = None,
     *,
     embedder: Embedder | str | None = "auto",
+    next_embedder: Embedder | str | None = None,
     llm: LLM | str | None = "auto",
     chunkers: ChunkerSet | None = None,
     executor: Executor | None = None,
@@ -98,6 +100,7 @@ def open_service(
             **settings,
             "url": _text_of(url),
             "embedder": _name_of(embedder),
+            "next_embedder": next_embedder if isinstance(next_embedder, str) else None,
             "llm": _name_of(llm),
             "ranker": ranker if isinstance(ranker, str) else None,
             "semantic_cache": semantic_cache if isinstance(semantic_cache, bool) else None,
@@ -108,6 +111,7 @@ def open_service(
     if is_server(resolved.url):
         objects = {
             "embedder": embedder,
+            "next_embedder": next_embedder,
             "llm": llm,
             "chunkers": chunkers,
             "executor": executor,
@@ -126,6 +130,7 @@ def open_service(
     return wire(
         resolved,
         embedder=None if isinstance(embedder, str) else embedder,
+        next_embedder=None if isinstance(next_embedder, str) else next_embedder,
         llm=None if isinstance(llm, str) else llm,
         chunkers=chunkers,
         executor=executor,
@@ -156,6 +161,7 @@ def wire(
     settings: Settings,
     *,
     embedder: Embedder | None = None,
+    next_embedder: Embedder | None = None,
     llm: LLM | None = None,
     chunkers: ChunkerSet | None = None,
     executor: Executor | None = None,
@@ -179,13 +185,13 @@ def wire(
     given; one that was filled without any is searched by keyword. A store without documents gets
     "local" where it is installed, and so does one without vectors if ``fill`` asks for them.
 
-    ``embedder``, ``llm``, ``chunkers``, ``ranker``, ``reranker`` and ``sparse_encoder`` take the
-    place of those they name, and so does ``semantic_cache``. A store that is opened ``read_only``
-    keeps no answers. ``pipelines`` come beside those of the settings that ``named`` names,
-    none by default, None for all. ``executor`` is that of `ServiceOptions`. ``create`` says whether
-    a store that does not exist yet is made.
-    ``preload`` loads a local model while the store is being opened, for a caller that is about to
-    embed. The Service closes the store, and the models that were made here.
+    ``embedder``, ``next_embedder``, ``llm``, ``chunkers``, ``ranker``, ``reranker`` and
+    ``sparse_encoder`` take the place of those they name, and so does ``semantic_cache``. A store
+    that is opened ``read_only`` keeps no answers. ``pipelines`` come beside those of the settings
+    that ``named`` names, none by default, None for all. ``executor`` is that of
+    `ServiceOptions`. ``create`` says whether a store that does not exist yet is made. ``preload``
+    loads a local model while the store is being opened, for a caller that is about to embed. The
+    Service closes the store, and the models that were made here.
     """
     if is_server(settings.url):
         return connect(settings)
@@ -193,6 +199,7 @@ def wire(
     # The models come first: a misspelt one must not leave an empty store behind.
     by_store = embedder is None and settings.embedder == "auto"
     chosen = embedder if by_store or embedder is not None else _embedder(settings)
+    following = _next_embedder(settings) if next_embedder is None else next_embedder
     likely = _likely(location, settings, dataset_id) if by_store and preload else None
     if preload:
         _preload(likely if by_store else chosen)
@@ -202,6 +209,7 @@ def wire(
         writer,
         lambda name: settings_llm(settings, name),
         lambda name, own: _reranker(settings, name, own, "pipelines"),
+        lambda name: named_embedder(settings, name),
     )
     own = {each.name for each in pipelines if isinstance(each, Pipeline)}
     described = {name: each for name, each in settings.pipelines.items() if name not in own}
@@ -210,6 +218,7 @@ def wire(
     options = ServiceOptions(
         chunkers=chunkers or build_chunkers(*_chunking(settings)),
         embedder=chosen,
+        next_embedder=following,
         sparse_encoder=encoder,
         language=settings.language,
         ranker=build_ranker(settings.ranker if ranker is None else ranker),
@@ -249,6 +258,7 @@ def wire(
 
     given_models: list[tuple[object, object]] = [
         (chosen, embedder),
+        (following, next_embedder),
         (writer, llm),
         (reranks, reranker),
         (encoder, sparse_encoder),
@@ -307,6 +317,14 @@ def _answers(settings: Settings, given: SemanticCache | None) -> SemanticCache |
     if settings.read_only:
         return None
     return to_cache(settings.semantic_cache) if given is None else given
+
+
+def _next_embedder(settings: Settings) -> Embedder | None:
+    if settings.next_embedder == "auto":
+        raise ValidationError(
+            "next_embedder names the embedder to change to, such as local: it cannot be auto"
+        )
+    return build_embedder(settings.next_embedder, concurrency=settings.embed_concurrency)
 
 
 def _embedder(settings: Settings) -> Embedder | None:

@@ -40,6 +40,7 @@ def open(
     *,
     api_key: str | None = None,
     embedder: Embedder | str | None = "auto",
+    next_embedder: Embedder | str | None = None,
     llm: LLM | str | None = "auto",
     language: str | None = None,
     chunker: str | None = None,
@@ -81,6 +82,8 @@ def open(
             alone. ``"auto"`` takes what the settings name, else the one that the store was
             filled with, which may be none; for a store without documents ``"local"`` where the
             extra ``local`` is installed, else none.
+        next_embedder: another embedder, likewise, for the datasets that are swapped to it
+            (`triptych.spaces`). Default none.
         llm: what writes layers, for a `LayerBuilder`: a provider and its model
             (``"ollama:llama3.2"``, ``"openai:gpt-4o-mini"``, ``"anthropic:claude-haiku-4-5"``),
             an `LLM`, or None. ``"auto"`` takes what the settings name, else none.
@@ -135,6 +138,7 @@ def open(
         url,
         api_key=api_key,
         embedder=embedder,
+        next_embedder=next_embedder,
         llm=llm,
         language=language,
         chunker=chunker,

@@ -30,6 +30,7 @@ from triptych.contracts import (
     SecureEraser,
     SettingsStore,
     SnapshotReader,
+    SpaceRepo,
     SparseRepo,
     StateLoader,
     Store,
@@ -337,4 +338,5 @@ def capabilities_of(store: Store) -> Capabilities:
         loader=first(StateLoader),
         leases=first(WorkLeases) or (None if settings is None else SettingsLeases(settings)),
         listener=first(ChangeListener),
+        spaces=first(SpaceRepo),
     )

@@ -37,6 +37,7 @@ from triptych.records.expiry import system_has_expired
 from triptych.records.metadata import same_metadata
 
 __all__ = [
+    "CHANGE_EMBEDDER",
     "after_puts",
     "can_complete",
     "can_replace",
@@ -60,9 +61,17 @@ __all__ = [
     "page_of_names",
     "plan_put",
     "read_chunk",
+    "read_only",
     "system_after",
     "versions_to_load",
 ]
+
+CHANGE_EMBEDDER = (
+    "to change to this embedder while the other one serves, set it as next_embedder, run "
+    "`triptych spaces fill`, then `triptych spaces swap`; or open the store with the embedder it "
+    "was filled with"
+)
+"""What to do where a dataset has vectors of another embedder than the one in use."""
 
 _Document = TypeVar("_Document", SourceDocument, DocumentInfo)
 _Unit = TypeVar("_Unit", DerivedChunk, DerivedLayer)
@@ -425,13 +434,17 @@ def embedding_spaces(vectors: Iterable[tuple[str, Vector | None]]) -> tuple[Embe
 
 def copy_vector(unit: _Unit) -> _Unit:
     """The chunk or layer as it is kept: its vector a read-only copy, its staleness untold."""
-    vector = unit.vector
-    if vector is not None:
-        vector = np.array(vector, dtype=np.float32)
-        vector.flags.writeable = False
+    vector = None if unit.vector is None else read_only(unit.vector)
     if isinstance(unit, DerivedLayer):
         return attrs.evolve(unit, vector=vector, stale=None)
     return attrs.evolve(unit, vector=vector)
+
+
+def read_only(vector: Vector) -> Vector:
+    """A copy of ``vector`` that nobody can change."""
+    own = np.array(vector, dtype=np.float32)
+    own.flags.writeable = False
+    return own
 
 
 def has_source(name: str, documents: Collection[str]) -> bool:

@@ -161,11 +161,13 @@ class Service(CloseOnExit):
             self.capabilities.leases,
             sparse_lane(self.capabilities.sparse, self.options.sparse_encoder),
             self.options.executor,
+            self.options.next_embedder,
         )
         self._engine = engine or build_engine(
             store,
             self.capabilities,
             embedder=self.options.embedder,
+            next_embedder=self.options.next_embedder,
             sparse_encoder=self.options.sparse_encoder,
             retrievers=self.options.retrievers,
             ranker=self.options.ranker,
@@ -193,11 +195,11 @@ class Service(CloseOnExit):
             documents, chunks, self._deriver, self.options.language, self.options.outliner
         )
         self._manager = DocumentManager(documents, chunks, self._writer)
-        self._layers = LayerService(documents, layers, self._deriver, self._writer.check_config)
-        self._history = VersionHistory(self.capabilities.versions)
-        self._rebuilds = RebuildRunner(
-            documents, chunks, layers, self._deriver, self._writer, self._layers
+        self._layers = LayerService(
+            documents, chunks, layers, self._deriver, self._writer.check_config
         )
+        self._history = VersionHistory(self.capabilities.versions)
+        self._rebuilds = RebuildRunner(documents, chunks, layers, self._writer, self._layers)
         self._embeddings = PendingEmbedder(
             documents, chunks, self._deriver, self._writer, self._layers, self._stats
         )
@@ -241,6 +243,15 @@ class Service(CloseOnExit):
         """
         self._open()
         pipeline = find_pipeline(self.pipelines, name)
+        other = pipeline.over
+        return (self._over(other) if isinstance(other, Service) else self)._view(pipeline)
+
+    def _over(self, other: Service) -> Service:
+        """The Service that a pipeline searches in place of this one, as its caller may see it."""
+        return other
+
+    def _view(self, pipeline: Pipeline) -> PipelineView:
+        name = pipeline.name
         engine = self._engines.get(name)
         if engine is None:
             made = self._engine.derive(lanes=pipeline.lanes, ranker=pipeline.ranker)
@@ -383,7 +394,8 @@ class Service(CloseOnExit):
             if isinstance(doc_names, str):
                 raise ValidationError("doc_names takes several names: give a list")
             doc_names = [check_text(name, "a document name") for name in doc_names]
-        if self.options.embedder is None and self.options.sparse_encoder is None:
+        options = self.options
+        if not options.has_embedder and options.sparse_encoder is None:
             raise NotAvailableError(
                 "there is no embedder to make vectors with: open the knowledge base with one"
             )
@@ -1232,6 +1244,7 @@ class Service(CloseOnExit):
             self.capabilities.diagnostics,
             self.options.embedder,
             self.stats,
+            next_embedder=self.options.next_embedder,
             probe=probe,
             sparse_encoder=self.options.sparse_encoder,
         )
@@ -1341,6 +1354,7 @@ class Service(CloseOnExit):
         check_lanes(engine.retrievers)
         parts = (
             self.options.embedder,
+            self.options.next_embedder,
             self.options.sparse_encoder,
             engine.ranker,
             engine.lanes,
@@ -1403,8 +1417,13 @@ class Service(CloseOnExit):
             "`triptych list` shows the documents of a dataset"
         )
 
+    def _deriver_of(self, dataset_id: str) -> DerivationPipeline:
+        if self._deriver.next is None:
+            return self._deriver
+        return self._deriver.of_config(self.chunks.config(dataset_id))
+
     def _stats(self, dataset_id: str) -> DatasetStats | None:
-        space = self._deriver.embed_sig
+        space = self._deriver_of(dataset_id).embed_sig
         stats = self.store.stats(dataset_id, chunker_sig=self._deriver.chunker_sig, embed_sig=space)
         if stats is None:
             return None
@@ -1433,7 +1452,11 @@ def _by_name(pipelines: Sequence[Pipeline], lanes: Sequence[str]) -> Mapping[str
             raise ValidationError(f"{pipeline!r:.80} is not a Pipeline: give records of that class")
         if pipeline.name in found:
             raise ValidationError(f"two pipelines are called {pipeline.name!r}: rename one")
-        pipeline.check(lanes)
+        if pipeline.over is not None and not isinstance(pipeline.over, Service):
+            raise ValidationError(
+                f"the pipeline {pipeline.name!r} is over {pipeline.over!r:.80}, which is no Service"
+            )
+        pipeline.check(lanes if pipeline.over is None else pipeline.over.lanes)
         found[pipeline.name] = pipeline
     return found
 

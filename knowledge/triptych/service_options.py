@@ -24,7 +24,7 @@ from triptych.errors import ValidationError
 from triptych.ingestion.embedding import check_embedder
 from triptych.ingestion.executor import check_executor
 from triptych.ingestion.sparse_encoding import check_sparse_encoder
-from triptych.records import DocumentInfo, check_text, check_whole
+from triptych.records import DatasetConfig, DocumentInfo, check_text, check_whole
 from triptych.search.cache_options import SemanticCache, to_cache
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.rewriters.chain import rewriters_of
@@ -40,6 +40,8 @@ class ServiceOptions:
     Attributes:
         chunkers: which chunker serves which kind of document.
         embedder: makes vectors and enables the vector lane; None leaves both out.
+        next_embedder: serves the datasets that were swapped to its vectors (`triptych.spaces`);
+            ``embedder`` serves the others, and those that are new. None: there is no other.
         sparse_encoder: makes sparse vectors and adds the lane "sparse"; None leaves both out.
         language: the analyzer's language for datasets that come into being.
         ranker: fuses the lanes of hybrid search; None is `ZScoreRanker`. A `SearchEngine` of your
@@ -75,6 +77,7 @@ class ServiceOptions:
 
     chunkers: ChunkerSet = attrs.field(factory=default_chunkers)
     embedder: Embedder | None = None
+    next_embedder: Embedder | None = None
     sparse_encoder: SparseEncoder | None = None
     language: str = "english"
     ranker: Ranker | None = None
@@ -93,6 +96,18 @@ class ServiceOptions:
     question_log: bool = False
     locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
 
+    @property
+    def has_embedder(self) -> bool:
+        """Whether there is any embedder."""
+        return self.embedder is not None or self.next_embedder is not None
+
+    def embedder_of(self, config: DatasetConfig | None) -> Embedder | None:
+        """The embedder of a dataset of this configuration: the next one where it is named."""
+        following = self.next_embedder
+        if following is not None and config is not None and config.embed_sig == following.signature:
+            return following
+        return self.embedder
+
     def __attrs_post_init__(self) -> None:
         if not 1 <= check_whole(self.embed_concurrency, "embed_concurrency") <= 64:
             raise ValidationError(
@@ -102,6 +117,8 @@ class ServiceOptions:
             check_executor(self.executor)
         if self.embedder is not None:
             check_embedder(self.embedder)
+        if self.next_embedder is not None:
+            check_embedder(self.next_embedder)
         if self.sparse_encoder is not None:
             check_sparse_encoder(self.sparse_encoder)
         for each, method in (

@@ -43,6 +43,12 @@ COMMANDS = (
     "diff",
     "restore",
     "changes",
+    "spaces",
+    "spaces list",
+    "spaces fill",
+    "spaces swap",
+    "spaces back",
+    "spaces drop",
     "layers",
     "layers show",
     "layers plan",
@@ -111,7 +117,7 @@ def test_a_help_page_stays_within_its_width_and_has_no_colour(
 
 def test_every_command_shows_an_example(monkeypatch: pytest.MonkeyPatch) -> None:
     for command in COMMANDS:
-        if command not in ("layers", "eval"):
+        if command not in ("layers", "eval", "spaces"):
             assert f"$ triptych {command}".strip() in page(command, monkeypatch)
 
 

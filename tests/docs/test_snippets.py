@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 import tomllib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import attrs
@@ -13,6 +14,8 @@ import pytest
 
 import triptych
 from support.doc_pages import blocks, dead_links, matches, prose, run_page, unknown_names
+from support.foreign_tables import foreign_tables, vector_of
+from support.postgres import PostgresServer
 from triptych import errors
 from triptych_adapters.cli.exits import MEANINGS
 from triptych_factory import Settings
@@ -50,6 +53,23 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def shop(postgres_server: PostgresServer) -> Iterator[Callable[[str], str]]:
+    """Makes a table by the statements that a page shows, as an application would have it."""
+    with foreign_tables(postgres_server) as tables:
+
+        def made(statements: str) -> str:
+            tables.execute(statements)
+            rows = tables.owner.execute("SELECT sku, description FROM products").fetchall()
+            for sku, text in rows:
+                tables.owner.execute(
+                    "UPDATE products SET embedding = %s WHERE sku = %s", (vector_of(text), sku)
+                )
+            return tables.url
+
+        yield made
+
+
 @pytest.mark.parametrize("page", PAGES, ids=_id)
 def test_every_snippet_runs_and_prints_what_is_shown(
     page: Path,
@@ -65,6 +85,9 @@ def test_every_snippet_runs_and_prints_what_is_shown(
             pytest.skip(f"the page shows {module}: make doors")
     if any("POSTGRES_URL" in block.text for block in shown):
         monkeypatch.setenv("POSTGRES_URL", request.getfixturevalue("postgres_url"))
+    if any("SHOP_URL" in block.text for block in shown):
+        statements = next(block.text for block in blocks(page) if "CREATE TABLE" in block.text)
+        monkeypatch.setenv("SHOP_URL", request.getfixturevalue("shop")(statements))
     if any(block.kind == "console" for block in shown) and not Path("/bin/sh").exists():
         pytest.skip("the page shows a POSIX shell")
     run_page(page, programs=workplace / "programs")

@@ -8,8 +8,9 @@ import pickle
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,6 +73,27 @@ class Waiting:
         raise AssertionError
 
 
+class Large(Recording):
+    """Its pickle is too long to go with every call."""
+
+    def __init__(self, folder: Path, weights: bytes = bytes(300_000)) -> None:
+        super().__init__(folder)
+        self.weights = weights
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Large, (self.folder, self.weights)
+
+
+class Counting(ProcessPoolExecutor):
+    """Counts the bytes that it is given."""
+
+    sent = 0
+
+    def submit(self, *arguments: Any, **options: Any) -> Any:
+        self.sent += len(pickle.dumps(arguments[1:]))
+        return super().submit(*arguments, **options)
+
+
 class Unpicklable(Recording):
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("it holds a lock")
@@ -112,6 +134,53 @@ def test_processes_embed_what_is_put_and_this_one_the_queries(tmp_path: Path) ->
     assert set(embedded(tmp_path, "query")) == {os.getpid()}
     loaded = [int(path.name.split("-")[1]) for path in tmp_path.glob("loaded-*")]
     assert sorted(loaded) == sorted(set(loaded))
+
+
+@pytest.mark.process
+def test_a_large_model_goes_once_to_each_worker(tmp_path: Path) -> None:
+    with (
+        Counting(2, mp_context=PROCESSES) as pool,
+        triptych.open("memory://", embedder=Large(tmp_path), executor=pool) as kb,
+    ):
+        for first in range(0, len(TEXTS), 10):
+            kb.put_documents("default", TEXTS[first : first + 10])
+        assert len(vectors(kb)) == len(TEXTS)
+    # A worker may be sent it twice, where two calls begin before it has answered.
+    assert pool.sent < 5 * 300_000
+    loaded = [path.name.split("-")[1] for path in tmp_path.glob("loaded-*")]
+    assert sorted(loaded) == sorted(set(loaded))
+
+
+def test_an_answer_that_comes_while_the_wait_ends_counts(tmp_path: Path) -> None:
+    """`Future.done` is asked after the wait was given up: the answer may have come in between."""
+
+    class Late(Future[Any]):
+        def done(self) -> bool:
+            if not super().done():
+                self.set_result(HashEmbedder(64).embed(["A kettle."], kind="document"))
+            return super().done()
+
+    class Slow(Executor):
+        def submit(self, *arguments: Any, **options: Any) -> Any:
+            return Late()
+
+    with triptych.open("memory://", embedder=Recording(tmp_path), executor=Slow()) as kb:
+        kb.put_document("default", "a.md", "A kettle.")
+        assert len(vectors(kb)) == 1
+
+
+def test_calls_that_a_shutdown_cancels_are_named(tmp_path: Path) -> None:
+    class Cancelling(Executor):
+        def submit(self, *arguments: Any, **options: Any) -> Any:
+            future: Future[Any] = Future()
+            future.cancel()
+            return future
+
+    with (
+        triptych.open("memory://", embedder=Recording(tmp_path), executor=Cancelling()) as kb,
+        pytest.raises(DerivationError, match="open the knowledge base with a new executor"),
+    ):
+        kb.put_document("default", "a.md", "A kettle.")
 
 
 def test_threads_take_the_model_itself(tmp_path: Path) -> None:

@@ -40,6 +40,8 @@ def without_system_data(driver: sqlite3.Connection) -> None:
     for table in ("sparse_pending", "sparse_use", "sparse_vector", "sparse_space"):
         driver.execute(f"DROP TABLE {table}")
     driver.execute("ALTER TABLE dataset DROP COLUMN sparse_sig")
+    driver.execute("DROP TABLE vector_use")
+    driver.execute("ALTER TABLE space DROP COLUMN kept")
     driver.execute("DROP TABLE document_change")
     driver.execute("DROP TABLE answer")
     driver.execute("DROP TABLE answer_count")

@@ -47,11 +47,13 @@ def doctor(
     Documents and their old versions against their checksums, chunks against documents, vectors,
     layers, what has lost its owner, the database, the search index, what syncs remember, the
     model's files: all are read, which takes a while; `status` is the quick look. A repair drops
-    what is derived and wrong, and makes it again; it never removes or alters a document.
+    what is derived and wrong, and makes it again; it never removes or alters a document. Of
+    pipelines over tables of your own the columns and indexes are checked.
     """
     from triptych_adapters.cli.progress import shown
     from triptych_adapters.wire.schema import to_json
     from triptych_factory.syncing import examined_syncs
+    from triptych_factory.tables import examined_tables
 
     output, settings = session.output, session.settings().without_llm()
     with (
@@ -60,6 +62,8 @@ def doctor(
     ):
         report = service.doctor(repair=repair, dataset_id=dataset, progress=progress)
         report = examined_syncs(report, settings, repair=repair)
+        if dataset is None:
+            report = examined_tables(report, settings)
     if output.as_json:
         output.emit({"dataset": dataset, **to_json(report)})
     else:

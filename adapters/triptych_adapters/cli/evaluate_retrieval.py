@@ -38,6 +38,13 @@ class GranularityChoice(StrEnum):
     CHUNK = "chunk"
 
 
+class SpaceChoice(StrEnum):
+    """Whose vectors are searched."""
+
+    SERVING = "serving"
+    NEXT = "next"
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     command(
@@ -46,6 +53,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "triptych eval retrieval --beir scifact.zip --output before.json",
             "triptych eval retrieval --golden golden.yaml --granularity chunk --html report.html",
+            "triptych eval retrieval --golden golden.yaml --space next --output after.json",
         ),
     )(retrieval)
 
@@ -95,6 +103,14 @@ def retrieval(
     granularity: Annotated[
         GranularityChoice, typer.Option("--granularity", help="What is ranked and judged.")
     ] = GranularityChoice.DOCUMENT,
+    space: Annotated[
+        SpaceChoice,
+        typer.Option(
+            "--space",
+            help="Whose vectors: those that serve, or those that `triptych spaces fill` has made. "
+            "The latter are searched in memory; no document is embedded.",
+        ),
+    ] = SpaceChoice.SERVING,
     cutoffs: Annotated[
         str,
         typer.Option(
@@ -145,6 +161,9 @@ def retrieval(
 
     if (beir is None) is (golden is None):
         raise ValidationError("give --beir or --golden: one of the two")
+    is_next = space is SpaceChoice.NEXT
+    if is_next and beir is not None:
+        raise ValidationError("--space next is of a dataset of the store: give --golden")
     depths, tokens = numbers(cutoffs, "--k"), numbers(budgets, "--budgets")
     known = metric_names(depths)
     if granularity is GranularityChoice.CHUNK:
@@ -158,8 +177,11 @@ def retrieval(
         collection = read_golden(golden)
         warn_unreviewed(session, collection)
     output = session.output
-    with _service(session, fresh=beir is not None) as service:
-        target = dataset or ("default" if beir is None else collection.name)
+    target = dataset or ("default" if beir is None else collection.name)
+    with (
+        _service(session, fresh=beir is not None) as stored,
+        _space(session, stored, target, is_next=is_next) as service,
+    ):
         failed = _put(session, service, target, collection)
         named = None if modes is None else names(modes)
         first = named[0] if named else "bm25"
@@ -207,6 +229,23 @@ def _service(session: Session, *, fresh: bool) -> Iterator[Service]:
         attrs.evolve(session.settings().without_llm(), url="memory://", read_only=False)
     ) as service:
         yield service
+
+
+@contextmanager
+def _space(session: Session, service: Service, dataset: str, *, is_next: bool) -> Iterator[Service]:
+    """The Service itself, or one over the vectors of its next embedder."""
+    if not is_next:
+        yield service
+        return
+    from triptych.spaces import space_service
+
+    with space_service(service, dataset) as (shown, missing):
+        if missing:
+            session.output.warn(
+                f"{missing} documents lack vectors of the next embedder: `triptych spaces fill` "
+                "makes them"
+            )
+        yield shown
 
 
 def _put(

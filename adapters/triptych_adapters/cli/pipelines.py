@@ -67,15 +67,20 @@ def _list_of_server(session: Session) -> None:
 def _described(session: Session, name: str) -> tuple[Mapping[str, Any], str | None]:
     """What a pipeline consists of, and why it cannot be used, None where it can."""
     from triptych.errors import TriptychError
+    from triptych_factory.tables import BREAKING, table_findings
 
     try:
         with session.service(settings=session.settings(), pipeline=name) as service:
             pipeline = service.pipelines[name]
-            there = set(service.list_datasets())
-            about = {**_parts(pipeline), "lanes": list(pipeline.lanes or service.lanes)}
+            searched = service.pipeline(name).service
+            there = set(searched.list_datasets())
+            about = {**_parts(pipeline), "lanes": list(pipeline.lanes or searched.lanes)}
+            failing = [each for each in table_findings(searched) if each.check in BREAKING]
     except TriptychError as error:
         return {}, str(error)
     missing = [each for each in pipeline.datasets if each not in there]
+    if failing:
+        return about, failing[0].detail
     if missing:
         return about, f"there is no dataset {', '.join(map(repr, missing))}"
     return about, None

@@ -154,14 +154,15 @@ def search(
             result = service.search_documents(asked) if documents else service.search(asked)
         else:
             result = (chosen.search_documents if documents else chosen.search)(text, **given)
-        views = views_of(result.hits, SourceFiles(service, settings))
-        several = dataset is None and len(service.list_datasets()) > 1
+        searched = service if chosen is None else getattr(chosen, "service", service)
+        views = views_of(result.hits, SourceFiles(searched, settings))
+        several = dataset is None and len(searched.list_datasets()) > 1
         about: Mapping[str, Any] = {}
         if explain:
             from triptych_adapters.cli.explain import explained
 
             own = None if chosen is None else chosen.pipeline.ranker
-            views, about = explained(service, asked, views, documents=documents, ranker=own)
+            views, about = explained(searched, asked, views, documents=documents, ranker=own)
     for warning in result.warnings:
         session.output.warn(warning)
     if not session.output.as_json and (note := moment_note(result)):

@@ -157,12 +157,13 @@ class Session:
         from triptych.search.pipeline_record import find_pipeline
         from triptych_factory import wire
         from triptych_factory.remote import is_server
+        from triptych_factory.tables import for_pipeline
 
         settings = settings or self.settings().without_llm()
         named = () if pipeline is None else (pipeline,)
         # The pipelines of a server are its own: it says which there are.
         if pipeline is not None and not is_server(settings.url):
-            find_pipeline(settings.pipelines, pipeline)
+            settings = for_pipeline(settings, find_pipeline(settings.pipelines, pipeline))
         with wire(
             settings, create=create, dataset_id=dataset, preload=preload, named=named
         ) as service:

@@ -131,17 +131,23 @@ class DatasetIndex:
     def _advanced(self, snapshot: Snapshot, head: LogPosition) -> Snapshot:
         """`snapshot`, which is of the log at `head`, with all changes up to `head`.
 
-        Where the truth went back in time meanwhile, what was read is of both times, and all is
-        read again.
+        Where the truth went back in time meanwhile, or all that it had became void, what was read
+        is of both times, and all is read again.
         """
         while True:
             made = self._replayed(snapshot, head)
             now = self._feed.head()
             made = evolve(made, horizon=head.seq, epoch=head.epoch)
-            if is_of_log(self._feed, made, now):
+            if is_of_log(self._feed, made, now) and not self._is_void(head, now):
                 return evolve(made, horizon=now.seq, epoch=now.epoch)
             head = now
             snapshot = self._empty(head)
+
+    def _is_void(self, since: LogPosition, now: LogPosition) -> bool:
+        """Whether the dataset was given another configuration after ``since``."""
+        return now.seq != since.seq and any(
+            change.field is None for change in self._feed.changes(self.dataset, since.seq)
+        )
 
     def _empty(self, head: LogPosition) -> Snapshot:
         self._generation += 1

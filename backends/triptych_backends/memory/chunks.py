@@ -16,6 +16,7 @@ from triptych.records import (
     DatasetConfig,
     DerivedChunk,
     DerivedSig,
+    EmbeddingSpace,
     FilterTree,
     Finding,
     HealthCheck,
@@ -30,7 +31,8 @@ from triptych.repositories import ChunkRepoBase
 from triptych.text import CorpusStats
 from triptych_backends.index import LocalSearcher
 from triptych_backends.index.checks import examine_index
-from triptych_backends.memory.truth import Dataset, Truth
+from triptych_backends.memory.kept_spaces import KeptState, Owner, owner_of, texts_of
+from triptych_backends.memory.truth import FIELDS, Dataset, Truth
 
 __all__ = ["MemoryChunks"]
 
@@ -51,8 +53,31 @@ def _sparse_pending(dataset: Dataset, sparse_sig: str) -> Collection[str]:
     return [name for name, chunks in dataset.sets.items() if chunks.chunks]
 
 
+def _owners(dataset: Dataset, names: Collection[str]) -> dict[Owner, frozenset[str]]:
+    """The sets and layers under ``names``, each with the digests of its texts; "" is of a chunk
+    without one."""
+    owners: dict[Owner, frozenset[str]] = {}
+    for name in names:
+        if name in dataset.sets:
+            chunks = dataset.sets[name].chunks
+            owners[name, ""] = frozenset(chunk.sig.input_sig for chunk in chunks)
+        for layer in FIELDS:
+            if (name, layer) in dataset.layers:
+                made = dataset.layers[name, layer].layer
+                owners[owner_of(made)] = texts_of(made)
+    return owners
+
+
+def _lacking(dataset: Dataset, space: str, owners: Mapping[Owner, frozenset[str]]) -> set[str]:
+    """The names of those owners that lack an entry."""
+    return {
+        owner[0] for owner, digests in owners.items() if dataset.kept.lacks(owner, space, digests)
+    }
+
+
 class MemoryChunks(ChunkRepoBase):
-    """`ChunkRepo`, `DocLevelSearcher`, `DocVectorSearcher`, `SparseRepo` and `Diagnostics`."""
+    """`ChunkRepo`, `DocLevelSearcher`, `DocVectorSearcher`, `SparseRepo`, `SpaceRepo` and
+    `Diagnostics`."""
 
     in_process = True
 
@@ -88,6 +113,8 @@ class MemoryChunks(ChunkRepoBase):
         with self._truth.writing() as truth:
             if truth.read(dataset_id).config != expected:
                 return False
+            if config.embed_sig != (expected.embed_sig if expected else ""):
+                truth.swap_in(dataset_id, config.embed_sig)
             truth.write(dataset_id).config = config
             truth.rebind_sparse(dataset_id)
             truth.reset(dataset_id)
@@ -164,6 +191,60 @@ class MemoryChunks(ChunkRepoBase):
         with self._truth as truth:
             return sum(len(truth.read(name).sets) for name in dict.fromkeys(dataset_ids))
 
+    def keep_vectors(
+        self,
+        dataset_id: str,
+        embed_sig: str,
+        names: Sequence[str],
+        vectors: Mapping[str, Vector | None],
+    ) -> Sequence[str]:
+        with self._truth.writing() as truth:
+            dataset = truth.read(dataset_id)
+            if not embed_sig or (dataset.config and dataset.config.embed_sig == embed_sig):
+                return []
+            owners = _owners(dataset, names)
+            texts = {digest for each in owners.values() for digest in each}
+            new = {
+                (embed_sig, digest): None if vector is None else rules.read_only(vector)
+                for digest, vector in vectors.items()
+                if digest in texts
+            }
+            truth.check_widths(dataset_id, [(embed_sig, vector) for vector in new.values()])
+            if owners:
+                kept = truth.write(dataset_id).kept
+                for owner, digests in owners.items():
+                    kept.bind(owner, digests - {""}, new)
+            lacking = _lacking(dataset, embed_sig, owners)
+            return sorted({name for name, _ in owners} - lacking)
+
+    def unprepared(
+        self, dataset_id: str, embed_sig: str, names: Collection[str] | None = None
+    ) -> Sequence[str]:
+        with self._truth as truth:
+            dataset = truth.read(dataset_id)
+            if names is None:
+                names = {*dataset.sets, *(name for name, _ in dataset.layers)}
+            return sorted(_lacking(dataset, embed_sig, _owners(dataset, names)))
+
+    def kept_spaces(self, dataset_id: str) -> Sequence[EmbeddingSpace]:
+        with self._truth as truth:
+            dataset = truth.read(dataset_id)
+            return [
+                EmbeddingSpace(
+                    embed_sig=space,
+                    dimension=dataset.widths.get(space, 0),
+                    vectors=sum(
+                        of == space and vector is not None
+                        for (of, _), vector in dataset.kept.entries.items()
+                    ),
+                )
+                for space in sorted(dataset.kept.spaces)
+            ]
+
+    def drop_space(self, dataset_id: str, embed_sig: str) -> bool:
+        with self._truth.writing() as truth:
+            return bool(truth.write(dataset_id).kept.take(embed_sig))
+
     def add_sparse_vectors(
         self,
         dataset_id: str,
@@ -224,6 +305,7 @@ class MemoryChunks(ChunkRepoBase):
         with self._truth.writing() as truth:
             for name in list(truth.read(dataset_id).sets):
                 truth.remove_set(dataset_id, name)
+            truth.write(dataset_id).kept = KeptState()
             if truth.read(dataset_id).config is not None:
                 truth.write(dataset_id).config = None
                 truth.reset(dataset_id)
@@ -299,6 +381,12 @@ class MemoryChunks(ChunkRepoBase):
         self, dataset_id: str, embed_sig: str, input_sigs: Sequence[str]
     ) -> Mapping[str, Vector]:
         with self._truth as truth:
-            vectors = truth.read(dataset_id).vectors
-            wanted = {digest: (embed_sig, digest) for digest in input_sigs}
-            return {digest: vectors[key] for digest, key in wanted.items() if key in vectors}
+            dataset = truth.read(dataset_id)
+            found = {}
+            for digest in input_sigs:
+                key = (embed_sig, digest)
+                vector = dataset.vectors.get(key)
+                vector = dataset.kept.entries.get(key) if vector is None else vector
+                if vector is not None:
+                    found[digest] = vector
+            return found

@@ -37,7 +37,8 @@ class DatasetState:
 
     ``floor`` is the greatest version ever deleted. ``replaced`` holds the old versions of each
     document, newest first, ``widths`` the dimension of each embedding space, and ``layers`` the
-    layers by name and kind. ``sparse`` has the sparse vectors by encoder and digest, as base64.
+    layers by name and kind. ``sparse`` has the sparse vectors by encoder and digest, as base64,
+    and ``kept`` the vectors of spaces that do not serve, likewise.
     `triptych.records.serialization` makes plain data of it, and it of plain data.
     """
 
@@ -53,6 +54,7 @@ class DatasetState:
     usage: tuple[ModelUsage, ...] = ()
     checkpoints: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
     sparse: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
+    kept: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
 
 
 def read_state(plain: Mapping[str, Any]) -> DatasetState:

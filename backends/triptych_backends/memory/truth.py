@@ -42,6 +42,12 @@ from triptych.records import (
 from triptych.signatures import document_info
 from triptych_backends.index.change_log import Field
 from triptych_backends.memory.document_changes import DocumentLog
+from triptych_backends.memory.kept_spaces import (
+    KeptState,
+    owner_of,
+    read_plain as read_kept,
+    texts_of,
+)
 from triptych_backends.memory.sparse import SparseState, digests_of, read_plain
 from triptych_backends.memory.state import ChunkSetState, DatasetState
 
@@ -128,6 +134,7 @@ class Dataset:
     names: dict[int, str] = attrs.field(factory=dict)
     log: dict[tuple[Field | None, int], int] = attrs.field(factory=dict)
     sparse: SparseState = attrs.field(factory=SparseState)
+    kept: KeptState = attrs.field(factory=KeptState)
 
     @property
     def sparse_sig(self) -> str:
@@ -168,6 +175,7 @@ class Dataset:
             usage=tuple(self.usage.values()),
             checkpoints=self.checkpoints,
             sparse=self.sparse.plain(),
+            kept=self.kept.plain(),
         )
 
 
@@ -250,6 +258,7 @@ class Truth:
         for kinds in state.layers.values():
             for layer in kinds.values():
                 self.store_layer(layer)
+        self._load_kept(dataset, read_kept(state.kept))
         dataset.quarantined = {(each.doc_name, each.layer): each for each in state.quarantined}
         dataset.usage = {each.model: each for each in state.usage}
         dataset.checkpoints = {name: {**each} for name, each in state.checkpoints.items()}
@@ -399,6 +408,7 @@ class Truth:
             dataset.sparse.bind(name, dataset.sparse_sig, digests_of(own))
         else:
             dataset.sparse.remove(name)
+        dataset.kept.bind((name, ""), texts_of(own))
         self._changed(dataset, "chunk", name)
 
     def _load_sparse(
@@ -415,6 +425,16 @@ class Truth:
         if not ours or name in dataset.sparse.waiting:
             for sparse_sig, kept in found.items():
                 dataset.sparse.keep(name, sparse_sig, kept)
+
+    def _load_kept(
+        self, dataset: Dataset, entries: Mapping[tuple[str, str], Vector | None]
+    ) -> None:
+        """Give all sets and layers the entries that were written down."""
+        if entries:
+            for name, chunks in dataset.sets.items():
+                dataset.kept.bind((name, ""), texts_of(chunks.chunks), entries)
+            for made in dataset.layers.values():
+                dataset.kept.bind(owner_of(made.layer), texts_of(made.layer), entries)
 
     def add_sparse_vectors(
         self, dataset_id: str, name: str, vectors: Mapping[str, SparseVector]
@@ -479,7 +499,48 @@ class Truth:
         if old is not None:
             self._forget(dataset, old)
             dataset.sparse.remove(name)
+            dataset.kept.remove((name, ""))
             self._changed(dataset, "chunk", name)
+
+    def swap_in(self, dataset_id: str, new: str) -> None:
+        """Let a kept space serve, if it is one, and keep what serves: before the configuration
+        changes."""
+        dataset = self.write(dataset_id)
+        old = dataset.config.embed_sig if dataset.config else ""
+        if new not in dataset.kept.spaces:
+            return
+        given = dict(dataset.kept.uses)
+        entries = dataset.kept.take(new)
+        for name, chunks in dataset.sets.items():
+            own, serving = [], dict[tuple[str, str], Vector | None]()
+            for chunk in chunks.chunks:
+                digest, space = chunk.sig.input_sig, chunk.sig.embed_sig
+                if chunk.vector is not None and space == old:
+                    serving[old, digest] = chunk.vector
+                elif chunk.vector is None and chunks.sig.embed_sig == old:
+                    serving[old, digest] = None
+                self._unshare(dataset, chunk)
+                bare = attrs.evolve(chunk, vector=entries.get(digest))
+                own.append(self._shared(dataset, new, bare, False))
+            if old:
+                dataset.kept.bind((name, ""), texts_of(chunks.chunks), serving)
+            is_whole = all(chunk.sig.input_sig in entries for chunk in own)
+            sig = attrs.evolve(chunks.sig, embed_sig=new if is_whole else "")
+            # The index asks for vectors by these keys: none ever names one of another space.
+            for key in chunks.keys:
+                del self.places[key]
+            keys = tuple(self._place(dataset_id, name, index) for index in range(len(own)))
+            dataset.sets[name] = ChunkSet(sig, keys, tuple(own))
+        for place, made in dataset.layers.items():
+            layer, owner, texts = made.layer, owner_of(made.layer), texts_of(made.layer)
+            (digest,) = texts
+            if old and layer.sig.embed_sig == old:
+                dataset.kept.bind(owner, texts, {(old, digest): layer.vector})
+            if (new, digest) in given.get(owner, ()):
+                sig = attrs.evolve(layer.sig, embed_sig=new)
+                given_layer = attrs.evolve(layer, sig=sig, vector=entries[digest])
+                del self.places[made.key]
+                dataset.layers[place] = StoredLayer(self._place(dataset_id, *place), given_layer)
 
     def _shared(
         self, dataset: Dataset, space: str, chunk: DerivedChunk, waits: bool
@@ -525,6 +586,7 @@ class Truth:
         dataset.layers[place] = StoredLayer(key, rules.copy_vector(layer))
         if old is not None:
             del self.places[old.key]
+        dataset.kept.bind(owner_of(layer), texts_of(layer))
         self._changed(dataset, FIELDS[layer.layer], layer.doc_name)
 
     def remove_layers(self, dataset_id: str, name: str) -> None:
@@ -539,6 +601,7 @@ class Truth:
         old = dataset.layers.pop((name, layer), None)
         if old is not None:
             del self.places[old.key]
+            dataset.kept.remove(owner_of(old.layer))
             self._changed(dataset, FIELDS[layer], name)
 
     # Keys, owners and the change log

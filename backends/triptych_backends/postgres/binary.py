@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +15,12 @@ from triptych.records import SparseVector
 
 __all__ = [
     "SPARSE_WIDTH",
-    "halfvec",
     "halfvec_text",
-    "integer_array",
+    "halfvecs",
+    "integer_arrays",
     "sparsevec",
     "sparsevec_text",
+    "text_array",
 ]
 
 SPARSE_WIDTH = 1_000_000_000
@@ -24,22 +28,42 @@ SPARSE_WIDTH = 1_000_000_000
 greater, and never less."""
 
 _MOST_TERMS = 16_000
-_INTEGER = 23  # the type's number in every PostgreSQL
+_INTEGER, _TEXT = 23, 25  # the types' numbers in every PostgreSQL
 
 
-def integer_array(values: NDArray[np.int32]) -> bytes:
-    """``values`` as an integer[]."""
-    if not len(values):
-        return struct.pack(">iii", 0, 0, _INTEGER)
+def integer_arrays(values: NDArray[np.int32], bounds: NDArray[np.int64]) -> list[bytes]:
+    """Each run of ``values`` between two neighbouring ``bounds`` as an integer[]."""
     cells = np.empty((len(values), 2), ">i4")
     cells[:, 0], cells[:, 1] = 4, values
-    return struct.pack(">iiiii", 1, 0, _INTEGER, len(values), 1) + cells.tobytes()
+    body = cells.tobytes()
+    edges = bounds.tolist()
+    return [
+        _array(_INTEGER, end - start, body[start * 8 : end * 8]) for start, end in pairwise(edges)
+    ]
 
 
-def halfvec(data: bytes) -> bytes:
-    """Little-endian float32 as a halfvec."""
-    values = np.frombuffer(data, "<f4").astype(">f2")
-    return struct.pack(">hh", len(values), 0) + values.tobytes()
+@lru_cache(maxsize=1024)
+def text_array(values: tuple[str, ...]) -> bytes:
+    """``values`` as a text[]."""
+    cells = [value.encode() for value in values]
+    return _array(_TEXT, len(cells), b"".join(struct.pack(">i", len(c)) + c for c in cells))
+
+
+def _array(kind: int, count: int, body: bytes) -> bytes:
+    if not count:
+        return struct.pack(">iii", 0, 0, kind)
+    return struct.pack(">iiiii", 1, 0, kind, count, 1) + body
+
+
+def halfvecs(rows: Sequence[bytes]) -> list[bytes]:
+    """Rows of little-endian float32, each as a halfvec."""
+    body = np.frombuffer(b"".join(rows), "<f4").astype(">f2").tobytes()
+    found, at = [], 0
+    for row in rows:
+        size = len(row) // 2
+        found.append(struct.pack(">hh", len(row) // 4, 0) + body[at : at + size])
+        at += size
+    return found
 
 
 def halfvec_text(values: NDArray[np.float32]) -> str:

@@ -19,7 +19,7 @@ from triptych_backends.postgres.location import PostgresLocation
 from triptych_backends.postgres.session import Driver, PostgresSession
 from triptych_backends.sql.errors import closed_error
 
-__all__ = ["Connections"]
+__all__ = ["Connections", "connect"]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 _PATIENCE = 300.0  # seconds to wait for a free connection where nothing else says
@@ -47,36 +47,7 @@ class Connections:
 
     def connect(self) -> Driver:
         """A new connection, each statement a transaction of its own. Raises psycopg.Error."""
-        location = self.location
-        driver = psycopg.connect(
-            location.conninfo,
-            autocommit=True,
-            fallback_application_name="triptych",
-            keepalives_idle=30,
-            keepalives_interval=10,
-            keepalives_count=3,
-        )
-        try:
-            # Sums of whole numbers are of this type.
-            driver.adapters.register_loader("numeric", _WholeLoader)
-            driver.adapters.register_loader("numeric", _WholeBinaryLoader)
-            millis = int(location.statement_timeout * 1000)
-            driver.execute(
-                sql.SQL(
-                    "SELECT set_config('search_path', quote_ident({}) || coalesce((SELECT ', ' || "
-                    "quote_ident(nspname) FROM pg_extension e JOIN pg_namespace n "
-                    "ON n.oid = e.extnamespace WHERE extname = 'vector'), ', public'), false), "
-                    "set_config('statement_timeout', {}, false), "
-                    "set_config('idle_in_transaction_session_timeout', '600000', false), "
-                    "set_config('default_transaction_read_only', {}, false), "
-                    # To compile a search takes longer than to run it.
-                    "set_config('jit', 'off', false)"
-                ).format(location.schema, str(millis), "on" if self._read_only else "off")
-            )
-        except BaseException:
-            driver.close()
-            raise
-        return driver
+        return connect(self.location, read_only=self._read_only)
 
     def connect_patiently(self, since: float) -> Driver:
         """A new connection; while the server is away it is tried again.
@@ -189,6 +160,42 @@ class Connections:
         """Close what is idle; what is in use closes itself when it comes back."""
         self._closed = True
         self._close_idle()
+
+
+def connect(
+    location: PostgresLocation, *, read_only: bool = False, autocommit: bool = True
+) -> Driver:
+    """A new connection, its search path the store's schema. Raises psycopg.Error."""
+    driver = psycopg.connect(
+        location.conninfo,
+        autocommit=True,
+        fallback_application_name="triptych",
+        keepalives_idle=30,
+        keepalives_interval=10,
+        keepalives_count=3,
+    )
+    try:
+        # Sums of whole numbers are of this type.
+        driver.adapters.register_loader("numeric", _WholeLoader)
+        driver.adapters.register_loader("numeric", _WholeBinaryLoader)
+        millis = int(location.statement_timeout * 1000)
+        driver.execute(
+            sql.SQL(
+                "SELECT set_config('search_path', quote_ident({}) || coalesce((SELECT ', ' || "
+                "quote_ident(nspname) FROM pg_extension e JOIN pg_namespace n "
+                "ON n.oid = e.extnamespace WHERE extname = 'vector'), ', public'), false), "
+                "set_config('statement_timeout', {}, false), "
+                "set_config('idle_in_transaction_session_timeout', '600000', false), "
+                "set_config('default_transaction_read_only', {}, false), "
+                # To compile a search takes longer than to run it.
+                "set_config('jit', 'off', false)"
+            ).format(location.schema, str(millis), "on" if read_only else "off")
+        )
+        driver.autocommit = autocommit
+    except BaseException:
+        driver.close()
+        raise
+    return driver
 
 
 class _WholeLoader(IntLoader):

@@ -101,7 +101,7 @@ class PostgresDatabase:
             if read_only or not create:
                 require_current(location)
             else:
-                prepare(location)
+                prepare(location, lock_timeout=lock_timeout)
         connections = Connections(location, read_only=read_only)
         return cls(connections, read_only=read_only, wait=lock_timeout, history=history)
 

@@ -9,6 +9,7 @@ from triptych.diagnostics import Check, FindingCollector
 from triptych.errors import StoreError
 from triptych.records import Finding, HealthCheck
 from triptych_backends.postgres.database import PostgresDatabase
+from triptych_backends.postgres.search_tables import empty_words
 from triptych_backends.postgres.session import PostgresSession
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, Dataset, find_datasets
 
@@ -63,14 +64,16 @@ _MISCOUNTED = (
     "SELECT (SELECT count(*) FROM (SELECT s.field, s.units, s.length FROM search_stat s "
     "WHERE s.dataset_id = %(dataset)s AND s.units > 0 EXCEPT SELECT field, count(*), sum(length) "
     "FROM search_unit WHERE dataset_id = %(dataset)s GROUP BY field) x) + (SELECT count(*) FROM "
-    "(SELECT id, units FROM search_term WHERE dataset_id = %(dataset)s AND units <> 0) t FULL JOIN "
+    "(SELECT t.id, sum(p.units) AS units FROM search_term t JOIN search_posting p ON p.term = t.id "
+    "WHERE t.dataset_id = %(dataset)s GROUP BY t.id HAVING sum(p.units) <> 0) t FULL JOIN "
     "(SELECT term AS id, count(*) AS units FROM search_unit, unnest(terms) AS term "
     "WHERE dataset_id = %(dataset)s GROUP BY term) u USING (id) "
     "WHERE t.units IS DISTINCT FROM u.units)"
 )
 _UNSEEN = (
     "SELECT count(*) FROM vector v JOIN space s ON s.id = v.space_id "
-    "WHERE s.dataset_id = %(dataset)s "
+    "WHERE s.dataset_id = %(dataset)s AND (EXISTS (SELECT FROM chunk c WHERE c.vector_id = v.id) "
+    "OR EXISTS (SELECT FROM layer l WHERE l.vector_id = v.id)) "
     "AND NOT EXISTS (SELECT FROM search_vector h WHERE h.id = v.id)"
 )
 
@@ -136,8 +139,7 @@ def repair(
 
 def _empty(session: PostgresSession, dataset: int) -> None:
     """Remove all that searches read of a dataset."""
-    for table in ("search_unit", "search_term", "search_stat"):
-        session.text(f"DELETE FROM {table} WHERE dataset_id = %s", (dataset,))
+    empty_words(session, dataset)
     for table, space in (("search_vector", "space"), ("search_sparse", "sparse_space")):
         session.text(
             f"DELETE FROM {table} WHERE space_id IN (SELECT id FROM {space} WHERE dataset_id = %s)",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Insert
     from sqlalchemy.engine import interfaces
 
-__all__ = ["DIALECT", "Compiled", "CopyTarget", "PostgresDialect", "compiled"]
+__all__ = ["DIALECT", "BulkUpsert", "Compiled", "CopyTarget", "PostgresDialect", "compiled"]
 
 
 class PostgresDialect:
@@ -64,14 +64,25 @@ class CopyTarget(NamedTuple):
     types: tuple[str, ...]
 
 
+class BulkUpsert(NamedTuple):
+    """An upsert of rows that are given as one list for each column; no two may have one key.
+
+    ``key`` has the places of the key's columns in a row.
+    """
+
+    sql: str
+    key: tuple[int, ...]
+
+
 class Compiled(NamedTuple):
     """The text of a statement, the names of its parameters in order, those that are constants,
-    and how COPY does the same, where it can."""
+    how COPY does the same, where it can, and how one statement upserts many rows."""
 
     sql: str
     names: tuple[str, ...]
     constants: dict[str, Any]
     copy: CopyTarget | None
+    bulk: BulkUpsert | None
 
 
 @lru_cache(maxsize=1024)
@@ -81,7 +92,25 @@ def compiled(statement: Statement) -> Compiled:
 
     made = compile_statement(statement, DIALECT)
     names = tuple(made.positiontup or ())
-    return Compiled(str(made), names, dict(made.params), _copy_target(statement, names))
+    bulk = _bulk_upsert(statement, str(made), names) if isinstance(statement, Upsert) else None
+    target = _copy_target(statement, names)
+    return Compiled(str(made), names, dict(made.params), target, bulk)
+
+
+def _bulk_upsert(upsert: Upsert, sql: str, names: tuple[str, ...]) -> BulkUpsert | None:
+    """``sql`` with arrays in place of its one row."""
+    columns: dict[str, Any] = {column.name: column for column in resolve(upsert.table).columns}
+    head, found, rest = sql.partition(" VALUES (")
+    _, conflict, action = rest.partition(") ON CONFLICT ")
+    if not found or not conflict or set(names) != set(columns):
+        return None
+    engine = DIALECT.engine
+    types = [columns[name].type.compile(dialect=engine).partition(" COLLATE")[0] for name in names]
+    arrays = ", ".join(f"%s::{each}[]" for each in types)
+    return BulkUpsert(
+        f"{head} SELECT * FROM unnest({arrays}) ON CONFLICT {action}",
+        tuple(at for at, name in enumerate(names) if name in upsert.key),
+    )
 
 
 def _copy_target(statement: Statement, names: tuple[str, ...]) -> CopyTarget | None:

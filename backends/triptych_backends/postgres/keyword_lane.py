@@ -1,4 +1,4 @@
-"""BM25 in the server, exact: the units that hold the rarest terms of a query are scored first.
+"""BM25 over the server's postings, exact: the lists of a query's rarest terms are read first.
 
 As in `triptych_backends.index.bm25`, whose weights these are: once as many units as are wanted
 reach more than the terms left out can add, no other unit can be among the best (Turtle and Flood,
@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
+import numpy as np
+from numpy.typing import NDArray
 
 from triptych.text import CorpusStats
 from triptych_backends.index import Field, Scored, TextAnalyzer
 from triptych_backends.index.bm25 import Statistics, Weights, count_terms, weigh
 from triptych_backends.index.top_k import SLACK
+from triptych_backends.postgres.folding import is_scattered
+from triptych_backends.postgres.postings import decode
 from triptych_backends.postgres.predicates import Predicates
 from triptych_backends.postgres.ranking import NAMES, best, scored
 from triptych_backends.postgres.search_tables import FIELD_CODES, stored_term
@@ -25,17 +29,51 @@ from triptych_backends.sql.transaction import Dataset
 
 __all__ = ["find_by_words", "read_statistics"]
 
-# The extension intarray has operators of these names, too, which our index does not serve.
+# The extension intarray has operators of these names, too.
 _OVERLAPS, _HOLDS = "OPERATOR(pg_catalog.&&)", "OPERATOR(pg_catalog.@>)"
+
+AT_ONCE = 20_000
+"""Postings that take no longer to read than to ask whether all of them are needed."""
+
+FEW_OWNERS = 1_000
+"""Where so few owners may pass, their units are looked at rather than postings."""
+
+_WORTH = 30
+"""Postings that are read in the time in which one unit is looked at."""
+
+_NOTHING = 1e-12  # more than what rounding leaves of a unit that was removed
+_PRESET = (
+    # Tables without statistics yet would be read from end to end.
+    "SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), "
+    "set_config('enable_mergejoin', 'off', true)"
+)
 
 
 @attrs.frozen
 class _Term:
-    """A term of one dataset: its id, its weight, and how many of the dataset's units hold it."""
+    """A term of one dataset, its weight in the query, and what is known of its postings.
+
+    ``units`` hold it; ``most`` is the most that it adds to a score.
+    """
 
     id: int
+    dataset: int
     weight: float
     units: int
+    most: float
+
+
+class _KnownTerm(NamedTuple):
+    """A term that units of a dataset hold: in how many, how often at most, and how short at least;
+    its postings are in so many rows."""
+
+    dataset: int
+    word: str
+    id: int
+    units: int
+    peak: int
+    shortest: int
+    rows: int
 
 
 def find_by_words(
@@ -46,8 +84,15 @@ def find_by_words(
     limit: int,
     predicates: Predicates,
     analyzers: Callable[[str], TextAnalyzer],
+    pooled: CorpusStats | None = None,
+    *,
+    wanted: Callable[[], None],
 ) -> list[Scored]:
-    """The units with the best BM25 scores; statistics are pooled over ``datasets``."""
+    """The units with the best BM25 scores.
+
+    Statistics are ``pooled``, or else those of ``datasets`` together. ``wanted`` is called where
+    postings are in so many rows that to join them would help.
+    """
     languages = {each.id: each.language or "english" for each in datasets}
     repeats = {
         language: count_terms(list(map(stored_term, analyzers(language).analyze_query(query))))
@@ -56,108 +101,200 @@ def find_by_words(
     words = sorted({term for counted in repeats.values() for term in counted})
     if limit <= 0 or not words:
         return []
+    session.text(_PRESET)
     known = _known_terms(session, unit, datasets, words)
-    statistics = _statistics(session, unit, datasets, known, predicates)
+    if any(is_scattered(each.rows, each.units) for each in known):
+        wanted()
+    if pooled is None:
+        statistics = _statistics(session, unit, datasets, known, predicates)
+    else:
+        statistics = Statistics(
+            pooled.document_count,
+            pooled.total_length,
+            {stored_term(word): held for word, held in pooled.document_frequencies.items()},
+        )
     weights = {language: weigh(statistics, counted) for language, counted in repeats.items()}
+    norms = next(iter(weights.values()))
     terms: list[_Term] = []
-    for dataset, word, pk, units in known:
-        weight = weights[languages[dataset]].terms.get(word)
+    for each in known:
+        weight = weights[languages[each.dataset]].terms.get(each.word)
         if weight is not None:
-            terms.append(_Term(pk, weight, units))
+            norm = norms.slope * each.shortest + norms.base
+            most = weight * (1 - norm / (each.peak + norm))
+            terms.append(_Term(each.id, each.dataset, weight, each.units, most))
     terms.sort(key=lambda term: (-term.weight, term.id))
     if not terms:
         return []
-    names = {each.id: each.name for each in datasets}
-    return _ranked(session, unit, names, terms, next(iter(weights.values())), limit, predicates)
+    ranking = _Ranking(session, unit, terms, norms, limit, predicates)
+    few = min(FEW_OWNERS, sum(term.units for term in terms))
+    rows = ranking.of_owners() if predicates.greatest <= few else ranking.of_postings()
+    return best(scored(rows, {each.id: each.name for each in datasets}), limit)
 
 
-def _ranked(
-    session: PostgresSession,
-    unit: Field,
-    names: Mapping[int, str],
-    terms: Sequence[_Term],
-    weights: Weights,
-    limit: int,
-    predicates: Predicates,
-) -> list[Scored]:
-    # A table without statistics yet would be read from end to end. The statement is never prepared:
-    # a plan that was kept would not look at this setting.
-    session.text("SELECT set_config('enable_seqscan', 'off', true)")
-    count, seen = 0, 0
-    while count < len(terms) and seen < limit:
-        seen += terms[count].units
-        count += 1
-    while True:
-        rows = _score(session, unit, names, terms, count, weights, limit, predicates)
-        rest = sum(term.weight for term in terms[count:])
-        bar = sorted((row[4] for row in rows), reverse=True)[limit - 1] if len(rows) >= limit else 0
-        if not rest or bar - SLACK >= rest:
-            return best(scored(rows, names), limit)
-        while count < len(terms) and sum(term.weight for term in terms[count:]) > bar - SLACK:
+class _Ranking:
+    """Scores units for one query, until no other can be among the best ``limit``."""
+
+    def __init__(
+        self,
+        session: PostgresSession,
+        unit: Field,
+        terms: Sequence[_Term],
+        weights: Weights,
+        limit: int,
+        predicates: Predicates,
+    ) -> None:
+        self._session = session
+        self._unit = unit
+        self._terms = terms
+        self._weights = weights
+        self._limit = limit
+        self._predicates = predicates
+        self._read = 0  # the first so many terms' postings are read
+        self._keys: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._scores: NDArray[np.float64] = np.zeros(0)
+        self._looked_at: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._rows: list[tuple[Any, ...]] = []
+
+    def of_owners(self) -> list[tuple[Any, ...]]:
+        """All units of the owners that pass which hold a term."""
+        return self._look_at(
+            self._terms,
+            f"u.field = %(field)s AND u.dataset_id = ANY(%(datasets)s::bigint[]) AND "
+            f"u.terms {_OVERLAPS} %(terms)s::int[]",
+            {
+                "field": FIELD_CODES[self._unit],
+                "datasets": list({term.dataset for term in self._terms}),
+                "terms": [term.id for term in self._terms],
+            },
+        )
+
+    def of_postings(self) -> list[tuple[Any, ...]]:
+        """A superset of the best units.
+
+        The lists of the rarest terms are read, then as many more as are needed; the units that can
+        still be among the best are looked at for the rest of the terms.
+        """
+        terms, limit = self._terms, self._limit
+        seen = count = 0
+        while count < len(terms) and (seen < limit or seen + terms[count].units <= AT_ONCE):
+            seen += terms[count].units
             count += 1
+        self._read_lists(count)
+        while True:
+            rest = self._rest()
+            hoped = self._hoped()
+            unread = terms[self._read : self._read + 1]
+            if unread and rest > hoped - SLACK:
+                self._read_lists(1)
+                continue
+            places = np.flatnonzero(self._scores >= hoped - SLACK - rest)
+            if not len(places):
+                return self._rows
+            if unread and len(places) * _WORTH > unread[0].units:
+                self._read_lists(1)
+                continue
+            order = np.argsort(-self._scores[places], kind="stable")
+            self._look_at_best(places[order][: 4 * limit + 64])
 
+    def _rest(self) -> float:
+        """The most that the terms whose lists are not read can add to a score."""
+        sums: dict[int, float] = {}
+        for term in self._terms[self._read :]:
+            sums[term.dataset] = sums.get(term.dataset, 0.0) + term.most
+        return max(sums.values(), default=0.0)
 
-def _score(
-    session: PostgresSession,
-    unit: Field,
-    names: Mapping[int, str],
-    terms: Sequence[_Term],
-    count: int,
-    weights: Weights,
-    limit: int,
-    predicates: Predicates,
-) -> list[tuple[Any, ...]]:
-    """The best of the units that hold one of the first ``count`` terms, ties included.
+    def _hoped(self) -> float:
+        """The score to be among the best, if all units that were found pass."""
+        scores = np.concatenate([self._scores, [row[4] for row in self._rows]])
+        if len(scores) < self._limit:
+            return 0.0
+        return float(np.partition(scores, len(scores) - self._limit)[len(scores) - self._limit])
 
-    A term's id is of one dataset and kind of unit. So nothing else bounds the statement, and only
-    the index over the terms serves it.
-    """
-    parameters: dict[str, Any] = {
-        **predicates.parameters,
-        "first": [term.id for term in terms[:count]],
-        "slope": weights.slope,
-        "base": weights.base,
-        "limit": limit,
-        "slack": SLACK,
-    }
-    parts = []
-    norm = "(%(slope)s::float8 * u.length + %(base)s::float8)"
-    for at, term in enumerate(terms):
-        parameters[f"t{at}"], parameters[f"w{at}"] = term.id, term.weight
-        # As weight * times / (times + norm), with one look for the term.
-        times = f"u.counts[array_position(u.terms, %(t{at})s::int)]"
-        parts.append(f"coalesce(%(w{at})s::float8 * (1 - {norm} / ({times} + {norm})), 0)")
-    where = f"AND {predicates.selection}" if predicates.selection else ""
-    return session.text(
-        "WITH found AS MATERIALIZED (SELECT u.key, u.owner, u.position, u.dataset_id, "
-        f"{' + '.join(parts)} AS score FROM search_unit u "
-        f"WHERE u.terms {_OVERLAPS} %(first)s::int[] {where}), "
-        "best AS (SELECT score FROM found ORDER BY score DESC LIMIT %(limit)s) "
-        f"SELECT f.key, f.owner, f.position, f.dataset_id, f.score, n.name FROM found f "
-        f"JOIN ({NAMES[unit]}) n ON n.id = f.owner "
-        "WHERE f.score >= (SELECT min(score) FROM best) - %(slack)s",
-        parameters,
-        prepare=False,
-    )
+    def _read_lists(self, count: int) -> None:
+        """Add what the next ``count`` terms' postings give."""
+        weights = {term.id: term.weight for term in self._terms[self._read : self._read + count]}
+        self._read += count
+        rows = self._session.text(
+            "SELECT term, block FROM search_posting WHERE term = ANY(%s::int[])",
+            (list(weights),),
+            prepare=False,
+        )
+        terms, records = decode([row[0] for row in rows], [row[1] for row in rows])
+        ids = np.array(sorted(weights), np.int32)
+        by_id = np.array([weights[pk] for pk in ids.tolist()])
+        counts = records["count"].astype(np.float64)
+        norms = self._weights.slope * records["length"] + self._weights.base
+        scores = by_id[np.searchsorted(ids, terms)] * np.sign(counts)
+        scores *= 1 - norms / (np.abs(counts) + norms)
+        new = ~np.isin(records["key"], self._looked_at)
+        keys = np.concatenate([self._keys, records["key"][new]])
+        self._keys, places = np.unique(keys, return_inverse=True)
+        added = np.concatenate([self._scores, scores[new]])
+        self._scores = np.bincount(places, added, len(self._keys)).astype(np.float64)
+        self._keep(self._scores > _NOTHING)
+
+    def _look_at_best(self, places: NDArray[np.int64]) -> None:
+        keys = self._keys[places]
+        partial = dict(zip(keys.tolist(), self._scores[places].tolist(), strict=True))
+        rows = self._look_at(
+            self._terms[self._read :], "u.key = ANY(%(keys)s::bigint[])", {"keys": keys.tolist()}
+        )
+        self._rows += [(*row[:4], row[4] + partial[row[0]], row[5]) for row in rows]
+        self._looked_at = np.concatenate([self._looked_at, keys])
+        left = np.ones(len(self._keys), np.bool_)
+        left[places] = False
+        self._keep(left)
+
+    def _keep(self, which: NDArray[np.bool_]) -> None:
+        self._keys, self._scores = self._keys[which], self._scores[which]
+
+    def _look_at(
+        self, terms: Sequence[_Term], where: str, parameters: Mapping[str, Any]
+    ) -> list[tuple[Any, ...]]:
+        """Key, owner, position, dataset, score for ``terms``, and name of the units that pass."""
+        bound: dict[str, Any] = {
+            **self._predicates.parameters,
+            **parameters,
+            "slope": self._weights.slope,
+            "base": self._weights.base,
+        }
+        norm = "(%(slope)s::float8 * u.length + %(base)s::float8)"
+        parts = ["0::float8"]
+        for at, term in enumerate(terms):
+            bound[f"t{at}"], bound[f"w{at}"] = term.id, term.weight
+            # As weight * times / (times + norm), with one look for the term.
+            times = f"u.counts[array_position(u.terms, %(t{at})s::int)]"
+            parts.append(f"coalesce(%(w{at})s::float8 * (1 - {norm} / ({times} + {norm})), 0)")
+        selection = self._predicates.selection
+        return self._session.text(
+            f"SELECT u.key, u.owner, u.position, u.dataset_id, {' + '.join(parts)}, n.name "
+            f"FROM search_unit u JOIN ({NAMES[self._unit]}) n ON n.id = u.owner "
+            f"WHERE {where} {f'AND {selection}' if selection else ''}",
+            bound,
+            prepare=False,
+        )
 
 
 def _known_terms(
     session: PostgresSession, unit: Field, datasets: Sequence[Dataset], words: Sequence[str]
-) -> list[tuple[Any, ...]]:
-    """Dataset, word, id and how many units hold it, of those words that any unit holds."""
-    return session.text(
-        "SELECT dataset_id, term, id, units FROM search_term WHERE units > 0 AND "
-        "dataset_id = ANY(%s::bigint[]) AND field = %s AND term = ANY(%s::text[]) "
-        "ORDER BY dataset_id, term",
+) -> list[_KnownTerm]:
+    """Those of ``words`` that any unit holds, for each dataset."""
+    rows = session.text(
+        "SELECT t.dataset_id, t.term, t.id, sum(p.units), max(p.peak), min(p.shortest), "
+        "count(*)::int FROM search_term t JOIN search_posting p ON p.term = t.id WHERE "
+        "t.dataset_id = ANY(%s::bigint[]) AND t.field = %s AND t.term = ANY(%s::text[]) "
+        "GROUP BY t.dataset_id, t.term, t.id HAVING sum(p.units) > 0 ORDER BY t.dataset_id, t.term",
         ([each.id for each in datasets], FIELD_CODES[unit], list(words)),
+        prepare=False,
     )
+    return [_KnownTerm(*row) for row in rows]
 
 
 def _statistics(
     session: PostgresSession,
     unit: Field,
     datasets: Sequence[Dataset],
-    known: Sequence[tuple[Any, ...]],
+    known: Sequence[_KnownTerm],
     predicates: Predicates,
 ) -> Statistics:
     if predicates.corpus:
@@ -168,8 +305,8 @@ def _statistics(
         ([each.id for each in datasets], FIELD_CODES[unit]),
     )
     frequencies: Counter[str] = Counter()
-    for _, word, _, units in known:
-        frequencies[word] += units
+    for each in known:
+        frequencies[each.word] += each.units
     return Statistics(rows[0][0], rows[0][1], frequencies)
 
 
@@ -177,7 +314,7 @@ def _bounded_statistics(
     session: PostgresSession,
     unit: Field,
     datasets: Sequence[Dataset],
-    known: Sequence[tuple[Any, ...]],
+    known: Sequence[_KnownTerm],
     predicates: Predicates,
 ) -> Statistics:
     """Those of a part of the collection: counted."""
@@ -187,8 +324,8 @@ def _bounded_statistics(
         "field": FIELD_CODES[unit],
     }
     counts = ["count(*)", "coalesce(sum(u.length), 0)"]
-    for at, (_, _, pk, _) in enumerate(known):
-        parameters[f"t{at}"] = [pk]
+    for at, each in enumerate(known):
+        parameters[f"t{at}"] = [each.id]
         counts.append(f"count(*) FILTER (WHERE u.terms {_HOLDS} %(t{at})s::int[])")
     (row,) = session.text(
         f"SELECT {', '.join(counts)} FROM search_unit u WHERE u.dataset_id = "
@@ -197,8 +334,8 @@ def _bounded_statistics(
         prepare=False,
     )
     frequencies: Counter[str] = Counter()
-    for (_, word, _, _), units in zip(known, row[2:], strict=True):
-        frequencies[word] += units
+    for each, units in zip(known, row[2:], strict=True):
+        frequencies[each.word] += units
     return Statistics(row[0], row[1], frequencies)
 
 

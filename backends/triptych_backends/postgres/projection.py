@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from triptych.text import get_analyzer
 from triptych_backends.index import Field, TextAnalyzer
-from triptych_backends.postgres.binary import halfvec, integer_array, sparsevec
-from triptych_backends.postgres.search_tables import FIELD_CODES, stored_term
+from triptych_backends.postgres.binary import halfvecs, integer_arrays, sparsevec, text_array
+from triptych_backends.postgres.postings import POSTING, Postings, write
+from triptych_backends.postgres.search_tables import FIELD_CODES, empty_words
 from triptych_backends.postgres.session import PostgresSession
+from triptych_backends.postgres.terms import TermIds, Words, count_terms
 from triptych_backends.sql.chunk_rows import headings_of
 from triptych_backends.sql.errors import DAMAGE, corrupt
 from triptych_backends.sql.sparse import decode_sparse
@@ -27,7 +28,6 @@ __all__ = ["Projection"]
 _OWNERS_AT_ONCE = 512
 _UNITS_AT_ONCE = 4_096
 _KEPT_IDS = 16  # datasets and fields whose terms' ids are kept
-_KEPT_WORDS = 1 << 19
 
 # Key, owner, position, text, headings.
 _NEW: dict[str, str] = {
@@ -43,6 +43,15 @@ _VECTORS = {
     "layer": "SELECT DISTINCT vector_id FROM layer WHERE id = ANY(%(owners)s)",
 }
 
+_ALL = (
+    "SELECT dataset_id, 'document', id FROM document UNION ALL "
+    "SELECT d.dataset_id, 'chunk', g.document_id FROM derivation g "
+    "JOIN document d ON d.id = g.document_id UNION ALL "
+    f"SELECT dataset_id, CASE layer WHEN '{LAYER_OF_FIELD['abstract']}' THEN 'abstract' "
+    "ELSE 'overview' END, id FROM layer"
+)
+"""The owners of all units."""
+
 
 class Projection:
     """Keeps the search tables of one store; used under the lock of its writers."""
@@ -52,8 +61,8 @@ class Projection:
     ) -> None:
         self._where = where
         self._analyzers = analyzers
-        self._words: dict[str, _Words] = {}
-        self._ids: dict[tuple[int, int], _TermIds] = {}
+        self._words: dict[str, Words] = {}
+        self._ids: dict[tuple[int, int], TermIds] = {}
         self._tick = -1
 
     def committed(self, tick: int) -> None:
@@ -95,15 +104,19 @@ class Projection:
                     batch = ordered[at : at + _OWNERS_AT_ONCE]
                     self._update(session, dataset, language, field, batch)
 
+    def fill(self, session: PostgresSession) -> None:
+        """Take over all that is stored, into tables that lack it."""
+        self.update(session, session.text(_ALL), since=-1)
+
     def _wipe_if_foreign(self, session: PostgresSession, dataset: int, language: str) -> None:
         """Remove all units that were analysed for another language."""
         self._ids.clear()
-        for table in ("search_unit", "search_term", "search_stat"):
-            session.text(
-                f"DELETE FROM {table} WHERE dataset_id = %(dataset)s AND EXISTS (SELECT FROM "
-                "search_stat s WHERE s.dataset_id = %(dataset)s AND s.language <> %(language)s)",
-                {"dataset": dataset, "language": language},
-            )
+        rows = session.text(
+            "SELECT FROM search_stat WHERE dataset_id = %s AND language <> %s LIMIT 1",
+            (dataset, language),
+        )
+        if rows:
+            empty_words(session, dataset)
 
     def _update(
         self,
@@ -152,40 +165,39 @@ class Projection:
         code = FIELD_CODES[field]
         words = self._words.get(language)
         if words is None or words.is_full:
-            words = self._words[language] = _Words(self._analyzers(language))
+            words = self._words[language] = Words(self._analyzers(language))
         try:
             texts = [row[3].decode() for row in rows]
-            headings = [sorted({each.casefold() for each in headings_of(row[4])}) for row in rows]
+            headings = [_titles(row[4]) for row in rows]
         except DAMAGE as error:
             raise corrupt(self._where, f"the text of a {field}: {error}") from error
         numbers, sizes = words.encode_all(texts)
-        units, terms, counts = _counted(numbers, sizes)
+        units, terms, counts = count_terms(numbers, sizes)
         known = self._ids.get((dataset, code))
         if known is None or known.words is not words:
-            known = self._ids[dataset, code] = _TermIds(dataset, code, words)
-        ids = known.count(session, terms)
+            known = self._ids[dataset, code] = TermIds(dataset, code, words)
+        ids = known.find(session, terms)
         bounds = np.searchsorted(units, np.arange(len(rows) + 1))
         session.copy(
             "COPY search_unit (key, dataset_id, field, owner, position, length, terms, counts, "
             "headings) FROM STDIN (FORMAT BINARY)",
-            ("int8", "int8", "int2", "int8", "int4", "int4", "bytea", "bytea", "text[]"),
+            ("int8", "int8", "int2", "int8", "int4", "int4", "bytea", "bytea", "bytea"),
             [
-                (
-                    row[0],
-                    dataset,
-                    code,
-                    row[1],
-                    row[2],
-                    length,
-                    integer_array(ids[start:end]),
-                    integer_array(counts[start:end]),
-                    titles,
-                )
-                for row, length, titles, start, end in zip(
-                    rows, sizes.tolist(), headings, bounds[:-1], bounds[1:], strict=True
+                (row[0], dataset, code, row[1], row[2], length, held, times, titles)
+                for row, length, titles, held, times in zip(
+                    rows,
+                    sizes.tolist(),
+                    headings,
+                    integer_arrays(ids, bounds),
+                    integer_arrays(counts, bounds),
+                    strict=True,
                 )
             ],
         )
+        records = np.empty(len(ids), POSTING)
+        records["key"] = np.array([row[0] for row in rows], np.int64)[units]
+        records["count"], records["length"] = counts, sizes[units]
+        write(session, Postings(ids, records))
         session.text(
             "INSERT INTO search_stat AS s VALUES (%s, %s, %s, %s, %s) ON CONFLICT (dataset_id, "
             "field) DO UPDATE SET units = s.units + excluded.units, "
@@ -194,125 +206,33 @@ class Projection:
         )
 
 
-class _Words:
-    """The terms that an analyzer has met, and their numbers in this process."""
-
-    def __init__(self, analyzer: TextAnalyzer) -> None:
-        self._numbers: dict[str, int] = {}
-        self._terms: list[str] = []
-        self.encode_all = analyzer.numbering(self._numbers).encode_all
-
-    @property
-    def is_full(self) -> bool:
-        return len(self._numbers) >= _KEPT_WORDS
-
-    def terms(self, numbers: NDArray[np.int32]) -> list[str]:
-        if len(self._terms) < len(self._numbers):
-            self._terms = list(self._numbers)
-        return [stored_term(self._terms[number]) for number in numbers.tolist()]
-
-
-def _counted(
-    numbers: NDArray[np.int32], sizes: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-    """Unit, term and count of each distinct term of each unit, in this order."""
-    units = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
-    pairs, counts = np.unique((units << 32) | numbers, return_counts=True)
-    return pairs >> 32, (pairs & 0xFFFFFFFF).astype(np.int32), counts.astype(np.int32)
-
-
-class _TermIds:
-    """The ids of the terms of one dataset and kind of unit, as far as they are known."""
-
-    def __init__(self, dataset: int, code: int, words: _Words) -> None:
-        self.words = words
-        self._dataset = dataset
-        self._code = code
-        self._ids: NDArray[np.int32] = np.zeros(0, np.int32)  # by number; 0 is not known
-        self._is_complete: bool | None = None
-
-    def count(self, session: PostgresSession, terms: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The ids of ``terms``, one occurrence a unit, which are counted; new ones are made."""
-        if not len(terms):
-            return terms
-        distinct, units = np.unique(terms, return_counts=True)
-        if len(self._ids) <= distinct[-1]:
-            self._ids = np.concatenate(
-                [self._ids, np.zeros(int(distinct[-1]) + 1 - len(self._ids), np.int32)]
-            )
-        self._look_up(session, distinct)
-        ids = self._ids[distinct]
-        old, new = np.flatnonzero(ids), np.flatnonzero(ids == 0)
-        if len(new):
-            self._ids[distinct[new]] = self._make(session, distinct[new], units[new])
-        if len(old):
-            session.text(
-                "UPDATE search_term t SET units = t.units + n.units "
-                "FROM unnest(%s::int[], %s::bigint[]) n(id, units) WHERE t.id = n.id",
-                (ids[old].tolist(), units[old].tolist()),
-            )
-        return self._ids[terms]
-
-    def _look_up(self, session: PostgresSession, numbers: NDArray[np.int32]) -> None:
-        if self._is_complete is None:
-            ((self._is_complete,),) = session.text(
-                "SELECT NOT EXISTS (SELECT FROM search_term WHERE dataset_id = %s AND field = %s)",
-                (self._dataset, self._code),
-            )
-        if self._is_complete:
-            return  # all terms that are there were made here
-        unknown = numbers[self._ids[numbers] == 0]
-        texts = dict(zip(self.words.terms(unknown), unknown.tolist(), strict=True))
-        rows = session.text(
-            "SELECT term, id FROM search_term WHERE dataset_id = %s AND field = %s "
-            "AND term = ANY(%s)",
-            (self._dataset, self._code, list(texts)),
-        )
-        for text, pk in rows:
-            self._ids[texts[text]] = pk
-
-    def _make(
-        self, session: PostgresSession, numbers: NDArray[np.int32], units: NDArray[np.int64]
-    ) -> NDArray[np.int32]:
-        # Writers take turns, so that these ids are free.
-        ((last,),) = session.text(
-            "SELECT setval(s.name, nextval(s.name) + %s) FROM (SELECT "
-            "pg_get_serial_sequence('search_term', 'id')::regclass AS name) s",
-            (len(numbers) - 1,),
-        )
-        ids = np.arange(last - len(numbers) + 1, last + 1, dtype=np.int32)
-        session.copy(
-            "COPY search_term (id, dataset_id, field, term, units) FROM STDIN (FORMAT BINARY)",
-            ("int4", "int8", "int2", "text", "int8"),
-            [
-                (pk, self._dataset, self._code, text, held)
-                for pk, text, held in zip(
-                    ids.tolist(), self.words.terms(numbers), units.tolist(), strict=True
-                )
-            ],
-        )
-        return ids
+def _titles(stored: Any) -> bytes:
+    return text_array(tuple(sorted({each.casefold() for each in headings_of(stored)})))
 
 
 def _remove(session: PostgresSession, dataset: int, code: int, keys: Sequence[int]) -> None:
-    session.text(
-        "UPDATE search_term t SET units = t.units - n.units FROM (SELECT term AS id, count(*) AS "
-        "units FROM search_unit, unnest(terms) AS term WHERE key = ANY(%s) GROUP BY term) n "
-        "WHERE t.id = n.id",
+    ((units,),) = session.text(
+        "SELECT coalesce(sum(units), 0) FROM search_stat WHERE dataset_id = %s AND field = %s",
+        (dataset, code),
+    )
+    if units <= len(keys):
+        empty_words(session, dataset, code)
+        return
+    rows = session.text(
+        "DELETE FROM search_unit WHERE key = ANY(%s) RETURNING key, length, terms, counts",
         (list(keys),),
     )
+    sizes = [len(row[2]) for row in rows]
+    records = np.empty(sum(sizes), POSTING)
+    records["key"] = np.repeat(np.array([row[0] for row in rows], np.int64), sizes)
+    records["length"] = np.repeat(np.array([row[1] for row in rows], np.int32), sizes)
+    records["count"] = -np.array([count for row in rows for count in row[3]], np.int32)
+    terms = np.array([term for row in rows for term in row[2]], np.int32)
+    write(session, Postings(terms, records))
     session.text(
-        "WITH gone AS (DELETE FROM search_unit WHERE key = ANY(%s) RETURNING length) "
-        "UPDATE search_stat SET units = units - (SELECT count(*) FROM gone), "
-        "length = length - (SELECT coalesce(sum(length), 0) FROM gone) "
+        "UPDATE search_stat SET units = units - %s, length = length - %s "
         "WHERE dataset_id = %s AND field = %s",
-        (list(keys), dataset, code),
-    )
-    session.text(
-        "DELETE FROM search_term t WHERE dataset_id = %(dataset)s AND field = %(field)s AND EXISTS "
-        "(SELECT FROM search_stat s WHERE s.dataset_id = %(dataset)s AND s.field = %(field)s "
-        "AND s.units = 0)",
-        {"dataset": dataset, "field": code},
+        (len(rows), sum(row[1] for row in rows), dataset, code),
     )
 
 
@@ -326,7 +246,12 @@ def _add_vectors(session: PostgresSession, ids: str, parameters: dict[str, Any])
         session.copy(
             "COPY search_vector (id, space_id, embedding) FROM STDIN (FORMAT BINARY)",
             ("int8", "int8", "bytea"),
-            [(pk, space, halfvec(data)) for pk, space, data in rows],
+            [
+                (pk, space, half)
+                for (pk, space, _), half in zip(
+                    rows, halfvecs([data for _, _, data in rows]), strict=True
+                )
+            ],
         )
 
 

@@ -1,17 +1,22 @@
-"""Making the tables on a server, and checking those that are there."""
+"""Making the tables on a server, and bringing those that are there up to date."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
+import attrs
 import psycopg
 from psycopg import sql
 
 from triptych.errors import SchemaVersionError, StoreError
-from triptych_backends.postgres import search_tables
+from triptych_backends.postgres.connection import connect
 from triptych_backends.postgres.dialect import DIALECT
 from triptych_backends.postgres.location import PostgresLocation
+from triptych_backends.postgres.projection import Projection
+from triptych_backends.postgres.search_tables import GROUPS, Group
 from triptych_backends.postgres.session import Driver, PostgresSession
 from triptych_backends.sql.deferred import insert, tables as t
 
@@ -24,23 +29,34 @@ _REVISION = insert(t.alembic_version)
 _ADD_CLOCK = insert(t.clock)
 _ADD_META = insert(t.meta)
 _LOCK = 0x5472697074796368
-"""The advisory lock of whoever makes a schema: "Triptych"."""
+"""The advisory lock of whoever makes or migrates a schema: "Triptych"."""
+
+_FIRST = 1
+"""The version of search tables that say none: those of the first stores."""
 
 
-def prepare(location: PostgresLocation) -> None:
-    """Bring the schema up to date: make it, or leave it. Any number of processes may do so at once.
+def prepare(location: PostgresLocation, *, lock_timeout: float) -> None:
+    """Bring the schema up to date: make it, migrate it or leave it.
+
+    Any number of processes may do so at once; one of them does the work, in one transaction. The
+    search tables are filled again where this version of Triptych has others.
 
     Raises:
         SchemaVersionError: a newer Triptych made it.
+        StoreLockedError: other processes used the tables for longer than the wait.
         StoreError: the extension pgvector is missing.
     """
     with _connected(location) as driver:
-        if _revision(driver, location) == _current():
+        state = _state(driver, location)
+        if state is not None and state.is_current:
             return
-        with driver.transaction():
-            driver.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-            if _revision(driver, location) != _current():
-                _create(driver, location)
+        if state is None:
+            with driver.transaction():
+                driver.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+                if _state(driver, location) is None:
+                    _create(driver, location)
+                    return
+    _migrate(location, lock_timeout)
 
 
 def require_current(location: PostgresLocation) -> None:
@@ -51,14 +67,36 @@ def require_current(location: PostgresLocation) -> None:
         StoreError: there is none.
     """
     with _connected(location) as driver:
-        if _revision(driver, location) is None:
-            raise StoreError(
-                f"there is no store at {location.where}: check the URL, or open it for writing"
-            )
+        state = _state(driver, location)
+    if state is None:
+        raise StoreError(
+            f"there is no store at {location.where}: check the URL, or open it for writing"
+        )
+    if not state.is_current:
+        held = (
+            f"schema {state.revision}, and this version of Triptych reads schema {_current()}"
+            if state.is_older
+            else "older search tables than this version of Triptych reads"
+        )
+        raise SchemaVersionError(
+            f"the store {location.where} has {held}: open it for writing once, which migrates it"
+        )
 
 
-def _connected(location: PostgresLocation) -> Driver:
-    return psycopg.connect(location.conninfo, autocommit=True, fallback_application_name="triptych")
+@attrs.frozen
+class _State:
+    """What a schema holds: its revision, and the groups of search tables that are out of date."""
+
+    revision: str
+    outdated: tuple[Group, ...]
+
+    @property
+    def is_older(self) -> bool:
+        return self.revision < _current()
+
+    @property
+    def is_current(self) -> bool:
+        return not self.is_older and not self.outdated
 
 
 def _current() -> str:
@@ -67,22 +105,56 @@ def _current() -> str:
     return ALEMBIC_REVISION
 
 
-def _revision(driver: Driver, location: PostgresLocation) -> str | None:
-    """The revision that made the schema, None where there are no tables."""
+@contextmanager
+def _connected(location: PostgresLocation) -> Iterator[Driver]:
+    with connect(location) as driver:
+        driver.execute("SET statement_timeout = 0")
+        yield driver
+
+
+def _state(driver: Driver, location: PostgresLocation) -> _State | None:
+    """What the schema holds, None where there are no tables. Raises `SchemaVersionError`."""
     table = sql.Identifier(location.schema, "alembic_version")
-    (found,) = driver.execute("SELECT to_regclass(%s)", (table.as_string(driver),)).fetchone() or (
-        None,
-    )
-    if found is None:
+    if not _exists(driver, table):
         return None
     row = driver.execute(sql.SQL("SELECT version_num FROM {}").format(table)).fetchone()
-    revision = None if row is None else str(row[0])
-    if revision != _current():
+    revision = "" if row is None else str(row[0])
+    if revision > _current():
         raise SchemaVersionError(
-            f"the store {location.where} has schema {revision}, and this version of Triptych reads "
-            f"schema {_current()}: open it with the version that wrote it"
+            f"the store {location.where} has schema {revision}, and this version of Triptych knows "
+            f"schemas up to {_current()}: update triptych, or open it with the version that wrote "
+            "it"
         )
-    return revision
+    versions = _search_versions(driver, location)
+    for group in GROUPS:
+        version = versions[group.name]
+        if version > group.version:
+            raise SchemaVersionError(
+                f"the store {location.where} has search tables of version {version} "
+                f"({group.name}), and this version of Triptych knows those up to {group.version}: "
+                "update triptych, or open it with the version that wrote it"
+            )
+    outdated = [each for each in GROUPS if versions[each.name] < each.version]
+    return _State(revision, tuple(outdated))
+
+
+def _search_versions(driver: Driver, location: PostgresLocation) -> dict[str, int]:
+    """The version of each group of search tables, 0 of one that is not there."""
+    table = sql.Identifier(location.schema, "search_version")
+    found: dict[str, int] = {}
+    if _exists(driver, table):
+        statement = sql.SQL("SELECT name, version FROM {}").format(table)
+        found = dict(driver.execute(statement).fetchall())
+    for group in GROUPS:
+        if group.name not in found:
+            is_there = _exists(driver, sql.Identifier(location.schema, group.tables[-1]))
+            found[group.name] = _FIRST if is_there else 0
+    return found
+
+
+def _exists(driver: Driver, table: sql.Identifier) -> bool:
+    row = driver.execute("SELECT to_regclass(%s)", (table.as_string(driver),)).fetchone()
+    return row is not None and row[0] is not None
 
 
 def _create(driver: Driver, location: PostgresLocation) -> None:
@@ -91,14 +163,64 @@ def _create(driver: Driver, location: PostgresLocation) -> None:
     _require_extension(driver, location)
     name = sql.Identifier(location.schema)
     driver.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
-    driver.execute(sql.SQL("SET LOCAL search_path = {}, public").format(name))
-    for statement in (*_statements(), *search_tables.STATEMENTS):
+    for statement in _statements():
         driver.execute(statement)
     session = PostgresSession(driver)
+    for group in GROUPS:
+        _make(session, group)
     session.run_many(_REVISION, [(_current(),)])
     clock, meta = first_rows()
     session.run_many(_ADD_CLOCK, [clock])
     session.run_many(_ADD_META, [meta])
+
+
+def _make(session: PostgresSession, group: Group) -> None:
+    """Make a group's tables, empty, in place of those that are there."""
+    for table in group.tables:
+        session.text(f"DROP TABLE IF EXISTS {table}")
+    for statement in group.statements:
+        session.text(statement)
+    session.text(
+        "CREATE TABLE IF NOT EXISTS search_version "
+        "(name text PRIMARY KEY, version integer NOT NULL)"
+    )
+    session.text(
+        "INSERT INTO search_version VALUES (%s, %s) ON CONFLICT (name) DO UPDATE "
+        "SET version = excluded.version",
+        (group.name, group.version),
+    )
+
+
+def _migrate(location: PostgresLocation, lock_timeout: float) -> None:
+    from sqlalchemy import create_engine
+    from sqlalchemy.pool import NullPool
+
+    from triptych_backends.sql.migrations import upgrade
+
+    engine = create_engine(
+        "postgresql+psycopg://",
+        creator=lambda: connect(location, autocommit=False),
+        poolclass=NullPool,
+    )
+    with engine.begin() as connection:
+        driver = connection.connection.driver_connection
+        assert driver is not None
+        session = PostgresSession(driver)
+        session.text("SET LOCAL statement_timeout = 0")
+        session.text("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        state = _state(driver, location)
+        assert state is not None
+        if state.is_current:
+            return
+        millis = str(min(max(int(lock_timeout * 1000), 1), 2**31 - 1))
+        session.text("SELECT set_config('lock_timeout', %s, true)", (millis,))
+        session.text("SELECT tick FROM clock FOR UPDATE")  # no writer is at work
+        if state.is_older:
+            upgrade(connection)
+        for group in state.outdated:
+            _make(session, group)
+        if state.outdated:
+            Projection(location.where).fill(session)
 
 
 def _require_extension(driver: Driver, location: PostgresLocation) -> None:

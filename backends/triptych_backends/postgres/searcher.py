@@ -51,8 +51,10 @@ class PostgresSearcher:
         self._analyzers = analyzers
         self._expired = ExpiryCache()
 
-    def search(self, unit: Field, query: ChunkQuery) -> Sequence[Candidate]:
-        """See `Searcher.search`."""
+    def search(
+        self, unit: Field, query: ChunkQuery, *, statistics: CorpusStats | None = None
+    ) -> Sequence[Candidate]:
+        """See `Searcher.search`. Words are weighed by ``statistics`` (None: the datasets' own)."""
         if query.mode is not Mode.BM25 and query.vector is None:
             return Candidates([], str(query.mode))
         owner = "u.owner" if query.mode is Mode.BM25 else "c.owner"
@@ -68,6 +70,8 @@ class PostgresSearcher:
                     query.top_k,
                     predicates,
                     self._analyzers,
+                    statistics,
+                    wanted=self._want_index,
                 )
             else:
                 assert query.vector is not None

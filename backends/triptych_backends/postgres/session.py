@@ -68,6 +68,12 @@ class PostgresSession(Session):
         if known.copy is not None and len(rows) >= COPIED:
             self.copy(known.copy.sql, known.copy.types, rows)
             return
+        bulk = known.bulk
+        if bulk is not None and len(rows) > 1:
+            keys = {tuple(row[at] for at in bulk.key) for row in rows}
+            if len(keys) == len(rows):
+                self._cursor(bulk.sql, [list(column) for column in zip(*rows, strict=True)])
+                return
         with self.driver.cursor() as cursor:
             cursor.executemany(known.sql, rows)
 

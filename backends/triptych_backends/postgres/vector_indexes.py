@@ -14,6 +14,7 @@ from contextlib import suppress
 
 import psycopg
 
+from triptych_backends.postgres.folding import fold
 from triptych_backends.postgres.session import Driver, PostgresSession
 
 __all__ = ["LEAST", "VectorIndexes", "index_name"]
@@ -67,6 +68,7 @@ class VectorIndexes:
             )
             if not is_mine:
                 return []
+            fold(session)
             _drop_stale(session)
             spaces = session.text(
                 "SELECT v.space_id, s.dimension FROM search_vector v JOIN space s "

@@ -12,6 +12,7 @@ from triptych.signatures import embedding_input_sig
 from triptych_backends.sql.chunk_rows import row_of
 from triptych_backends.sql.deferred import bindparam, insert, select, tables as t, update
 from triptych_backends.sql.dialect import Upsert, in_list
+from triptych_backends.sql.kept_spaces import bind_kept, swap_in
 from triptych_backends.sql.sparse import bind_all_sparse, bind_sparse
 from triptych_backends.sql.transaction import Dataset, Transaction
 from triptych_backends.sql.vectors import delete_unreferenced_vectors, store_vectors, vector_ids
@@ -129,6 +130,7 @@ def _write(tx: Transaction, dataset: Dataset, pending: Sequence[_Pending]) -> No
     tx.run_many(_SET, set_rows)
     if dataset.sparse_sig is not None:
         bind_sparse(tx, dataset, [one.document for one in pending])
+    bind_kept(tx, dataset.id, {one.document: _texts(one.chunks) for one in pending})
     delete_unreferenced_vectors(tx, set(before) - set(ids.values()))
 
 
@@ -171,7 +173,12 @@ def load_set(
     tx.log(dataset.id, "chunk", document)
     if dataset.sparse_sig is not None:
         bind_sparse(tx, dataset, [document])
+    bind_kept(tx, dataset.id, {document: _texts(chunks)})
     delete_unreferenced_vectors(tx, {*before}.difference(bound))
+
+
+def _texts(chunks: Sequence[DerivedChunk]) -> set[str]:
+    return {chunk.sig.input_sig for chunk in chunks} - {""}
 
 
 def _set_row(
@@ -222,6 +229,8 @@ def configure(
     if dataset.config != expected:
         return False
     if config != dataset.config:
+        if config.embed_sig != (dataset.embed_sig or ""):
+            swap_in(tx, dataset, config.embed_sig)
         tx.run(
             _CONFIGURE,
             pk=dataset.id,

@@ -12,6 +12,7 @@ from triptych.records import (
     DatasetConfig,
     DerivedChunk,
     DerivedSig,
+    EmbeddingSpace,
     FilterTree,
     SparseQuery,
     SparseSpace,
@@ -25,6 +26,12 @@ from triptych_backends.sql.chunk_sets import configure, replace_sets, update_sou
 from triptych_backends.sql.deferred import bindparam, func, select, tables as t
 from triptych_backends.sql.deletes import remove_chunk_set, remove_chunk_sets
 from triptych_backends.sql.dialect import in_list
+from triptych_backends.sql.kept_spaces import (
+    drop_space,
+    keep_vectors,
+    kept_spaces,
+    unprepared_names,
+)
 from triptych_backends.sql.pending_vectors import (
     add_vectors,
     complete_sets,
@@ -67,7 +74,8 @@ _DOCUMENT = (
 
 
 class SqlChunks(Repository):
-    """`ChunkRepo`, `DocLevelSearcher`, `DocVectorSearcher` and `SparseRepo` over a `Database`.
+    """`ChunkRepo` over a `Database`, `DocLevelSearcher`, `DocVectorSearcher`, `SparseRepo` and
+    `SpaceRepo`.
 
     A chunk's key is its row's id, a document's the revision of its content.
     """
@@ -181,6 +189,38 @@ class SqlChunks(Repository):
         """See `ChunkRepo.known_vectors`. The arrays are read-only."""
         with self.database.reading() as session:
             return known_vectors(session, dataset_id, embed_sig, input_sigs, self.where)
+
+    def keep_vectors(
+        self,
+        dataset_id: str,
+        embed_sig: str,
+        names: Sequence[str],
+        vectors: Mapping[str, Vector | None],
+    ) -> Sequence[str]:
+        """See `SpaceRepo.keep_vectors`. Durable: what a model made costs money to make again."""
+        with self.database.writing() as tx:
+            dataset = find_dataset(tx, dataset_id)
+            if not embed_sig or dataset is None or dataset.embed_sig == embed_sig:
+                return []
+            return keep_vectors(tx, dataset, embed_sig, names, vectors)
+
+    def unprepared(
+        self, dataset_id: str, embed_sig: str, names: Collection[str] | None = None
+    ) -> Sequence[str]:
+        """See `SpaceRepo.unprepared`."""
+        with self.database.reading() as session:
+            return unprepared_names(session, find_dataset(session, dataset_id), embed_sig, names)
+
+    def kept_spaces(self, dataset_id: str) -> Sequence[EmbeddingSpace]:
+        """See `SpaceRepo.kept_spaces`."""
+        with self.database.reading() as session:
+            return kept_spaces(session, find_dataset(session, dataset_id))
+
+    def drop_space(self, dataset_id: str, embed_sig: str) -> bool:
+        """See `SpaceRepo.drop_space`."""
+        with self.database.writing() as tx:
+            dataset = find_dataset(tx, dataset_id)
+            return dataset is not None and drop_space(tx, dataset, embed_sig)
 
     def add_sparse_vectors(
         self,

@@ -9,6 +9,7 @@ from triptych import rules
 from triptych_backends.sql.deferred import bindparam, delete, func, select, tables as t, update
 from triptych_backends.sql.deletion_log import KEPT_DELETIONS
 from triptych_backends.sql.errors import corrupt
+from triptych_backends.sql.kept_spaces import forget_kept
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.sparse import forget_sparse
 from triptych_backends.sql.transaction import FIELD_OF_LAYER, Dataset, Transaction
@@ -16,7 +17,7 @@ from triptych_backends.sql.vectors import delete_unreferenced_vectors
 from triptych_backends.sql.versions import drop_versions
 
 if TYPE_CHECKING:
-    from sqlalchemy import Delete
+    from sqlalchemy import Delete, Update
 
 __all__ = [
     "raise_floor",
@@ -96,8 +97,13 @@ _CLEAR_SPARSE: tuple[Delete, ...] = (
     delete(t.sparse_vector).where(t.sparse_vector.c.space_id.in_(_sparse_spaces_of)),
     delete(t.sparse_space).where(t.sparse_space.c.dataset_id == bindparam("dataset")),
 )
-_CLEAR_SETS: tuple[Delete, ...] = (
+# Kept spaces go with the configuration, those of layers too.
+_CLEAR_KEPT = delete(t.vector_use).where(t.vector_use.c.space_id.in_(_spaces_of))
+_UNMARK = update(t.space).where(t.space.c.dataset_id == bindparam("dataset")).values(kept=False)
+_CLEAR_SETS: tuple[Delete | Update, ...] = (
     *_CLEAR_SPARSE,
+    _CLEAR_KEPT,
+    _UNMARK,
     delete(t.chunk).where(t.chunk.c.document_id.in_(_documents_of)),
     delete(t.derivation).where(t.derivation.c.document_id.in_(_documents_of)),
     delete(t.vector).where(
@@ -111,6 +117,7 @@ _CLEAR_SETS: tuple[Delete, ...] = (
 )
 _CLEAR_DATASET: tuple[Delete, ...] = (
     *_CLEAR_SPARSE,
+    _CLEAR_KEPT,
     delete(t.chunk).where(t.chunk.c.document_id.in_(_documents_of)),
     delete(t.derivation).where(t.derivation.c.document_id.in_(_documents_of)),
     delete(t.layer).where(t.layer.c.dataset_id == bindparam("dataset")),
@@ -135,6 +142,7 @@ def remove_chunk_set(tx: Transaction, dataset: int, document: int) -> bool:
     vectors = [row[0] for row in tx.all(_VECTORS_OF_SET, document=document)]
     tx.run(_DROP_CHUNKS, document=document)
     forget_sparse(tx, document)
+    forget_kept(tx, dataset, [document])
     if not tx.run(_DROP_SET, document=document):
         return False
     delete_unreferenced_vectors(tx, vectors)
@@ -160,6 +168,7 @@ def remove_layers(
         found = tx.all(_LAYERS_OF_NAME, dataset=dataset, name=name)
     found = [row for row in found if kind in (None, row[1])]
     tx.run_many(_DROP_LAYER, [(pk,) for pk, _, _ in found])
+    forget_kept(tx, dataset, [pk for pk, _, _ in found])
     delete_unreferenced_vectors(tx, [vector for _, _, vector in found if vector is not None])
     for pk, layer, _ in found:
         tx.log(dataset, FIELD_OF_LAYER[layer], pk)

@@ -18,6 +18,7 @@ from triptych_backends.sql.deletes import remove_layers
 from triptych_backends.sql.dialect import Upsert, in_list
 from triptych_backends.sql.document_rows import DocumentRow, info_of
 from triptych_backends.sql.errors import DAMAGE, corrupt
+from triptych_backends.sql.kept_spaces import bind_kept, layer_digest
 from triptych_backends.sql.layer_journal import SqlLayerJournal
 from triptych_backends.sql.prefixes import prefix_end
 from triptych_backends.sql.reads import integers
@@ -247,5 +248,6 @@ def write_layer(tx: Transaction, dataset: int, layer: DerivedLayer) -> None:
         text_checksum(content, name, kind),
     )
     tx.run_many(_PUT, [row])
+    bind_kept(tx, pk, {owner: [layer_digest(layer.content)]})
     if old and old[1] is not None and old[1] != vector:
         delete_unreferenced_vectors(tx, [old[1]])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from triptych import rules
+from triptych.errors import ConflictError, ModelMismatchError
 from triptych.records import DerivedChunk, DerivedLayer, DerivedSig, NameState, SourceDocument
 from triptych_backends.sql.chunk_sets import load_set
+from triptych_backends.sql.database import Database
 from triptych_backends.sql.deferred import bindparam, select, tables as t
 from triptych_backends.sql.deletes import (
     raise_floor,
@@ -22,12 +24,14 @@ from triptych_backends.sql.settings import HasDatabase
 from triptych_backends.sql.transaction import FIELD_OF_LAYER, Dataset, Transaction
 from triptych_backends.sql.versions import drop_versions, write_and_keep
 
-__all__ = ["SqlStateLoader", "check_widths", "load_or_remove_set"]
+__all__ = ["SqlStateLoader", "batched", "check_widths", "load_or_remove_set"]
 
+_STATES_AT_ONCE = 64
+_CHARACTERS_AT_ONCE = 4_000_000
 _WIDTHS = (
     select(t.space.c.embed_sig, t.space.c.dimension)
     .join(t.dataset, t.dataset.c.id == t.space.c.dataset_id)
-    .where(t.dataset.c.name == bindparam("dataset"))
+    .where(t.dataset.c.name == bindparam("dataset"), t.space.c.dimension > 0)
 )
 
 
@@ -37,16 +41,41 @@ class SqlStateLoader:
     def load_states(
         self: HasDatabase, dataset_id: str, states: Sequence[NameState], *, replace: bool = False
     ) -> None:
-        """See `StateLoader.load_states`."""
-        where, history = self.database.where, self.database.history
-        for state in states:
-            with self.database.writing() as tx:
-                _load(tx, dataset_id, state, where, history, replace=replace)
+        """See `StateLoader.load_states`; so many at a time are committed at once."""
+        for batch in batched(states):
+            try:
+                _load_at_once(self.database, dataset_id, batch, replace=replace)
+            except (ConflictError, ModelMismatchError):
+                # Those before it are stored.
+                for state in batch:
+                    _load_at_once(self.database, dataset_id, [state], replace=replace)
 
     def use_up_versions(self: HasDatabase, dataset_id: str, version: int) -> None:
         """See `StateLoader.use_up_versions`."""
         with self.database.writing() as tx:
             raise_floor(tx, tx.dataset(dataset_id).id, version)
+
+
+def batched(states: Sequence[NameState]) -> Iterator[Sequence[NameState]]:
+    """``states`` in their order, so many at a time that their transaction stays short."""
+    batch: list[NameState] = []
+    size = 0
+    for state in states:
+        batch.append(state)
+        size += sum(len(document.content) for document in state.versions)
+        if len(batch) >= _STATES_AT_ONCE or size >= _CHARACTERS_AT_ONCE:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _load_at_once(
+    database: Database, dataset_id: str, states: Sequence[NameState], *, replace: bool
+) -> None:
+    with database.writing() as tx:
+        for state in states:
+            _load(tx, dataset_id, state, database.where, database.history, replace=replace)
 
 
 def _load(

@@ -53,7 +53,7 @@ _LAYERS = (
     select(func.count()).select_from(t.layer).where(t.layer.c.dataset_id == bindparam("dataset"))
 )
 _WIDTHS = select(t.space.c.embed_sig, t.space.c.dimension).where(
-    t.space.c.dataset_id == bindparam("dataset")
+    t.space.c.dataset_id == bindparam("dataset"), t.space.c.dimension > 0
 )
 
 

@@ -22,6 +22,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 
 __all__ = [
@@ -51,9 +52,10 @@ __all__ = [
     "sparse_use",
     "sparse_vector",
     "vector",
+    "vector_use",
 ]
 
-ALEMBIC_REVISION = "0010"
+ALEMBIC_REVISION = "0011"
 """The revision of the migrations that makes exactly these tables."""
 
 METADATA = MetaData()
@@ -172,9 +174,11 @@ space = Table(
     Column("dataset_id", ForeignKey("dataset.id"), nullable=False),
     Column("embed_sig", Text, nullable=False),
     Column("dimension", Integer, nullable=False),
+    Column("kept", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("dataset_id", "embed_sig"),
 )
-"""An embedding space within one dataset."""
+"""An embedding space within one dataset; `dimension` is 0 before its first vector. One that is
+`kept` has entries beside the space that serves (`vector_use`)."""
 
 vector = Table(
     "vector",
@@ -185,7 +189,21 @@ vector = Table(
     Column("data", LargeBinary, nullable=False),
     UniqueConstraint("space_id", "digest"),
 )
-"""Little-endian float32. Every row is referenced by a chunk or a layer of its dataset."""
+"""Little-endian float32; no bytes where the embedder makes no vector of the text. Every row is
+referenced by a chunk or a layer of its dataset, or by `vector_use`."""
+
+vector_use = Table(
+    "vector_use",
+    METADATA,
+    Column("space_id", ForeignKey("space.id"), nullable=False),
+    Column("owner", BigInteger, nullable=False),
+    Column("vector_id", ForeignKey("vector.id"), nullable=False),
+    PrimaryKeyConstraint("space_id", "owner", "vector_id"),
+    Index("vector_use_vector", "vector_id"),
+    sqlite_with_rowid=False,
+)
+"""The vectors of kept spaces that a document's chunk set, or a layer, has the text of: `owner` is
+the id of either, which no two rows share."""
 
 derivation = Table(
     "derivation",

@@ -9,7 +9,16 @@ import numpy as np
 from triptych import rules
 from triptych.records import Vector
 from triptych_backends.index.change_log import Rows
-from triptych_backends.sql.deferred import bindparam, delete, exists, insert, select, tables as t
+from triptych_backends.sql.deferred import (
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    select,
+    tables as t,
+    update,
+)
 from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.session import Session
@@ -28,6 +37,9 @@ _SPACE = select(t.space.c.id, t.space.c.dimension).where(
     t.space.c.dataset_id == bindparam("pk"), t.space.c.embed_sig == bindparam("space")
 )
 _ADD_SPACE = insert(t.space)
+_SET_WIDTH = (
+    update(t.space).where(t.space.c.id == bindparam("which")).values(dimension=bindparam("width"))
+)
 _IDS = select(t.vector.c.digest, t.vector.c.id).where(
     t.vector.c.space_id == bindparam("space"), in_list(t.vector.c.digest, "digests")
 )
@@ -40,12 +52,14 @@ _KNOWN = (
         t.dataset.c.name == bindparam("dataset"),
         t.space.c.embed_sig == bindparam("space"),
         in_list(t.vector.c.digest, "digests"),
+        func.length(t.vector.c.data) > 0,
     )
 )
 _COLLECT = delete(t.vector).where(
     in_list(t.vector.c.id, "ids"),
     ~exists().where(t.chunk.c.vector_id == t.vector.c.id),
     ~exists().where(t.layer.c.vector_id == t.vector.c.id),
+    ~exists().where(t.vector_use.c.vector_id == t.vector.c.id),
 )
 
 
@@ -84,9 +98,11 @@ def known_vectors(
 
 
 def store_vectors(
-    tx: Transaction, dataset: int, space: str, vectors: Mapping[str, Vector]
+    tx: Transaction, dataset: int, space: str, vectors: Mapping[str, Vector | None]
 ) -> Mapping[str, int]:
     """Row ids for ``vectors`` by digest; a digest that is stored keeps its vector.
+
+    None, for a space that is kept, says that there is no vector of this text.
 
     Raises:
         ModelMismatchError: a vector is not as wide as the space's others.
@@ -94,11 +110,14 @@ def store_vectors(
     if not vectors:
         return {}
     row = tx.one(_SPACE, pk=dataset, space=space)
-    widths = {space: row[1]} if row else {}
+    widths = {space: row[1]} if row and row[1] else {}
     widths = rules.check_widths(widths, ((space, vector) for vector in vectors.values()))
+    width = widths.get(space, 0)
     if row is None:
-        row = (tx.ticks(1), widths[space])
-        tx.run_many(_ADD_SPACE, [(row[0], dataset, space, row[1])])
+        row = (tx.ticks(1), width)
+        tx.run_many(_ADD_SPACE, [(row[0], dataset, space, width, False)])
+    elif row[1] != width:
+        tx.run(_SET_WIDTH, which=row[0], width=width)
     space_id = row[0]
     ids: dict[str, int] = dict(tx.all(_IDS, space=space_id, digests=list(vectors)))
     missing = [digest for digest in vectors if digest not in ids]
@@ -106,7 +125,9 @@ def store_vectors(
     rows = []
     for pk, digest in enumerate(missing, first):
         ids[digest] = pk
-        rows.append((pk, space_id, digest, np.asarray(vectors[digest], "<f4").tobytes()))
+        vector = vectors[digest]
+        data = b"" if vector is None else np.asarray(vector, "<f4").tobytes()
+        rows.append((pk, space_id, digest, data))
     tx.run_many(_ADD, rows)
     return ids
 
@@ -120,7 +141,7 @@ def vector_ids(
 
 
 def delete_unreferenced_vectors(tx: Transaction, vectors: Iterable[int]) -> None:
-    """Remove those of ``vectors`` that no chunk and no layer refers to any more."""
+    """Remove those of ``vectors`` that no chunk, no layer and no kept space needs any more."""
     ids = sorted(set(vectors))
     if ids:
         tx.run(_COLLECT, ids=list(ids))

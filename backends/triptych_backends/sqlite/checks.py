@@ -313,7 +313,9 @@ def bad_vectors(session: SqliteSession) -> Iterator[tuple[int, str]]:
         page = session.driver.execute(
             "SELECT w.id, s.name, p.dimension, w.data FROM vector w JOIN space p "
             "ON p.id = w.space_id JOIN dataset s ON s.id = p.dataset_id "
-            "WHERE w.id > ? ORDER BY w.id LIMIT ?",
+            "WHERE w.id > ? AND (length(w.data) <> 0 OR EXISTS (SELECT 1 FROM chunk c "
+            "WHERE c.vector_id = w.id) OR EXISTS (SELECT 1 FROM layer l WHERE l.vector_id = w.id)) "
+            "ORDER BY w.id LIMIT ?",
             [after, _PAGE],
         ).fetchall()
         if not page:

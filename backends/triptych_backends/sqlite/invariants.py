@@ -41,6 +41,7 @@ def _labelled(table: Table, alias: str = "x") -> str:
 _DROP_SETS_OF = (
     "DELETE FROM sparse_use WHERE document_id IN ({ids})",
     "DELETE FROM sparse_pending WHERE document_id IN ({ids})",
+    "DELETE FROM vector_use WHERE owner IN ({ids})",
     "DELETE FROM chunk WHERE document_id IN ({ids})",
     "DELETE FROM derivation WHERE document_id IN ({ids})",
 )
@@ -144,6 +145,17 @@ _SETS_IN = (
 _STRANGE_USE = (
     "FROM sparse_use u JOIN sparse_vector w ON w.id = u.vector_id WHERE NOT EXISTS "
     "(SELECT 1 FROM chunk c WHERE c.document_id = u.document_id AND c.input_sig = w.digest)"
+)
+# A chunk that came without a digest has its vector under that of its content.
+_STRANGE_ENTRY = (
+    "FROM vector_use u JOIN vector w ON w.id = u.vector_id WHERE w.space_id <> u.space_id OR "
+    "(NOT EXISTS (SELECT 1 FROM layer l WHERE l.id = u.owner) AND NOT EXISTS (SELECT 1 FROM "
+    "chunk c WHERE c.document_id = u.owner AND c.input_sig IN (w.digest, '')))"
+)
+_UNUSED_VECTOR = (
+    "NOT EXISTS (SELECT 1 FROM chunk c WHERE c.vector_id = w.id) "
+    "AND NOT EXISTS (SELECT 1 FROM layer l WHERE l.vector_id = w.id) "
+    "AND NOT EXISTS (SELECT 1 FROM vector_use u WHERE u.vector_id = w.id)"
 )
 
 # Of a document that is there the log has one row, which says so.
@@ -353,21 +365,31 @@ INVARIANTS: tuple[Invariant, ...] = (
         ),
     ),
     Invariant(
+        Check(
+            "spaces.texts",
+            "a space that is kept has vectors for what has no such text",
+            "they take room, and keep what was deleted",
+            repair=_REMOVED,
+        ),
+        "SELECT s.name AS dataset, 'vector ' || x.vector_id AS label "
+        f"FROM (SELECT u.space_id, u.vector_id {_STRANGE_ENTRY}) x "
+        "JOIN space p ON p.id = x.space_id JOIN dataset s ON s.id = p.dataset_id",
+        (
+            "DELETE FROM vector_use WHERE (space_id, owner, vector_id) IN "
+            f"(SELECT u.space_id, u.owner, u.vector_id {_STRANGE_ENTRY})",
+        ),
+    ),
+    Invariant(
         # After all that drops what refers to a vector.
         Check(
             "vectors.unused",
-            "vectors belong to no chunk and no layer",
+            "vectors belong to no chunk, no layer and no space that is kept",
             "they take room, and keep what was deleted",
             repair=_REMOVED,
         ),
         "SELECT s.name AS dataset, 'vector ' || w.id AS label FROM vector w "
         "JOIN space p ON p.id = w.space_id JOIN dataset s ON s.id = p.dataset_id "
-        "WHERE NOT EXISTS (SELECT 1 FROM chunk c WHERE c.vector_id = w.id) "
-        "AND NOT EXISTS (SELECT 1 FROM layer l WHERE l.vector_id = w.id)",
-        (
-            "DELETE FROM vector AS w WHERE NOT EXISTS "
-            "(SELECT 1 FROM chunk c WHERE c.vector_id = w.id) "
-            "AND NOT EXISTS (SELECT 1 FROM layer l WHERE l.vector_id = w.id)",
-        ),
+        f"WHERE {_UNUSED_VECTOR}",
+        (f"DELETE FROM vector AS w WHERE {_UNUSED_VECTOR}",),
     ),
 )

@@ -145,10 +145,12 @@ def _drop_vectors(tx: SqliteTransaction) -> int:
         for (document,) in documents:
             for table in ("sparse_use", "sparse_pending", "chunk"):
                 tx.driver.execute(f"DELETE FROM {table} WHERE document_id = ?", [document])
+            tx.driver.execute("DELETE FROM vector_use WHERE owner = ?", [document])
             tx.driver.execute("DELETE FROM derivation WHERE document_id = ?", [document])
         tx.driver.execute(
             "UPDATE layer SET vector_id = NULL, embed_sig = '' WHERE vector_id = ?", [pk]
         )
+        tx.driver.execute("DELETE FROM vector_use WHERE vector_id = ?", [pk])
         tx.driver.execute("DELETE FROM vector WHERE id = ?", [pk])
     _drop_unused(tx)
     return len(bad)

@@ -14,9 +14,11 @@ from triptych.records import ChangeCursor
 __all__ = ["CursorSeal"]
 
 _DIGITS = string.digits + string.ascii_uppercase + string.ascii_lowercase
-_LONGEST = 64  # characters that the mark of a cursor may have
+_LONGEST = 8192  # characters that the mark of a cursor may have
 _NONCE = _TAG = 6  # bytes
 _NONE = 2**48 - 1
+_AS_TEXT = (2**48 - 2).to_bytes(6, "big")
+"""What begins a cursor whose mark is not bytes in hexadecimal digits."""
 
 
 class CursorSeal:
@@ -68,12 +70,20 @@ class CursorSeal:
 
 
 def _packed(cursor: ChangeCursor) -> bytes:
+    try:
+        packed = bytes.fromhex(cursor.mark)
+    except ValueError:
+        return _AS_TEXT + str(cursor).encode()
+    if packed.hex() != cursor.mark:
+        return _AS_TEXT + str(cursor).encode()
     numbers = (cursor.number, cursor.base, cursor.until)
     fields = b"".join((_NONE if each is None else each).to_bytes(6, "big") for each in numbers)
-    return fields + bytes.fromhex(cursor.mark)
+    return fields + packed
 
 
 def _unpacked(data: bytes) -> ChangeCursor:
+    if data.startswith(_AS_TEXT):
+        return ChangeCursor.parse(data[len(_AS_TEXT) :].decode())
     number, base, until = (int.from_bytes(data[at : at + 6], "big") for at in (0, 6, 12))
     return ChangeCursor(
         number=number,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
@@ -161,11 +162,13 @@ class RestrictedService(Service):
             ranker=None,
             retrievers=(),
             pipelines=[
-                each for each in base.pipelines.values() if all(map(access.names, each.datasets))
+                each for each in base.pipelines.values() if all(map(access.names, _datasets(each)))
             ],
             own_paths=(),
             locate=None,  # where this machine has its files is not the caller's business
         )
+        self._others: dict[Service, Service] = {}
+        self._narrowing = threading.Lock()
         super().__init__(store, engine, options)
 
     def __repr__(self) -> str:
@@ -176,7 +179,9 @@ class RestrictedService(Service):
         """Those of the pipelines whose datasets are all there for the caller."""
         shows = self._shown.view.shows
         return {
-            name: each for name, each in self._pipelines.items() if all(map(shows, each.datasets))
+            name: each
+            for name, each in self._pipelines.items()
+            if each.over is not None or all(map(shows, each.datasets))
         }
 
     @pipelines.setter
@@ -194,6 +199,8 @@ class RestrictedService(Service):
     def close(self) -> None:
         """Release this Service's own threads; the store and the models stay open."""
         super().close()
+        for other in self._others.values():
+            other.close()
 
     def doctor(
         self,
@@ -211,6 +218,12 @@ class RestrictedService(Service):
             self.check_write()
         return super().doctor(repair=repair, dataset_id=dataset_id, progress=progress)
 
+    def _over(self, other: Service) -> Service:
+        with self._narrowing:
+            if other not in self._others:
+                self._others[other] = other.restricted(self.access)
+            return self._others[other]
+
     def _log(self) -> QuestionLog:
         return AccessQuestionLog(self.base.question_log, self._shown.view)
 
@@ -224,6 +237,13 @@ class RestrictedService(Service):
     def _open(self) -> None:
         super()._open()
         self.base._open()
+
+
+def _datasets(pipeline: Pipeline) -> Sequence[str]:
+    """Where a pipeline looks; of one over another Service all of it, if it names nothing."""
+    if pipeline.over is None or pipeline.datasets:
+        return pipeline.datasets
+    return pipeline.over.list_datasets()
 
 
 def _refused(name: str) -> Callable[..., Any]:

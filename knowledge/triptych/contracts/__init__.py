@@ -78,6 +78,7 @@ from triptych.contracts.search import (
     Retriever,
     StoreRetriever,
 )
+from triptych.contracts.spaces import SpaceRepo
 
 __all__ = [
     "LLM",
@@ -116,6 +117,7 @@ __all__ = [
     "SecureEraser",
     "SettingsStore",
     "SnapshotReader",
+    "SpaceRepo",
     "SparseEncoder",
     "SparseRepo",
     "StateLoader",

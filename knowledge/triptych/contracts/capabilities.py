@@ -11,6 +11,7 @@ import attrs
 
 from triptych.contracts.leases import ChangeListener, WorkLeases
 from triptych.contracts.repositories import Store
+from triptych.contracts.spaces import SpaceRepo
 from triptych.records import (
     CachedAnswer,
     CachedQuestion,
@@ -313,7 +314,8 @@ class ChangeReader(Protocol):
     """Capability: a store with a log of what became of its documents, which others follow.
 
     The write that adds, changes or deletes a document logs it under a number, greater than all
-    before it in the order of commits, atomically with the write. A change of metadata or expiry
+    before it in the order of commits, atomically with the write. A store over several servers has
+    such a log on each, and the order is that of each dataset. A change of metadata or expiry
     is a change; a put of what is stored is none. The log keeps the last change of each document,
     and of deleted ones at least the last 10,000. `SecureEraser.scrub` leaves no name of a deleted
     document in it. What existed before a store had a log counts as there at its beginning.
@@ -484,3 +486,4 @@ class Capabilities:
     loader: StateLoader | None = None
     leases: WorkLeases | None = None
     listener: ChangeListener | None = None
+    spaces: SpaceRepo | None = None

@@ -141,16 +141,19 @@ class Doctor:
     def _derives(self, dataset: str) -> bool:
         """Whether this Service makes the chunk sets that the dataset is configured for."""
         config = self._chunks.config(dataset)
-        ours = (self._deriver.chunker_sig, self._deriver.embed_sig)
+        deriver = self._deriver.of_config(config)
+        ours = (deriver.chunker_sig, deriver.embed_sig)
         return config is None or (config.chunker_sig, config.embed_sig) == ours
 
     def _gate(self, embed_sig: str) -> CoverageGate | None:
-        embedder: Embedder | None = self._deriver.embedder
-        return self._deriver.coverage if embedder and embedder.signature == embed_sig else None
+        deriver = self._deriver.of_space(embed_sig)
+        embedder: Embedder | None = deriver.embedder
+        return deriver.coverage if embedder and embedder.signature == embed_sig else None
 
     def _stats(self, dataset: str) -> DatasetStats | None:
+        deriver = self._deriver.of_config(self._chunks.config(dataset))
         return self._store.stats(
-            dataset, chunker_sig=self._deriver.chunker_sig, embed_sig=self._deriver.embed_sig
+            dataset, chunker_sig=deriver.chunker_sig, embed_sig=deriver.embed_sig
         )
 
     # Mending

@@ -28,6 +28,7 @@ def check_health(
     *,
     probe: bool,
     sparse_encoder: SparseEncoder | None = None,
+    next_embedder: Embedder | None = None,
 ) -> Health:
     """Every check, worst news included: one that fails does not keep the others from running."""
     checks = [*_guarded("store", lambda: [_store_answers(documents)])]
@@ -39,10 +40,14 @@ def check_health(
         )
     elif probe:
         checks += _guarded("embedder", lambda: [_embedder_answers(embedder)])
+    if next_embedder is not None and probe:
+        checks += _guarded("next embedder", lambda: [_embedder_answers(next_embedder, "next ")])
     if sparse_encoder is not None and probe:
         checks += _guarded("sparse encoder", lambda: [_encoder_answers(sparse_encoder)])
     if checks[0].status == "ok":
-        checks += _guarded("datasets", lambda: dataset_checks(stats(), embedder, sparse_encoder))
+        checks += _guarded(
+            "datasets", lambda: dataset_checks(stats(), embedder, sparse_encoder, next_embedder)
+        )
     return Health(checks=tuple(checks))
 
 
@@ -68,10 +73,10 @@ def _store_answers(documents: DocumentRepo) -> HealthCheck:
     )
 
 
-def _embedder_answers(embedder: Embedder) -> HealthCheck:
+def _embedder_answers(embedder: Embedder, which: str = "") -> HealthCheck:
     width = len(embed_query(embedder, _PROBE))
     return HealthCheck(
-        name="embedder",
+        name=f"{which}embedder",
         status="ok",
         detail=f"{embedder.signature} answers with vectors of {width} dimensions",
     )
@@ -90,14 +95,18 @@ def dataset_checks(
     datasets: Sequence[DatasetStats],
     embedder: Embedder | None,
     sparse_encoder: SparseEncoder | None = None,
+    next_embedder: Embedder | None = None,
 ) -> list[HealthCheck]:
     """What keeps a dataset from its best answers, each with what to do about it."""
     checks = []
+    first = embedder
     for each in datasets:
         name = f"dataset {each.dataset_id!r}"
         rebuild = f"`triptych rebuild --dataset {quote(each.dataset_id)}`"
         embed = f"`triptych embed --dataset {quote(each.dataset_id)}`"
         stored = "" if each.config is None else each.config.embed_sig
+        swapped = next_embedder is not None and stored == next_embedder.signature
+        embedder = next_embedder if swapped else first
         found = []
         if stored and embedder is None:
             found.append(

@@ -153,7 +153,7 @@ def collect_signals(
     check_whole(top_k, "top_k", least=1)
     targets = find_targets(service, dataset_id, collection, passages=False)
     searches = service.searches if searches is None else searches
-    mode = Mode.BM25 if service.options.embedder is None else Mode.HYBRID
+    mode = Mode.HYBRID if service.options.has_embedder else Mode.BM25
     samples = []
     missed = 0
     for number, query in enumerate(collection.queries, start=1):

@@ -51,7 +51,7 @@ def ablation_stages(service: Service, pipeline: Pipeline) -> Mapping[str, Pipeli
     postprocessor that joins there.
     """
     lanes = tuple(pipeline.lanes or service.lanes)
-    if service.options.embedder is None:
+    if not service.options.has_embedder:
         lanes = tuple(lane for lane in lanes if lane != Mode.VECTOR)
     bare = attrs.evolve(pipeline, rewriter=None, postprocessors=())
     search = {key: value for key, value in pipeline.search.items() if key != "mode"}
@@ -113,6 +113,11 @@ def evaluate_pipelines(
     for name, pipeline in pipelines.items():
         counter = _Counter()
         steps = [counted(step, counter) for step in pipeline.postprocessors]
+        if pipeline.over is not None:
+            raise ValidationError(
+                f"the pipeline {name!r} searches other tables than the dataset {dataset_id!r}: "
+                "evaluate it over the Service that it names"
+            )
         pipeline.check(service.lanes)
         with service.searches.derived(
             lanes=pipeline.lanes,

@@ -251,9 +251,9 @@ def _modes(service: Service, modes: Sequence[Mode | str] | None) -> list[Mode | 
     options = service.options
     if modes is None:
         if options.sparse_encoder is not None:
-            ours = list(Mode) if options.embedder is not None else [Mode.BM25, Mode.HYBRID]
+            ours = list(Mode) if options.has_embedder else [Mode.BM25, Mode.HYBRID]
             return [*ours, SPARSE]
-        return list(Mode) if options.embedder is not None else [Mode.BM25]
+        return list(Mode) if options.has_embedder else [Mode.BM25]
     chosen = [
         mode if mode in service.lanes and not is_valid_mode(mode) else to_mode(mode)
         for mode in ([modes] if isinstance(modes, str) else modes)

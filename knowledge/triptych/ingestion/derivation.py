@@ -29,6 +29,7 @@ from triptych.ingestion.pace import Pace
 from triptych.ingestion.sparse_encoding import SparseLane, encode_sparse
 from triptych.leases import LeaseHolder
 from triptych.records import (
+    DatasetConfig,
     DerivedChunk,
     DerivedSig,
     DocumentInfo,
@@ -83,9 +84,20 @@ class DerivationPipeline:
         leases: WorkLeases | None = None,
         sparse: SparseLane | None = None,
         executor: Executor | None = None,
+        next_embedder: Embedder | None = None,
     ) -> None:
         """``leases`` say which texts are being embedded, for other processes to see. ``executor``
-        runs the calls of the models; None: threads of this process."""
+        runs the calls of the models; None: threads of this process.
+
+        ``next_embedder`` serves the datasets whose configuration names it: see `of_space`.
+        """
+        self.next: DerivationPipeline | None = None
+        if next_embedder is not None and (
+            embedder is None or embedder.signature != next_embedder.signature
+        ):
+            self.next = DerivationPipeline(
+                chunks, chunkers, next_embedder, concurrency, leases, sparse, executor
+            )
         self.sparse = sparse
         self._encoder: SparseEncoder | None = None if sparse is None else sparse.encoder
         self._embedder = embedder
@@ -116,7 +128,24 @@ class DerivationPipeline:
         lane = None
         if self.sparse is not None and sparse is not None and embeds:
             lane = attrs.evolve(self.sparse, repo=sparse)
-        return DerivationPipeline(chunks, self._chunkers, embedder, self._concurrency, sparse=lane)
+        return DerivationPipeline(
+            chunks,
+            self._chunkers,
+            embedder,
+            self._concurrency,
+            sparse=lane,
+            next_embedder=self.next.embedder if self.next is not None and embeds else None,
+        )
+
+    def of_space(self, embed_sig: str) -> DerivationPipeline:
+        """Return the pipeline whose embedder has this signature; this one where neither has."""
+        if self.next is not None and self.next.embed_sig == embed_sig:
+            return self.next
+        return self
+
+    def of_config(self, config: DatasetConfig | None) -> DerivationPipeline:
+        """Return the pipeline that derives a dataset of this configuration; this one for None."""
+        return self if config is None else self.of_space(config.embed_sig)
 
     def expected_signature(
         self, document: SourceDocument | DocumentInfo, input_sig: str = ""

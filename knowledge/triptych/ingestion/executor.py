@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import pickle
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import (
     BrokenExecutor,
+    CancelledError as FutureCancelledError,
     Executor,
-    Future,
     ThreadPoolExecutor,
     TimeoutError as FutureTimeoutError,
 )
@@ -26,6 +29,10 @@ __all__ = ["EmbedderOnExecutor", "EncoderOnExecutor", "check_executor"]
 
 _LOOK_EVERY: Final = 0.1
 """Seconds between two looks at whether the deadline has passed."""
+_SMALL: Final = 65_536
+"""Bytes of a pickled model that goes with every call; a longer one goes to who lacks it."""
+_KEPT: Final = 4
+"""Models that a worker process keeps."""
 
 
 def check_executor(executor: object) -> None:
@@ -94,24 +101,21 @@ class EncoderOnExecutor:
 def _caller(
     model: Embedder | SparseEncoder, method: str, executor: Executor
 ) -> Callable[[Sequence[str], EmbedKind], Any]:
-    begin: Callable[[Sequence[str], EmbedKind], Future[Any]]
-    if isinstance(executor, ThreadPoolExecutor):
-        begin = functools.partial(_begin, executor, _call, model, method)
-    else:
-        begin = functools.partial(_begin, executor, _call_pickled, _pickled(model), method)
     who = f"the executor {type(executor).__name__} of the model {model.signature!r}"
-    return lambda texts, kind: _answer(lambda: begin(texts, kind), who)
+    if isinstance(executor, ThreadPoolExecutor):
+        return lambda texts, kind: _answer(executor, who, _call, model, method, texts, kind)
+    pickled = _pickled(model)
+    digest = hashlib.sha256(pickled).digest()
+    sent = pickled if len(pickled) <= _SMALL else None
 
+    def call(texts: Sequence[str], kind: EmbedKind) -> Any:
+        begin = functools.partial(_answer, executor, who, _call_pickled, digest)
+        rows = begin(sent, method, texts, kind)
+        if rows is None:  # this worker does not have the model yet
+            rows = begin(pickled, method, texts, kind)
+        return rows
 
-def _begin(
-    executor: Executor,
-    function: Callable[..., Any],
-    model: object,
-    method: str,
-    texts: Sequence[str],
-    kind: EmbedKind,
-) -> Future[Any]:
-    return executor.submit(function, model, method, list(texts), kind)
+    return call
 
 
 def _pickled(model: Embedder | SparseEncoder) -> bytes:
@@ -125,10 +129,10 @@ def _pickled(model: Embedder | SparseEncoder) -> bytes:
         ) from error
 
 
-def _answer(begin: Callable[[], Future[Any]], who: str) -> Any:
+def _answer(executor: Executor, who: str, function: Callable[..., Any], *arguments: object) -> Any:
     """What a worker returns; other workers go on while this thread waits."""
     try:
-        future = begin()
+        future = executor.submit(function, *arguments)
     except RuntimeError as error:  # shut down, or broken
         raise _gone(who, error) from error
     try:
@@ -137,9 +141,9 @@ def _answer(begin: Callable[[], Future[Any]], who: str) -> Any:
                 return future.result(timeout=_LOOK_EVERY)
             except FutureTimeoutError:
                 if future.done():
-                    raise  # the model's own
+                    return future.result()  # or raise the model's own
             deadlines.check("embedding")
-    except BrokenExecutor as error:
+    except (BrokenExecutor, FutureCancelledError) as error:
         raise _gone(who, error) from error
     finally:
         future.cancel()
@@ -152,16 +156,26 @@ def _gone(who: str, error: Exception) -> ProviderError:
     )
 
 
-def _call(model: object, method: str, texts: list[str], kind: EmbedKind) -> Any:
-    return getattr(model, method)(texts, kind=kind)
+def _call(model: Any, method: str, texts: Sequence[str], kind: EmbedKind) -> Any:
+    return getattr(model, method)(list(texts), kind=kind)
 
 
-def _call_pickled(model: bytes, method: str, texts: list[str], kind: EmbedKind) -> Any:
-    return _call(_unpickled(model), method, texts, kind)
+_models: OrderedDict[bytes, object] = OrderedDict()
+"""The models of this worker process, by the digest of their pickles; the last used is last."""
+_loading = threading.Lock()
 
 
-@functools.lru_cache(maxsize=4)
-def _unpickled(model: bytes) -> object:
-    """The model of this process, so that a worker loads it once."""
-    made: object = pickle.loads(model)
-    return made
+def _call_pickled(
+    digest: bytes, pickled: bytes | None, method: str, texts: Sequence[str], kind: EmbedKind
+) -> Any:
+    """What the model answers; None: it is not here, and was not sent."""
+    with _loading:
+        if digest not in _models:
+            if pickled is None:
+                return None
+            _models[digest] = pickle.loads(pickled)
+        _models.move_to_end(digest)
+        while len(_models) > _KEPT:
+            _models.popitem(last=False)
+        model = _models[digest]
+    return _call(model, method, texts, kind)

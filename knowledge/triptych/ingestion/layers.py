@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import attrs
 
 from triptych import deadlines
-from triptych.contracts import DocumentRepo, LayerRepo
+from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
 from triptych.errors import (
     CancelledError,
     ConflictError,
@@ -102,14 +102,21 @@ class LayerService:
     def __init__(
         self,
         documents: DocumentRepo,
+        chunks: ChunkRepo,
         layers: LayerRepo,
         deriver: DerivationPipeline,
         check_config: Callable[[str], None],
     ) -> None:
+        self._chunks = chunks
         self._documents = documents
         self._layers = layers
         self._deriver = deriver
         self._check_config = check_config
+
+    def _deriver_of(self, dataset_id: str) -> DerivationPipeline:
+        if self._deriver.next is None:
+            return self._deriver
+        return self._deriver.of_config(self._chunks.config(dataset_id))
 
     def get(self, dataset_id: str, name: str, layer: Layer | str) -> DerivedLayer | None:
         """One layer with its freshness."""
@@ -194,15 +201,16 @@ class LayerService:
         embedded = 0
         failed = []
         for stored in self._under(dataset_id, names):
-            if stored.sig.embed_sig == self._deriver.embed_sig:
+            deriver = self._deriver_of(dataset_id)
+            if stored.sig.embed_sig == deriver.embed_sig:
                 continue
             deadlines.check("embedding layers")
             try:
-                vector = self._embedded(stored.doc_name, stored.content)
+                vector = self._embedded(deriver, stored.doc_name, stored.content)
             except DerivationError as error:
                 failed.append(Failure(dataset_id=dataset_id, name=stored.doc_name, error=error))
                 continue
-            sig = attrs.evolve(stored.sig, embed_sig=self._deriver.embed_sig)
+            sig = attrs.evolve(stored.sig, embed_sig=deriver.embed_sig)
             if not is_folder(stored.doc_name):
                 info = self._documents.get_info(dataset_id, stored.doc_name)
                 if info is None or info.content_sha256 != sig.input_sig:
@@ -231,23 +239,24 @@ class LayerService:
     ) -> DerivedLayer:
         deadlines.check("the put of a layer")
         self._check_config(dataset_id)
+        deriver = self._deriver_of(dataset_id)
         return DerivedLayer(
             dataset_id=dataset_id,
             doc_name=name,
             layer=layer,
             content=content,
-            vector=self._embedded(name, content),
+            vector=self._embedded(deriver, name, content),
             sig=DerivedSig(
                 source_version=0 if info is None else info.version,
                 prompt_sig=prompt_sig,
-                embed_sig=self._deriver.embed_sig,
+                embed_sig=deriver.embed_sig,
                 input_sig=input_sig if info is None else info.content_sha256,
             ),
         )
 
-    def _embedded(self, name: str, content: str) -> Vector | None:
-        embedder = self._deriver.embedder
-        if embedder is None or not content.strip() or not self._deriver.coverage.admits(content):
+    def _embedded(self, deriver: DerivationPipeline, name: str, content: str) -> Vector | None:
+        embedder = deriver.embedder
+        if embedder is None or not content.strip() or not deriver.coverage.admits(content):
             return None
         try:
             row: Vector = embed(embedder, [content], kind="document")[0]
@@ -270,7 +279,7 @@ class LayerService:
         reason = layer_stale_reason(
             stored.sig,
             info,
-            self._deriver.embed_sig,
+            self._deriver_of(stored.dataset_id).embed_sig,
             lambda digest: inputs(stored.doc_name, digest),
         )
         return attrs.evolve(stored, stale=reason)

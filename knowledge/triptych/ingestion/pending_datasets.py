@@ -61,10 +61,10 @@ class PendingEmbedder:
     ) -> EmbedReport:
         """Fill one dataset, or the documents of ``names`` in it."""
         deadlines.check("embedding")
-        space = self._deriver.embed_sig
         if self._chunks.config(dataset_id) is None:
             return EmbedReport()
         self._writer.take_on_models(dataset_id)
+        space = self._deriver.of_config(self._chunks.config(dataset_id)).embed_sig
         dense = self._chunks.pending(dataset_id, space)
         sparse = self._sparse_pending(dataset_id)
         waiting = {*dense, *sparse}

@@ -11,7 +11,6 @@ from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
 from triptych.errors import CancelledError, ConflictError, ModelMismatchError
 from triptych.ingestion.batches import BATCH_CHARACTERS, EmbeddingProgress, check_progress
-from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.expiration import remove_expired
 from triptych.ingestion.failures import derivation_error
 from triptych.ingestion.folder_tree import is_folder
@@ -37,14 +36,12 @@ class RebuildRunner:
         documents: DocumentRepo,
         chunks: ChunkRepo,
         layers: LayerRepo,
-        deriver: DerivationPipeline,
         writer: Writer,
         layer_desk: LayerService,
     ) -> None:
         self._documents = documents
         self._chunks = chunks
         self._layers = layers
-        self._deriver = deriver
         self._writer = writer
         self._layer_desk = layer_desk
 
@@ -155,11 +152,7 @@ class RebuildRunner:
         batch: list[SourceDocument] = []
         size = 0
         for info in page:
-            current, expected_signature = (
-                have.get(info.name),
-                self._deriver.expected_signature(info),
-            )
-            if current == expected_signature:
+            if have.get(info.name) == filler.deriver.expected_signature(info):
                 continue
             document = self._documents.get(dataset_id, info.name)
             if document is not None:

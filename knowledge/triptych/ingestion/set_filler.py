@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 
+import attrs
+
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import ChunkRepo, DocumentRepo
+from triptych.errors import ModelMismatchError
 from triptych.ingestion.batches import EmbeddingProgress
 from triptych.ingestion.derivation import Derivation, DerivationPipeline
 from triptych.ingestion.filler import FillResult
@@ -20,9 +23,11 @@ __all__ = ["SetFiller"]
 class SetFiller(CloseOnExit):
     """A `VectorFiller`, and a `SparseFiller` where there is a sparse encoder.
 
-    Close it, or use it as a context manager.
+    Where the dataset is swapped to another embedder that ``deriver`` knows, it goes on with that
+    one. Close it, or use it as a context manager.
 
     Attributes:
+        deriver: the pipeline of the dataset's embedder.
         vectors: what fills in the embeddings.
         touched: the names whose sets were derived, or lacked embeddings.
     """
@@ -35,13 +40,45 @@ class SetFiller(CloseOnExit):
         dataset_id: str,
         meter: EmbeddingProgress | None = None,
     ) -> None:
-        self.vectors: VectorFiller = VectorFiller(documents, chunks, deriver, dataset_id, meter)
+        self.deriver: DerivationPipeline = deriver
+        self._known = deriver
+        if deriver.next is not None:
+            self.deriver = deriver.of_config(chunks.config(dataset_id))
+        self._documents = documents
+        self._chunks = chunks
+        self._dataset_id = dataset_id
+        self._meter = meter
+        self._before: list[FillResult] = []
+        self.vectors: VectorFiller = self._filler()
         self.touched: set[str] = set()
         self._sparse: SparseFiller | None = None
         if deriver.sparse is not None:
             self._sparse = SparseFiller(
                 documents, chunks, deriver, deriver.sparse, dataset_id, meter
             )
+
+    def _filler(self) -> VectorFiller:
+        return VectorFiller(
+            self._documents, self._chunks, self.deriver, self._dataset_id, self._meter
+        )
+
+    def follow(self) -> bool:
+        """Go on with the dataset's embedder of now; False where that is no other one.
+
+        What still waits is asked for again, and what was made is counted.
+        """
+        if self._known.next is None:
+            return False
+        deriver = self._known.of_config(self._chunks.config(self._dataset_id))
+        if deriver is self.deriver:
+            return False
+        self.vectors.close()
+        made = self.vectors.result()
+        self._before.append(attrs.evolve(made, pending=(), failed=()))
+        self.deriver = deriver
+        self.vectors = self._filler()
+        self.vectors.later(made.pending)
+        return True
 
     def close(self) -> None:
         """Cancel what runs; idempotent."""
@@ -98,13 +135,27 @@ class SetFiller(CloseOnExit):
             CancelledError: the deadline has passed; what was answered is stored.
             ModelMismatchError: the dataset has another model by now.
         """
-        self.vectors.finish()
+        while True:
+            try:
+                self.vectors.finish()
+                break
+            except ModelMismatchError:
+                if not self.follow():
+                    raise
         if self._sparse is not None:
             self._sparse.finish()
 
     def result(self) -> FillResult:
         """What became of all that was given; a set that lacks vectors of any kind is pending."""
         found = self.vectors.result()
+        for earlier in self._before:
+            complete = dict.fromkeys([*earlier.complete, *found.complete])
+            found = attrs.evolve(
+                found,
+                complete=tuple(name for name in complete if name not in found.pending),
+                embedded=earlier.embedded + found.embedded,
+                reused=earlier.reused + found.reused,
+            )
         if self._sparse is None:
             return found
         sparse = self._sparse.result()

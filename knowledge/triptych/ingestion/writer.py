@@ -38,6 +38,7 @@ from triptych.records import (
     PutReport,
     SourceDocument,
 )
+from triptych.rules import CHANGE_EMBEDDER
 
 __all__ = ["Writer"]
 
@@ -108,7 +109,7 @@ class Writer:
     def _wanted(self, stored: DatasetConfig | None) -> DatasetConfig:
         return DatasetConfig(
             chunker_sig=self._deriver.chunker_sig,
-            embed_sig=self._deriver.embed_sig,
+            embed_sig=self._deriver.of_config(stored).embed_sig,
             language=stored.language if stored else self._language,
             # Without an encoder of its own, this Service leaves sparse vectors as they are.
             sparse_sig=self._deriver.sparse_sig or (stored.sparse_sig if stored else ""),
@@ -150,7 +151,7 @@ class Writer:
             here = f"embeds with {used!r}" if used else "was opened without an embedder"
             return ModelMismatchError(
                 f"the dataset {dataset_id!r} holds vectors of {stored.embed_sig!r} and this "
-                f"knowledge base {here}: {left}; {remedy}",
+                f"knowledge base {here}: {left}; {CHANGE_EMBEDDER if used else remedy}",
                 stored=stored.embed_sig,
                 configured=used,
             )
@@ -361,15 +362,22 @@ class Writer:
         later: bool,
     ) -> RefreshResult:
         """`refresh`; where its deadline passed, `SetFiller.check` raises that."""
-        stale, behind = self._judged(dataset_id, documents, input_sigs or {})
+        deriver = filler.deriver
+        stale, behind = self._judged(dataset_id, documents, input_sigs or {}, deriver)
         filler.later(behind)
         if not stale:
             filler.touched.update(behind)
             filler.lacking_sparse([document.name for document in documents])
             return RefreshResult(names=tuple(behind))
         waits = later or filler.slow
-        derivations = self._deriver.derive(dataset_id, stale, None if waits else filler.at_once)
-        lost = self._swap_in(dataset_id, derivations)
+        derivations = deriver.derive(dataset_id, stale, None if waits else filler.at_once)
+        try:
+            lost = self._swap_in(dataset_id, derivations, deriver)
+        except ModelMismatchError:
+            if not filler.follow():
+                raise
+            # The dataset was swapped to the other embedder meanwhile.
+            return self._refresh(dataset_id, documents, filler, input_sigs, later=later)
         made = [each for each in derivations if not any(each is other for other in lost)]
         for derivation in made:
             if derivation.missing and waits:
@@ -395,6 +403,7 @@ class Writer:
         dataset_id: str,
         documents: Sequence[SourceDocument],
         input_sigs: Mapping[str, str],
+        deriver: DerivationPipeline,
     ) -> tuple[list[tuple[SourceDocument, DerivedSig]], list[str]]:
         """Those whose chunks are stale, each with the signature that fresh ones carry, and the
         names of those that only lack vectors."""
@@ -404,7 +413,7 @@ class Writer:
         behind: list[str] = []
         for document in documents:
             current = have.get(document.name)
-            want = self._deriver.expected_signature(document, input_sigs.get(document.name, ""))
+            want = deriver.expected_signature(document, input_sigs.get(document.name, ""))
             given_up = not want.embed_sig and current is not None and current.embed_sig
             if current is None or not current.has_text_of(want) or given_up:
                 stale.append((document, want))
@@ -420,7 +429,9 @@ class Writer:
                 behind.append(document.name)
         return stale, behind
 
-    def _swap_in(self, dataset_id: str, made: Sequence[Derivation]) -> Sequence[Derivation]:
+    def _swap_in(
+        self, dataset_id: str, made: Sequence[Derivation], deriver: DerivationPipeline
+    ) -> Sequence[Derivation]:
         """Store the sets; those that could not be, though their documents are as they were.
 
         A set whose document was deleted or put again is refused: the newer derivation serves.
@@ -441,7 +452,7 @@ class Writer:
             wanted = self._wanted(stored)
             if stored is None:
                 self._chunks.configure(dataset_id, wanted, expected=None)
-            elif stored != wanted:
+            elif stored != wanted or stored.embed_sig != deriver.embed_sig:
                 raise self._mismatch(dataset_id, stored, "its chunks were not stored")
         return left
 

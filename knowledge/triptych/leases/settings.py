@@ -14,11 +14,19 @@ __all__ = ["LEASES", "SettingsLeases"]
 LEASES = "leases"
 """The setting that holds all leases of a store, while there are any."""
 
+_APART = 60.0
+"""Seconds by which two clocks may differ. A lease that ends later than this after its time is from
+before a clock was set back, and holds no more."""
+_LONGEST = 86_400.0
+"""Seconds of the longest lease that is believed."""
+
 
 class SettingsLeases:
     """`WorkLeases` in one setting of a store, by compare-and-set.
 
-    The clocks of all machines that have the store open must agree to a few seconds.
+    A lease ends by the clock of whoever looks: where the clocks of two machines differ, it is so
+    much longer or shorter for the other one. They must agree to less than the time that is left
+    when a lease is renewed.
     """
 
     def __init__(self, settings: SettingsStore) -> None:
@@ -77,4 +85,4 @@ def _lasts(lease: object, now: float) -> bool:
     until, seconds = lease.get("until"), lease.get("seconds")
     if not isinstance(until, int | float) or not isinstance(seconds, int | float):
         return False
-    return now < until <= now + seconds
+    return now < until <= now + min(seconds, _LONGEST) + _APART

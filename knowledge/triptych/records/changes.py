@@ -14,7 +14,7 @@ __all__ = ["ChangeCursor", "ChangeKind", "ChangePage", "DocumentChange"]
 ChangeKind = Literal["added", "updated", "deleted"]
 """What became of a document between two moments."""
 
-_TEXT = re.compile(r"(\d{1,19})-([0-9A-Za-z]{0,64})(?:-(\d{1,19})-(\d{1,19}))?", re.ASCII)
+_TEXT = re.compile(r"(\d{1,19})-([0-9A-Za-z]{0,8192})(?:-(\d{1,19})-(\d{1,19}))?", re.ASCII)
 _EXAMPLE = "a ChangePage or a DocumentChange has it; pass None to begin at the beginning"
 
 
@@ -87,7 +87,7 @@ class DocumentChange:
 
 @attrs.frozen(kw_only=True, slots=True)
 class ChangePage:
-    """Changes in the order in which they were committed.
+    """Changes in the order in which they were committed, of each dataset at least.
 
     Attributes:
         changes: the last change of each document, oldest first.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -82,8 +82,11 @@ class StateWriter:
             names = [state.name for state in states if state.sparse]
             self._has.sparse.add_sparse_vectors(dataset_id, config.sparse_sig, names, sparse)
         if self._has.journal is not None:
+            parked = {
+                (each.doc_name, each.layer) for each in self._has.journal.quarantined(dataset_id)
+            }
             for state in states:
-                _write_journal(self._has.journal, dataset_id, state)
+                _write_journal(self._has.journal, dataset_id, state, parked)
 
     def remove(self, dataset_id: str, name: str) -> None:
         """Remove all that is under a name."""
@@ -117,12 +120,17 @@ class StateWriter:
         return written
 
 
-def _write_journal(journal: LayerJournal, dataset_id: str, state: NameState) -> None:
+def _write_journal(
+    journal: LayerJournal,
+    dataset_id: str,
+    state: NameState,
+    parked: Container[tuple[str, Layer]],
+) -> None:
     held = {each.layer for each in state.quarantined}
     for each in state.quarantined:
         journal.quarantine(each)
     for kind in (Layer.ABSTRACT, Layer.OVERVIEW):
-        if kind not in held:
+        if kind not in held and (state.name, kind) in parked:
             journal.release_quarantined(dataset_id, state.name, kind)
     there = journal.checkpoints(dataset_id, state.name)
     for key, content in state.checkpoints.items():

@@ -25,6 +25,7 @@ def build_engine(
     capabilities: Capabilities,
     *,
     embedder: Embedder | None,
+    next_embedder: Embedder | None = None,
     sparse_encoder: SparseEncoder | None,
     retrievers: Sequence[Retriever],
     ranker: Ranker | None,
@@ -35,27 +36,30 @@ def build_engine(
     return SearchEngine(
         chunk=[
             BM25Retriever(chunks),
-            VectorRetriever(chunks, embedder),
+            VectorRetriever(chunks, embedder, next_embedder),
             *([] if sparse is None else [SparseRetriever(sparse)]),
             *retrievers,
         ],
         layer=[
             LayerRetriever(layers, Mode.BM25),
-            LayerRetriever(layers, Mode.VECTOR, embedder),
+            LayerRetriever(layers, Mode.VECTOR, embedder, next_embedder),
         ],
         document=[
-            *_document_lanes(capabilities, embedder),
+            *_document_lanes(capabilities, embedder, next_embedder),
             *([] if sparse is None else [DocumentSparseRetriever(sparse)]),
         ],
         ranker=ranker,
     )
 
 
-def _document_lanes(capabilities: Capabilities, embedder: Embedder | None) -> list[Retriever]:
+def _document_lanes(
+    capabilities: Capabilities, embedder: Embedder | None, following: Embedder | None
+) -> list[Retriever]:
     """The lanes over whole documents that the store is capable of."""
     lanes: list[Retriever] = []
     if capabilities.document_search is not None:
         lanes.append(DocumentBM25Retriever(capabilities.document_search))
     if capabilities.document_vector_search is not None:
-        lanes.append(DocumentVectorRetriever(capabilities.document_vector_search, embedder))
+        searcher = capabilities.document_vector_search
+        lanes.append(DocumentVectorRetriever(searcher, embedder, following))
     return lanes

@@ -150,10 +150,13 @@ class Hydrator:
                 return StoredUnit(key=place, sig=chunk.sig, document=info, chunk=chunk)
         return None
 
-    def _stale(self, found: StoredUnit, document: DocumentInfo) -> StaleReason | None:
+    def _stale(
+        self, request: SearchRequest, found: StoredUnit, document: DocumentInfo
+    ) -> StaleReason | None:
         """Why a hit is stale. One whose vectors are pending is of the newest text: the result has
         a warning for all of them."""
-        reason = found.sig.stale_reason(self._derivation.expected_signature(document))
+        derivation = self._derivation.of_space(request.spaces.get(document.dataset_id, ""))
+        reason = found.sig.stale_reason(derivation.expected_signature(document))
         return None if reason == "vector" else reason
 
     def _is_left_out(self, request: SearchRequest, stale: StaleReason | None) -> bool:
@@ -165,7 +168,7 @@ class Hydrator:
         chunk, document = found.chunk, found.document
         if chunk is None or document is None:
             return None
-        stale = self._stale(found, document)
+        stale = self._stale(request, found, document)
         if self._is_left_out(request, stale):
             return None
         return Hit(
@@ -205,7 +208,7 @@ class Hydrator:
         stale = layer_stale_reason(
             found.sig,
             found.document,
-            self._derivation.embed_sig,
+            self._derivation.of_space(request.spaces.get(layer.dataset_id, "")).embed_sig,
             lambda digest: input_sig_of(layer.doc_name, digest),
         )
         stale = None if stale == "vector" else stale
@@ -231,7 +234,7 @@ class Hydrator:
         document = found.document
         if document is None:
             return None
-        stale = self._stale(found, document)
+        stale = self._stale(request, found, document)
         if self._is_left_out(request, stale):
             return None
         return Hit(

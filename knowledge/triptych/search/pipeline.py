@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import attrs
 
@@ -47,11 +48,13 @@ from triptych.search.verification import TextVerifier, expand_prefixes
 
 __all__ = ["PastSearch", "SearchPipeline"]
 
+T = TypeVar("T")
 KnownVectors = Mapping[tuple[EmbedKind, str], Vector]
 
 _EMBEDDED = (Mode.HYBRID, Mode.VECTOR)
 _DEEPER = 4  # where hits of one document are many, the lanes reach so many times deeper
 _SPARE = 3  # the second attempt reads this many times as deep, to fill up what has vanished
+_SWAPS = 4  # how often a search begins again since its datasets were swapped
 _FEW = 10  # with fewer hits than so many, a search looks for documents that are not indexed
 
 
@@ -158,19 +161,27 @@ class SearchPipeline:
             if query.as_of is not None:
                 with self.past(query) as past:
                     return past.dated(past.searches.search(past.query, vectors=vectors))
-            (request,) = self._prepare([query], vectors=vectors)
-            self._warn_of_layers(request)
-            return self._run(request)
+
+            def run() -> tuple[list[SearchRequest], Result]:
+                (request,) = self._prepare([query], vectors=vectors)
+                self._warn_of_layers(request)
+                return [request], self._run(request)
+
+            return self._settled(run)
 
     def search_with_signals(self, query: Query) -> tuple[Result, Mapping[str, float]]:
         """Run `search`; also what the lanes say of how well it answers.
 
         See `triptych.search.signals`.
         """
-        (request,) = self._prepare([query])
-        request.signals = {}
-        result = self._run(request)
-        return result, request.signals
+
+        def run() -> tuple[list[SearchRequest], tuple[Result, Mapping[str, float]]]:
+            (request,) = self._prepare([query])
+            request.signals = {}
+            result = self._run(request)
+            return [request], (result, request.signals)
+
+        return self._settled(run)
 
     def search_documents(self, query: Query, *, vectors: KnownVectors | None = None) -> Result:
         """Search whole documents; ``vectors`` as in `search`."""
@@ -178,7 +189,12 @@ class SearchPipeline:
             if query.as_of is not None:
                 with self.past(attrs.evolve(query, layer=Layer.DETAIL)) as past:
                     return past.dated(past.searches.search_documents(past.query, vectors=vectors))
-            return self._run(*self._prepare([], whole=query, vectors=vectors))
+
+            def run() -> tuple[list[SearchRequest], Result]:
+                (request,) = self._prepare([], whole=query, vectors=vectors)
+                return [request], self._run(request)
+
+            return self._settled(run)
 
     def search_many(
         self, queries: Sequence[Query], *, vectors: KnownVectors | None = None
@@ -188,10 +204,23 @@ class SearchPipeline:
         with telemetry.operation("search", target="many", queries=len(queries)):
             if any(query.as_of is not None for query in queries):
                 return self._search_moments(queries, vectors)
-            requests = self._prepare(queries, vectors=vectors)
-            for request in requests:
-                self._warn_of_layers(request)
-            return self._run_all(requests)
+
+            def run() -> tuple[list[SearchRequest], list[Result]]:
+                requests = self._prepare(queries, vectors=vectors)
+                for request in requests:
+                    self._warn_of_layers(request)
+                return requests, self._run_all(requests)
+
+            return self._settled(run)
+
+    def _settled(self, run: Callable[[], tuple[Sequence[SearchRequest], T]]) -> T:
+        """What ``run`` finds; again where a dataset was swapped to its other embedder meanwhile,
+        for its vectors are in neither space's list then."""
+        for _ in range(_SWAPS):
+            requests, found = run()
+            if not any(self._resolver.has_moved(each) for each in requests):
+                break
+        return found
 
     def _run_all(self, requests: Sequence[SearchRequest]) -> list[Result]:
         self._embed(requests)
@@ -221,8 +250,12 @@ class SearchPipeline:
                 )
         reads = self._hydrator.reads_documents
         with telemetry.operation("search", target="context", queries=len(queries) + reads):
-            requests = self._prepare(queries, whole=whole if reads else None)
-            results = self._run_all(requests)
+
+            def run() -> tuple[list[SearchRequest], tuple[list[SearchRequest], list[Result]]]:
+                requests = self._prepare(queries, whole=whole if reads else None)
+                return requests, (requests, self._run_all(requests))
+
+            requests, results = self._settled(run)
         last = results.pop() if reads else None
         below = [
             each for request in requests if request.target == "chunk" for each in request.below
@@ -327,7 +360,8 @@ class SearchPipeline:
             for query, documents in asked
         ]
         for _, request in requests:
-            request.vectors.update(vectors or {})
+            if request.query.embed_sig == self._derivation.embed_sig:
+                request.vectors.update(vectors or {})
         known: dict[object, tuple[Rewriting, SearchRequest]] = {}
         # A rewriter that looks at what the search finds should see chunks where they are asked for.
         for query, request in sorted(requests, key=lambda each: each[1].target != "chunk"):
@@ -345,7 +379,10 @@ class SearchPipeline:
     ) -> None:
         """Give ``request`` its variants. Requests that ask alike are rewritten once."""
         resolved = request.query
-        alike = (resolved.text, resolved.mode, resolved.dataset_ids, tuple(query.conversation))
+        alike = (
+            *(resolved.text, resolved.mode, resolved.dataset_ids, resolved.embed_sig),
+            tuple(query.conversation),
+        )
         if alike not in known:
             plain = attrs.evolve(query, text=resolved.text, mode=resolved.mode, syntax=False)
             probe = SearchProbe(self._engine, self._derivation, request)
@@ -488,10 +525,17 @@ class SearchPipeline:
 
         After a failure each lane embeds its own text, and says what became of it.
         """
-        embedder = self._derivation.embedder
+        by_space: dict[str, list[SearchRequest]] = {}
+        for request in requests:
+            by_space.setdefault(request.query.embed_sig, []).append(request)
+        for embed_sig, some in by_space.items():
+            self._embed_in(self._derivation.of_space(embed_sig), some)
+
+    def _embed_in(self, derivation: DerivationPipeline, requests: Sequence[SearchRequest]) -> None:
+        embedder = derivation.embedder
         if embedder is None:
             return
-        admits = self._derivation.coverage.admits
+        admits = derivation.coverage.admits
         need = [
             (request, at, [text for text in variant.embedded if has_words(text[1])])
             for request in requests

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import attrs
 
@@ -14,11 +14,24 @@ from triptych.records import Query, check_identifier, check_text, check_whole
 from triptych.records.search_options import check_option_names
 from triptych.search.query import check_dataset_ids, validate
 
-__all__ = ["Pipeline", "find_pipeline"]
+__all__ = ["Pipeline", "SearchedService", "find_pipeline"]
 
 T = TypeVar("T")
 
 _PLACES = ("dataset_id", "dataset_ids", "scope")
+
+
+class SearchedService(Protocol):
+    """A `triptych.Service`, as far as a pipeline over it goes."""
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """See `Service.lanes`."""
+        ...
+
+    def list_datasets(self) -> Sequence[str]:
+        """See `Service.list_datasets`."""
+        ...
 
 
 def _names(given: Sequence[str]) -> tuple[str, ...]:
@@ -53,6 +66,9 @@ class Pipeline:
         token_budget: the most tokens of a context.
         llm: what writes answers; None for the Service's.
         prompt: the instructions for the model, in place of the prompt that ships.
+        over: another Service, whose datasets it searches in place of those of the Service that it
+            is given to, such as one over tables of your own (docs/how-to/existing-tables.md). It is
+            closed by whoever made it. A caller with an access sees there what the access names.
     """
 
     name: str
@@ -66,6 +82,7 @@ class Pipeline:
     token_budget: int = 2000
     llm: LLM | None = None
     prompt: str | None = None
+    over: SearchedService | None = None
 
     def __attrs_post_init__(self) -> None:
         check_identifier(self.name, "a pipeline's name")

@@ -24,7 +24,7 @@ class SearchProbe:
         self, engine: SearchEngine, derivation: DerivationPipeline, request: SearchRequest
     ) -> None:
         self._engine = engine
-        self._derivation = derivation
+        self._derivation = derivation.of_space(request.query.embed_sig)
         self._request = request
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 import attrs
@@ -27,7 +27,7 @@ from triptych.records import (
     Scope,
     Vector,
 )
-from triptych.rules import missing_dataset
+from triptych.rules import CHANGE_EMBEDDER, missing_dataset
 from triptych.search.engine import Target
 from triptych.search.query import over_fetch, resolve_mode, validate
 from triptych.search.sparse_retrievers import SPARSE
@@ -49,6 +49,7 @@ class SearchRequest:
         variants: what the lanes are asked, one for each wording of the query.
         warnings: what the caller should know.
         languages: the analyzer's language of each dataset.
+        spaces: the embedding space that each dataset is configured for.
         inputs: what the layers of a dataset are made from, by dataset; filled when needed.
         terms: the query's terms by language; filled when needed.
         conditions: what each found text must and must not hold.
@@ -64,6 +65,7 @@ class SearchRequest:
     variants: Sequence[ResolvedQuery]
     warnings: tuple[str, ...] = ()
     languages: Mapping[str, str] = attrs.field(factory=dict)
+    spaces: Mapping[str, str] = attrs.field(factory=dict)
     inputs: dict[str, Inputs] = attrs.field(factory=dict)
     terms: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
     conditions: TextConditions = attrs.field(factory=TextConditions)
@@ -130,15 +132,17 @@ class RequestResolver:
                 "keyword_boost looks into the texts of hits, and a document's hit holds no more "
                 "than its opening: use it with search()"
             )
-        embedder, embed_sig = self._derivation.embedder, self._derivation.embed_sig
         searched = documents or query.layer is Layer.DETAIL
         sparse = self._derivation.sparse if SPARSE in self.lanes else None
+        dataset_ids = self._dataset_ids(query)
+        configs = self._configs(dataset_ids)
+        spaces = {name: config.embed_sig for name, config in configs.items() if config is not None}
+        derivation = self._derivation_for(spaces.values())
+        embedder, embed_sig = derivation.embedder, derivation.embed_sig
         has_models = embedder is not None or (sparse is not None and searched)
         mode = resolve_mode(query.mode, has_embedder=has_models, lanes=self.lanes)
-        dataset_ids = self._dataset_ids(query)
         tree = without_expired(self._documents, dataset_ids, filter_.tree, self._moment)
         filter_ = attrs.evolve(filter_, tree=tree)
-        configs = self._configs(dataset_ids)
         if query.scope is Scope.SINGLE:
             for dataset_id, config in configs.items():
                 if config is None:
@@ -182,7 +186,7 @@ class RequestResolver:
             )
             warnings += (_pending(mode, pending),) if pending else ()
         if query.fresh_only:
-            filter_ = attrs.evolve(filter_, fresh=self._fresh(query.layer))
+            filter_ = attrs.evolve(filter_, fresh=self._fresh(query.layer, spaces.values()))
         reach = query.offset + query.top_k
         resolved = ResolvedQuery(
             text=query.text,
@@ -218,6 +222,7 @@ class RequestResolver:
             variants=(resolved,),
             warnings=warnings,
             languages={name: c.language for name, c in configs.items() if c is not None},
+            spaces=spaces,
             conditions=conditions,
             fields=fields,
         )
@@ -281,9 +286,29 @@ class RequestResolver:
         if dataset_id not in datasets:
             raise missing_dataset(dataset_id, datasets)
 
-    def _fresh(self, layer: Layer) -> DerivedSig:
+    def has_moved(self, request: SearchRequest) -> bool:
+        """Return whether a dataset was swapped to the other embedder since: its vectors are found
+        by neither query."""
+        query = request.query
+        if self._derivation.next is None or not query.vector_dataset_ids:
+            return False
+        configs = self._configs(query.vector_dataset_ids).values()
+        return any(each is not None and each.embed_sig != query.embed_sig for each in configs)
+
+    def _derivation_for(self, spaces: Collection[str]) -> DerivationPipeline:
+        """The pipeline of the embedder that most of the datasets have vectors of."""
+        first, other = self._derivation, self._derivation.next
+        if other is None:
+            return first
+        ours = sum(space == first.embed_sig for space in spaces)
+        return other if sum(space == other.embed_sig for space in spaces) > ours else first
+
+    def _fresh(self, layer: Layer, spaces: Collection[str]) -> DerivedSig:
+        """What a lane leaves out as stale; of datasets with different embedders, the hydrator."""
         chunker_sig = self._derivation.chunker_sig if layer is Layer.DETAIL else ""
-        return DerivedSig(chunker_sig=chunker_sig, embed_sig=self._derivation.embed_sig)
+        used = {self._derivation.of_space(space).embed_sig for space in spaces}
+        embed_sig = used.pop() if len(used) == 1 else "" if used else self._derivation.embed_sig
+        return DerivedSig(chunker_sig=chunker_sig, embed_sig=embed_sig)
 
 
 def _sparse_pending(documents: int) -> str:
@@ -328,10 +353,7 @@ def _other_model(
 ) -> str:
     """The warning that some datasets have vectors of another model; alone, an error."""
     stored = "; ".join(f"{name!r} of {sig!r}" for name, sig in others)
-    message = (
-        f"the vectors are of another model than {embed_sig!r} ({stored}): rebuild the "
-        "dataset with this embedder, or open the store with the one it was filled with"
-    )
+    message = f"the vectors are of another model than {embed_sig!r} ({stored}): {CHANGE_EMBEDDER}"
     if mode == Mode.VECTOR:
         raise ModelMismatchError(message, stored=others[0][1], configured=embed_sig)
     return f"searched {'without vectors' if has_sparse else 'by keyword only'}: {message}"

@@ -49,11 +49,15 @@ def chunk_query(query: ResolvedQuery, mode: Mode, vector: Vector | None = None) 
 
 
 class QueryEmbedder:
-    """Gives a lane the query's vector, or the reason why the lane cannot run."""
+    """Gives a lane the query's vector, or the reason why the lane cannot run.
 
-    def __init__(self, embedder: Embedder | None) -> None:
+    ``following`` embeds the queries of its own space, ``embedder`` all others.
+    """
+
+    def __init__(self, embedder: Embedder | None, following: Embedder | None = None) -> None:
         self._embedder = embedder
-        self._coverage = CoverageGate(embedder)
+        self._following = following
+        self._gates = CoverageGate(embedder), CoverageGate(following)
         self._seconds = 1.0  # what embedding a query took lately; a guess at first
 
     def vector(self, query: ResolvedQuery) -> Vector:
@@ -63,34 +67,42 @@ class QueryEmbedder:
             NotAvailableError: there is no embedder, no dataset of its space, or too little of
                 the query in its vocabulary.
         """
-        if self._embedder is None:
+        embedder, gate = self._of(query)
+        if embedder is None:
             raise NotAvailableError(
                 "vector search needs an embedder, and none is in use: choose one, such as local "
                 "(pip install 'triptych[local]'), or search in the mode bm25"
             )
         if not query.vector_dataset_ids:
             raise NotAvailableError(
-                f"none of the datasets asked has vectors of {self._embedder.signature!r}: "
+                f"none of the datasets asked has vectors of {embedder.signature!r}: "
                 "rebuild them with this embedder, or search in the mode bm25"
             )
         if query.vector is not None:
             return query.vector
         texts = query.embedded
-        admitted = [each for each in texts if self._coverage.admits(each[1])]
+        admitted = [each for each in texts if gate.admits(each[1])]
         if not admitted:
-            raise NotAvailableError(self._coverage.objection(texts[0][1]) or "nothing to embed")
+            raise NotAvailableError(gate.objection(texts[0][1]) or "nothing to embed")
         began = time.perf_counter()
-        vector = mean_vector(list(embed_each(self._embedder, admitted).values()))
+        vector = mean_vector(list(embed_each(embedder, admitted).values()))
         self._seconds += (time.perf_counter() - began - self._seconds) / 4
         return vector
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
         """The embedding of the query, should it not be embedded yet, nor that be at once."""
-        if self._embedder is None or query.vector is not None or not query.vector_dataset_ids:
+        embedder, _ = self._of(query)
+        if embedder is None or query.vector is not None or not query.vector_dataset_ids:
             return None
         if self._seconds < _WORTH_A_THREAD:
             return None
         return lambda: attrs.evolve(query, vector=self.vector(query))
+
+    def _of(self, query: ResolvedQuery) -> tuple[Embedder | None, CoverageGate]:
+        following = self._following
+        if following is not None and following.signature == query.embed_sig:
+            return following, self._gates[1]
+        return self._embedder, self._gates[0]
 
 
 @attrs.frozen
@@ -125,14 +137,16 @@ class VectorRetriever:
 
     name = "vector"
 
-    def __init__(self, chunks: ChunkRepo, embedder: Embedder | None) -> None:
+    def __init__(
+        self, chunks: ChunkRepo, embedder: Embedder | None, following: Embedder | None = None
+    ) -> None:
         self._chunks = chunks
-        self._embedder = embedder
-        self._queries = QueryEmbedder(embedder)
+        self._embedders = embedder, following
+        self._queries = QueryEmbedder(embedder, following)
 
     def over(self, store: Store) -> VectorRetriever:
         """See `StoreRetriever`."""
-        return VectorRetriever(store.chunks, self._embedder)
+        return VectorRetriever(store.chunks, *self._embedders)
 
     @property
     def in_process(self) -> bool:
@@ -156,16 +170,22 @@ class LayerRetriever:
 
     name: str = ""
 
-    def __init__(self, layers: LayerRepo, mode: Mode, embedder: Embedder | None = None) -> None:
+    def __init__(
+        self,
+        layers: LayerRepo,
+        mode: Mode,
+        embedder: Embedder | None = None,
+        following: Embedder | None = None,
+    ) -> None:
         self.name = str(mode)
         self._layers = layers
         self._mode = mode
-        self._embedder = embedder
-        self._queries = QueryEmbedder(embedder)
+        self._embedders = embedder, following
+        self._queries = QueryEmbedder(embedder, following)
 
     def over(self, store: Store) -> LayerRetriever:
         """See `StoreRetriever`."""
-        return LayerRetriever(store.layers, self._mode, self._embedder)
+        return LayerRetriever(store.layers, self._mode, *self._embedders)
 
     @property
     def in_process(self) -> bool:
@@ -222,10 +242,15 @@ class DocumentVectorRetriever:
 
     name = "vector"
 
-    def __init__(self, documents: DocVectorSearcher, embedder: Embedder | None) -> None:
+    def __init__(
+        self,
+        documents: DocVectorSearcher,
+        embedder: Embedder | None,
+        following: Embedder | None = None,
+    ) -> None:
         self._documents = documents
-        self._embedder = embedder
-        self._queries = QueryEmbedder(embedder)
+        self._embedders = embedder, following
+        self._queries = QueryEmbedder(embedder, following)
 
     def over(self, store: Store) -> DocumentVectorRetriever:
         """See `StoreRetriever`.
@@ -234,7 +259,7 @@ class DocumentVectorRetriever:
             NotAvailableError: the store cannot search whole documents.
         """
         searcher = _required(capabilities_of(store).document_vector_search)
-        return DocumentVectorRetriever(searcher, self._embedder)
+        return DocumentVectorRetriever(searcher, *self._embedders)
 
     @property
     def in_process(self) -> bool:

@@ -138,7 +138,7 @@ class CachedSearches:
         vectors: dict[tuple[EmbedKind, str], Vector] = {}
         for at in missed:
             asked = looked[at][0]
-            if asked is not None:
+            if asked is not None and asked.request.query.embed_sig == self._derivation.embed_sig:
                 vectors["query", asked.request.query.text] = asked.vector
         made = self._pipeline.search_many([queries[at] for at in missed], vectors=vectors)
         results: dict[int, Result] = dict(zip(missed, made, strict=True))
@@ -183,7 +183,12 @@ class CachedSearches:
         search = self._pipeline.search_documents if documents else self._pipeline.search
         if asked is None:
             return _warned(search(query), warning)
-        result = search(query, vectors={("query", asked.request.query.text): asked.vector})
+        resolved = asked.request.query
+        # What the embedder of the configuration made; a vector of another is made again.
+        is_first = resolved.embed_sig == self._derivation.embed_sig
+        result = search(
+            query, vectors={("query", resolved.text): asked.vector} if is_first else None
+        )
         self._keep(asked, result)
         return _warned(result, warning)
 
@@ -222,13 +227,17 @@ class CachedSearches:
             resolved.mode in _EMBEDDED
             and bool(resolved.vector_dataset_ids)
             and has_words(resolved.text)
-            and self._derivation.coverage.admits(resolved.text)
+            and self._derivation.of_space(resolved.embed_sig).coverage.admits(resolved.text)
         )
 
     def _embedded(self, requests: Sequence[SearchRequest]) -> dict[tuple[EmbedKind, str], Vector]:
         """The vectors of all questions, from one call to the embedder."""
-        embedder = self._derivation.embedder
-        texts = [each.query.text for each in requests if self._is_embedded(each.query)]
+        embedder, space = self._derivation.embedder, self._derivation.embed_sig
+        texts = [
+            each.query.text
+            for each in requests
+            if each.query.embed_sig == space and self._is_embedded(each.query)
+        ]
         if embedder is None or not texts:
             return {}
         deadlines.check("the search")
@@ -241,7 +250,7 @@ class CachedSearches:
         known: Mapping[tuple[EmbedKind, str], Vector],
     ) -> _Asked | None:
         resolved = request.query
-        embedder = self._derivation.embedder
+        embedder = self._derivation.of_space(resolved.embed_sig).embedder
         if embedder is None or not self._is_embedded(resolved):
             return None
         deadlines.check("the search")
@@ -260,7 +269,11 @@ class CachedSearches:
         return _Asked(
             request=request,
             digest=request_digest(request, tuple(query.conversation), configuration),
-            vector=known[key] if key in known else embed_each(embedder, [key])[key],
+            vector=(
+                known[key]
+                if key in known and resolved.embed_sig == self._derivation.embed_sig
+                else embed_each(embedder, [key])[key]
+            ),
             revisions=revisions,
             began=began,
         )

@@ -83,7 +83,7 @@ def _texts(service: Service, document: NewDocument) -> list[str]:
 
 def _missing(service: Service, dataset_id: str, texts: Mapping[str, str]) -> set[str]:
     """The digests of those texts that would be embedded."""
-    embedder = service.options.embedder
+    embedder = service.options.embedder_of(service.chunks.config(dataset_id))
     if embedder is None or not texts:
         return set()
     gate = CoverageGate(embedder)

@@ -144,8 +144,9 @@ class StoreTarget:
         options, chunks = self._service.options, self._service.chunks
         sigs = chunks.get_doc_sigs(dataset_id, list(infos)) if infos else {}
         chunker = options.chunkers.signature
-        embedder = "" if options.embedder is None else options.embedder.signature
         config = chunks.config(dataset_id)
+        model = options.embedder_of(config)
+        embedder = "" if model is None else model.signature
         waits = config is not None and config.embed_sig == embedder
         found: dict[str, ChunkState] = {}
         for name, info in infos.items():
@@ -247,7 +248,8 @@ class ServiceTarget:
         whole: bool,
     ) -> EmbedReport:
         """See `SyncTarget.embed`; which documents lack vectors, the other side knows."""
-        if not whole or self._service.options.embedder is None:
+        service = self._service
+        if not whole or service.options.embedder_of(service.chunks.config(dataset_id)) is None:
             return EmbedReport()
         try:
             stats = self._service.stats(dataset_id)

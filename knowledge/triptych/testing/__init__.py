@@ -78,6 +78,7 @@ _ASSERTING = (
     "search",
     "service",
     "settings",
+    "spaces",
     "sparse",
     "sparse_service",
     "stateful",

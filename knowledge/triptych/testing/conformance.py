@@ -23,6 +23,7 @@ from triptych.testing.reopen import ReopeningTests
 from triptych.testing.replication import ReplicationTests
 from triptych.testing.search import SearchTests
 from triptych.testing.settings import SettingsTests
+from triptych.testing.spaces import SpaceTests
 from triptych.testing.sparse import SparseTests
 from triptych.testing.stateful import StatefulTests
 from triptych.testing.vectors import VectorTests
@@ -36,6 +37,7 @@ class BackendConformance(
     ChunkTests,
     VectorTests,
     SparseTests,
+    SpaceTests,
     SearchTests,
     FilterTests,
     CollectionTests,

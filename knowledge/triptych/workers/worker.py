@@ -119,17 +119,29 @@ class Worker:
         self._dataset_ids = None if dataset_ids is None else list(dict.fromkeys(dataset_ids))
         self._on_share = on_share
         self._stopped = threading.Event()
+        self._is_stopped = False
         self._scope: deadlines.CancelScope | None = None
         options = service.options
-        self._deriver = DerivationPipeline(service.chunks, options.chunkers, options.embedder)
+        self._deriver = DerivationPipeline(
+            service.chunks,
+            options.chunkers,
+            options.embedder,
+            next_embedder=options.next_embedder,
+        )
         self._sparse = sparse_lane(service.capabilities.sparse, options.sparse_encoder)
         self._size = _FIRST_SHARE
         self._failed: dict[tuple[str, str], _Failed] = {}
         self._report = WorkReport()
 
     def stop(self) -> None:
-        """End `run` soon. What is done is kept, and others take what is not. From any thread."""
-        self._stopped.set()
+        """End `run` soon. What is done is kept, and others take what is not.
+
+        From any thread, and from a signal handler.
+        """
+        self._is_stopped = True
+        # In a thread of its own: a handler runs in the thread that waits for the event, perhaps
+        # while it holds the event's lock.
+        threading.Thread(target=self._stopped.set, daemon=True).start()
         scope = self._scope
         if scope is not None:
             scope.cancel()
@@ -137,7 +149,7 @@ class Worker:
     @property
     def stopped(self) -> bool:
         """Whether `stop` was called."""
-        return self._stopped.is_set()
+        return self._is_stopped
 
     def run(self, *, once: bool = False) -> WorkReport:
         """Work until `stop`; with ``once`` until nothing is left, nor in other workers' hands.
@@ -153,14 +165,14 @@ class Worker:
             try:
                 self._work(wait, once=once)
             except CancelledError:
-                if not self._stopped.is_set():
+                if not self._is_stopped:
                     raise
         failed = tuple(each.failure for each in self._failed.values())
         return attrs.evolve(self._report, failed=failed)
 
     def _work(self, wait: Callable[[float], bool], *, once: bool) -> None:
         pause = _FIRST_PAUSE
-        while not self._stopped.is_set():
+        while not self._is_stopped:
             try:
                 if self._round(wait, once=once):
                     return
@@ -182,7 +194,7 @@ class Worker:
         self._failed = {
             key: each for key, each in self._failed.items() if once or each.again > began
         }
-        while not self._stopped.is_set():
+        while not self._is_stopped:
             deadlines.check("waiting for work")
             if once and not held:
                 return not self._has_changed(head, once=once)
@@ -313,8 +325,9 @@ class Worker:
 
     def _unfinished(self, dataset_id: str, only: Sequence[str] | None) -> Iterator[list[str]]:
         """The names of documents that are stale or lack vectors, page by page; of ``only``."""
+        deriver = self._deriver.of_config(self._service.chunks.config(dataset_id))
         for page in self._pages(dataset_id, only):
-            if self._stopped.is_set():
+            if self._is_stopped:
                 return
             names = [info.name for info in page]
             have = self._service.chunks.get_doc_sigs(dataset_id, names)
@@ -325,8 +338,7 @@ class Worker:
             yield [
                 info.name
                 for info in page
-                if info.name in sparse
-                or have.get(info.name) != self._deriver.expected_signature(info)
+                if info.name in sparse or have.get(info.name) != deriver.expected_signature(info)
             ]
 
     def _pages(self, dataset_id: str, only: Sequence[str] | None) -> Iterator[list[DocumentInfo]]:

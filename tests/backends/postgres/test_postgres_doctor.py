@@ -21,7 +21,7 @@ from triptych_backends.postgres import PostgresStore
             "FROM search_unit LIMIT 1",
             "index.surplus",
         ),
-        ("UPDATE search_term SET units = units + 1", "index.words"),
+        ("UPDATE search_posting SET units = units + 1", "index.words"),
         ("UPDATE search_stat SET length = 1", "index.words"),
         ("DELETE FROM search_vector", "index.vectors"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -127,6 +128,53 @@ def _index_scans(server: PostgresServer, store: PostgresStore) -> int:
         time.sleep(0.05)
 
 
+def _rows(server: PostgresServer, store: PostgresStore, sql: str) -> list[tuple[Any, ...]]:
+    with server.connect() as driver:
+        driver.execute(f"SET search_path = {store.database.schema}")
+        return driver.execute(sql).fetchall()
+
+
+def test_joined_rows_of_postings_rank_as_before(postgres_server: PostgresServer) -> None:
+    """Many writes leave many rows, removed postings among them; joining leaves what lives."""
+    chance = random.Random(11)
+    url = postgres_server.schema_url("folded")
+    with MemoryStore() as here, PostgresStore.open(url) as there:
+        for store in (here, there):
+            fill_at_once(store, "d", {"0.md": "w1"})
+        for at in range(40):
+            text = _text(chance)
+            for store in (here, there):
+                put(store, "d", f"{at % 13}.md", text)
+                assert derive(store, "d", f"{at % 13}.md")
+        for store in (here, there):
+            assert store.documents.delete("d", "3.md")
+        counts = "SELECT count(*), sum(units), sum(octet_length(block)) / 16 FROM search_posting"
+        ((rows, units, postings),) = _rows(postgres_server, there, counts)
+        assert postings > units
+        there.build_indexes()
+        ((fewer, same, left),) = _rows(postgres_server, there, counts)
+        assert (same, left) == (units, units)
+        assert fewer < rows
+        for text in QUERIES:
+            for limit in (1, 5, 500):
+                _same(here, there, keyword_query(text, "d", top_k=limit))
+        there.build_indexes()
+        assert _rows(postgres_server, there, counts) == [(fewer, same, left)]
+
+
+@pytest.mark.parametrize("at_once", [1, 100])
+def test_few_postings_at_a_time_rank_as_all_do(
+    pair: tuple[Store, PostgresStore], monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    """Lists are read one by one, and units looked at for the terms whose lists are not."""
+    monkeypatch.setattr("triptych_backends.postgres.keyword_lane.AT_ONCE", at_once)
+    here, there = pair
+    for text in QUERIES:
+        for limit in (1, 3, 20):
+            for where in (Filter(), filter_of(odd={"$ne": 1})):
+                _same(here, there, keyword_query(text, "north", "south", top_k=limit, where=where))
+
+
 def test_an_index_finds_what_a_scan_finds_also_with_filters(
     pair: tuple[Store, PostgresStore], postgres_server: PostgresServer
 ) -> None:
@@ -166,6 +214,12 @@ def test_nothing_outlives_its_dataset(
         there.documents.delete_dataset(dataset)
     with postgres_server.connect() as driver:
         driver.execute(f"SET search_path = {there.database.schema}")
-        for table in ("search_unit", "search_term", "search_vector", "search_sparse"):
+        for table in (
+            "search_unit",
+            "search_posting",
+            "search_term",
+            "search_vector",
+            "search_sparse",
+        ):
             row = driver.execute(f"SELECT count(*) FROM {table}").fetchone()
             assert row == (0,), table

@@ -14,8 +14,8 @@ from triptych_backends.sql import tables as t
 __all__ = ["add_first_rows", "first_rows", "upgrade"]
 
 
-def upgrade(connection: Connection) -> None:
-    """Run the migrations that are missing, in the connection's transaction."""
+def upgrade(connection: Connection, *, to: str = "head") -> None:
+    """Run the migrations that are missing up to ``to``, in the connection's transaction."""
     # Its import takes a quarter of a second.
     from alembic import command
     from alembic.config import Config
@@ -23,7 +23,7 @@ def upgrade(connection: Connection) -> None:
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent))
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    command.upgrade(config, to)
 
 
 def add_first_rows(connection: Connection) -> None:

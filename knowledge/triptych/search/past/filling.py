@@ -91,6 +91,8 @@ class DatasetFiller:
         self._store = store
         self._versions = versions
         self._scratch = scratch
+        if derivation.next is not None:
+            derivation = derivation.of_config(store.chunks.config(dataset_id))
         known = _KnownVectors(scratch.chunks, store.chunks)
         self._stored_sparse = None if derivation.sparse is None else derivation.sparse.repo
         self._embedding = derivation.over(known, capabilities_of(scratch).sparse)

@@ -1,0 +1,206 @@
+"""``triptych spaces``: changing the embedder of a dataset while it serves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import attrs
+import typer
+
+from triptych_adapters.cli.exits import Exit, exit_after
+from triptych_adapters.cli.plain_help import PlainGroup
+from triptych_adapters.cli.session import Session, command, examples
+
+if TYPE_CHECKING:
+    from triptych.spaces import SwapReport
+    from triptych_factory import Settings
+
+__all__ = ["register"]
+
+SPACES = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode="rich")
+
+OneDataset = Annotated[str, typer.Option("--dataset", "-d", help="The dataset.")]
+AnyDataset = Annotated[
+    str | None,
+    typer.Option("--dataset", "-d", help="The dataset. By default all.", show_default=False),
+]
+Incomplete = Annotated[
+    bool,
+    typer.Option(
+        "--incomplete",
+        help="Swap also where documents lack vectors: they are found by keyword till they have "
+        "them.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``spaces`` with its commands."""
+    command(SPACES, "list", epilog=examples("triptych spaces list"))(list_all)
+    command(SPACES, "fill", epilog=examples("triptych spaces fill --dataset docs"))(fill)
+    command(SPACES, "swap", epilog=examples("triptych spaces swap --dataset docs"))(swap)
+    command(SPACES, "back", epilog=examples("triptych spaces back --dataset docs"))(back)
+    command(SPACES, "drop", epilog=examples("triptych spaces drop 'hash/1/256' --dataset docs"))(
+        drop
+    )
+    app.add_typer(
+        SPACES, name="spaces", help="Change the embedder of a dataset while it is searched."
+    )
+
+
+def list_all(session: Session, dataset: AnyDataset = None) -> None:
+    """List the embedders that datasets have vectors of, and which of them serves."""
+    from triptych.spaces import list_spaces
+
+    with session.service(settings=_settings(session, embeds=False)) as service:
+        found = list_spaces(service, dataset)
+    output = session.output
+    if output.as_json:
+        output.emit({"spaces": [attrs.asdict(each) for each in found]})
+        return
+    output.table(
+        ("dataset", "embedder", "serves", "vectors", "documents without"),
+        [
+            (
+                each.dataset_id,
+                each.embed_sig or "none",
+                "yes" if each.serves else "no",
+                each.vectors,
+                each.lacking,
+            )
+            for each in found
+        ],
+    )
+
+
+def fill(session: Session, dataset: AnyDataset = None) -> Exit:
+    """Make the vectors of the next embedder beside those that serve.
+
+    The setting next_embedder names it. The dataset is searched and written as before. Stop this
+    command whenever you like: each vector is kept, and the next run goes on from there.
+    """
+    from triptych.spaces import fill_space
+    from triptych_adapters.cli.progress import shown
+    from triptych_adapters.wire.schema import to_json
+
+    output = session.output
+    settings = _settings(session)
+    with (
+        session.service(settings=settings, dataset=dataset or "") as service,
+        shown(output, "embedding") as progress,
+    ):
+        service.health().require()
+        report = fill_space(service, dataset, progress=progress)
+    for failure in report.failed:
+        place = f"{failure.dataset_id}/{failure.name}" if failure.name else failure.dataset_id
+        output.warn(f"{place}: {failure.error}")
+    if output.as_json:
+        output.emit(
+            {
+                "dataset": dataset,
+                "embedder": report.embed_sig,
+                "documents": report.documents,
+                "embedded": report.embedded,
+                "reused": report.reused,
+                "lacking": report.lacking,
+                "failed": [to_json(each) for each in report.failed],
+            }
+        )
+    elif not output.quiet:
+        output.table(
+            ("", report.embed_sig),
+            [
+                ("documents", report.documents),
+                ("texts embedded", report.embedded),
+                ("texts reused", report.reused),
+                ("documents without", report.lacking),
+            ],
+        )
+    done = report.documents + report.embedded
+    return exit_after([failure.error for failure in report.failed], done=done)
+
+
+def swap(session: Session, dataset: OneDataset = "default", incomplete: Incomplete = False) -> None:
+    """Let the vectors of the next embedder serve, and keep those that served.
+
+    What was written since the fill is embedded first. Every process whose setting next_embedder
+    names it follows at once; `triptych spaces back` goes back.
+    """
+    from triptych.spaces import swap_space
+    from triptych_adapters.cli.progress import shown
+
+    with (
+        session.service(settings=_settings(session), dataset=dataset) as service,
+        shown(session.output, "embedding") as progress,
+    ):
+        report = swap_space(service, dataset, incomplete=incomplete, progress=progress)
+    _tell(session, report, "`triptych spaces back` goes back")
+
+
+def back(session: Session, dataset: OneDataset = "default", incomplete: Incomplete = False) -> None:
+    """Let the vectors serve that served before the swap, and keep those of the next embedder.
+
+    What was written since the swap is embedded first, with the embedder of these vectors.
+    """
+    from triptych.spaces import swap_back
+    from triptych_adapters.cli.progress import shown
+
+    with (
+        session.service(settings=_settings(session), dataset=dataset) as service,
+        shown(session.output, "embedding") as progress,
+    ):
+        report = swap_back(service, dataset, incomplete=incomplete, progress=progress)
+    _tell(session, report, "`triptych spaces swap` swaps again")
+
+
+def drop(
+    session: Session,
+    embedder: Annotated[
+        str,
+        typer.Argument(
+            metavar="EMBEDDER", help="Its signature, as `list` shows it.", show_default=False
+        ),
+    ],
+    dataset: OneDataset = "default",
+) -> Exit:
+    """Remove the vectors of an embedder that does not serve."""
+    from triptych.spaces import drop_space
+
+    with session.service(settings=_settings(session, embeds=False)) as service:
+        dropped = drop_space(service, dataset, embedder)
+    if session.output.as_json:
+        session.output.emit({"dataset": dataset, "embedder": embedder, "dropped": dropped})
+    elif dropped:
+        session.output.note(f"dropped the vectors of {embedder}")
+    else:
+        session.output.warn(f"the dataset {dataset!r} keeps no vectors of {embedder}")
+    return Exit.OK if dropped else Exit.NOT_FOUND
+
+
+def _settings(session: Session, *, embeds: bool = True) -> Settings:
+    from triptych_factory.remote import check_local
+
+    settings = session.settings()
+    check_local(settings, "`triptych spaces`")
+    settings = settings.without_llm()
+    return settings if embeds else attrs.evolve(settings, embedder="none", next_embedder="none")
+
+
+def _tell(session: Session, report: SwapReport, other_way: str) -> None:
+    output = session.output
+    if output.as_json:
+        output.emit(attrs.asdict(report))
+        return
+    if not report.swapped:
+        output.note(f"{report.embed_sig} serves the dataset {report.dataset_id!r} already")
+    else:
+        before = report.before or "keyword search alone"
+        output.note(
+            f"{report.embed_sig} serves the dataset {report.dataset_id!r} now, in place of "
+            f"{before}: {other_way}"
+        )
+    if report.pending:
+        output.warn(
+            f"{report.pending} documents have no vectors of it yet, and are found by keyword: "
+            "`triptych embed` adds them"
+        )

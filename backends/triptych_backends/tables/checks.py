@@ -1,0 +1,94 @@
+"""What is wrong with the tables of a pipeline, and what makes their searches slow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from triptych.errors import ModelMismatchError, NotFoundError, StoreError, ValidationError
+from triptych.records import Finding
+from triptych_backends.tables.catalog import Table
+from triptych_backends.tables.source import TableSource
+
+__all__ = ["check_tables"]
+
+MANY: Final = 20_000
+"""From so many rows on a search without an index takes noticeably long."""
+
+
+def check_tables(source: TableSource) -> Iterator[Finding]:
+    """The findings about each table; the rows are not read.
+
+    Raises:
+        StoreError: the database cannot be reached.
+    """
+    for name in source.names:
+        try:
+            tables = source.database.read(lambda reader, name=name: source.load(reader, [name]))  # type: ignore[misc]  # bound now
+        except (ValidationError, NotFoundError, ModelMismatchError) as error:
+            yield Finding(
+                check="tables.columns",
+                place=f"table {source.specs[name].table}",
+                detail=str(error),
+                why="searches of the pipeline fail",
+                remedy="correct the pipeline's tables in triptych.toml",
+                dataset_id=name,
+            )
+            continue
+        except StoreError as error:
+            yield Finding(
+                check="tables.database",
+                place=source.database.where,
+                detail=str(error),
+                why="searches of the pipeline fail",
+                remedy="correct the pipeline's url, or the rights of its user",
+                dataset_id=name,
+            )
+            continue
+        yield from _of_table(tables[name])
+
+
+def _of_table(table: Table) -> Iterator[Finding]:
+    place = f"table {table.spec.table}"
+    if not table.is_table:
+        return  # what a view is made of is not to be seen
+    if not table.unique:
+        yield Finding(
+            check="tables.unique",
+            place=place,
+            detail=f"no unique index on {table.id.name!r}, which is its id",
+            why="rows of one id are shown as one, and each hit is read by a scan",
+            remedy="name the primary key as id, or have a unique index made",
+            dataset_id=table.spec.name,
+        )
+    if table.rows < MANY:
+        return
+    for pair in table.pairs:
+        if pair.vector is not None and not pair.vector_index:
+            yield Finding(
+                check="tables.vector-index",
+                place=place,
+                detail=f"no HNSW or IVFFlat index on {pair.vector.name!r}",
+                why="each search compares the query with every vector",
+                remedy=(
+                    "have an index made, such as CREATE INDEX ON … USING hnsw (… "
+                    f"{'halfvec' if pair.vector.kind == 'halfvec' else 'vector'}_cosine_ops)"
+                ),
+                dataset_id=table.spec.name,
+            )
+        if not pair.search.indexed:
+            yield Finding(
+                check="tables.text-search",
+                place=place,
+                detail=f"no GIN index for the text search of {pair.text.name!r}",
+                why=(
+                    "each keyword search reads every text"
+                    if pair.vector is None
+                    else "keywords are looked for among the nearest vectors only"
+                ),
+                remedy=(
+                    "have an index made, such as CREATE INDEX ON … USING gin "
+                    f"(to_tsvector('{pair.search.config}', …))"
+                ),
+                dataset_id=table.spec.name,
+            )

@@ -1,0 +1,177 @@
+"""Connections to a database that is not ours: it is read, in read-only transactions only."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import parse_qsl, urlsplit
+
+import attrs
+import psycopg
+from psycopg import sql
+
+from triptych import deadlines
+from triptych.errors import StoreError
+from triptych_backends.postgres.errors import is_lost
+from triptych_backends.postgres.location import PostgresLocation, parse_url
+from triptych_backends.tables.errors import table_errors
+
+__all__ = ["ForeignDatabase", "Reader"]
+
+T = TypeVar("T")
+_Driver: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+
+_TIMEOUT = 30.0
+"""Seconds that a statement may take where the URL says nothing."""
+
+_INHERITED: list[_Driver] = []
+"""Connections of a process that this one was forked from: to drop them would warn."""
+
+
+@attrs.frozen
+class Reader:
+    """One read-only transaction: all its statements see one state."""
+
+    _driver: _Driver
+
+    def rows(
+        self, statement: sql.Composable | str, values: Mapping[str, Any] | None = None
+    ) -> list[tuple[Any, ...]]:
+        """The rows of a statement."""
+        query = statement if isinstance(statement, str) else statement.as_bytes(self._driver)
+        return self._driver.execute(query, dict(values or {}), prepare=False).fetchall()
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Change settings of the server for this transaction."""
+        names = list(settings)
+        calls = sql.SQL(", ").join(
+            sql.SQL("set_config({}, {}, true)").format(sql.Literal(name), sql.Literal(value))
+            for name, value in ((each, settings[each]) for each in names)
+        )
+        self._driver.execute(sql.SQL("SELECT {}").format(calls), prepare=False)
+
+
+class ForeignDatabase:
+    """A pool of connections; thread-safe, and fork-safe.
+
+    Nothing is written, no session keeps a setting, and no statement is prepared: a role that may
+    read is enough, and a pooler of any mode may stand in between.
+    """
+
+    def __init__(self, url: str) -> None:
+        """``url`` is one of PostgreSQL, as of a store; ``schema`` plays no role.
+
+        Raises:
+            ValidationError: it is invalid.
+        """
+        location = parse_url(url)
+        given = {key for key, _ in parse_qsl(urlsplit(url).query, keep_blank_values=True)}
+        if "statement_timeout" not in given:
+            location = attrs.evolve(location, statement_timeout=_TIMEOUT)
+        self._location: PostgresLocation = location
+        self.where: str = location.where
+        self._begin()
+        self._closed = False
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._idle: deque[_Driver] = deque()
+        self._free = threading.BoundedSemaphore(self._location.pool_size)
+
+    def read(self, ask: Callable[[Reader], T]) -> T:
+        """What ``ask`` reads in a transaction; asked again if the connection proves lost.
+
+        Raises:
+            StoreError: the server cannot be reached, or a statement took too long.
+            CancelledError: the deadline has passed.
+        """
+        deadlines.check("the search")
+        if self._pid != os.getpid():
+            _INHERITED.extend(self._idle)
+            self._begin()
+        with table_errors(self.where):
+            free = self._free
+            if not free.acquire(timeout=self._location.statement_timeout or 300.0):
+                raise StoreError(
+                    f"all {self._location.pool_size} connections to {self.where} are in use: give "
+                    "a greater pool_size in the URL"
+                )
+            try:
+                return self._asked(ask)
+            finally:
+                free.release()
+
+    def _asked(self, ask: Callable[[Reader], T]) -> T:
+        while True:
+            try:
+                driver, fresh = self._idle.pop(), False
+            except IndexError:
+                driver, fresh = self._connect(), True
+            try:
+                return self._transaction(driver, ask)
+            except psycopg.Error as error:
+                # What waited in the pool may have been cut off meanwhile; a new one counts.
+                if fresh or not is_lost(error):
+                    raise
+
+    def _transaction(self, driver: _Driver, ask: Callable[[Reader], T]) -> T:
+        try:
+            driver.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            reader = Reader(driver)
+            reader.configure(
+                {
+                    "statement_timeout": str(self._millis()),
+                    "timezone": "UTC",
+                    "jit": "off",
+                    "extra_float_digits": "1",
+                }
+            )
+            found = ask(reader)
+            driver.execute("COMMIT")
+        except BaseException as error:
+            self._give_up(driver, error)
+            raise
+        self._give_back(driver)
+        return found
+
+    def _millis(self) -> int:
+        left = min(self._location.statement_timeout or 86_400.0, deadlines.remaining() or 86_400.0)
+        return max(int(min(left, 86_400.0) * 1000), 1)
+
+    def _give_up(self, driver: _Driver, error: BaseException) -> None:
+        """Keep a connection whose statement failed, and close one that is in an unknown state."""
+        if isinstance(error, psycopg.Error) and not is_lost(error) and not driver.closed:
+            with suppress(psycopg.Error):
+                driver.execute("ROLLBACK")
+                self._give_back(driver)
+                return
+        driver.close()
+
+    def _connect(self) -> _Driver:
+        if self._closed:
+            raise StoreError("this pipeline is closed: open the knowledge base again")
+        return psycopg.connect(
+            self._location.conninfo,
+            autocommit=True,
+            prepare_threshold=None,
+            fallback_application_name="triptych",
+        )
+
+    def _give_back(self, driver: _Driver) -> None:
+        if self._closed or driver.closed:
+            driver.close()
+        else:
+            self._idle.append(driver)
+
+    def close(self) -> None:
+        """Close what is idle; what is in use closes itself when it comes back. Idempotent."""
+        self._closed = True
+        while True:
+            try:
+                self._idle.pop().close()
+            except IndexError:
+                return

@@ -1,0 +1,205 @@
+"""A Service over tables that are not ours: what `open_tables` does, and ``tables`` of pipelines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from triptych.chunking import default_chunkers
+from triptych.contracts import LLM, Closeable, Embedder, Ranker
+from triptych.errors import NotAvailableError, TriptychError, ValidationError
+from triptych.records import DoctorReport, Finding
+from triptych.service import Service, ServiceOptions
+from triptych_factory.backends import store_exists
+from triptych_factory.embedders import build_embedder
+from triptych_factory.locations import parse_location
+from triptych_factory.settings import Settings
+
+__all__ = [
+    "BREAKING",
+    "TABLE_KEYS",
+    "examined_tables",
+    "for_pipeline",
+    "named_embedder",
+    "open_tables",
+    "service_over",
+    "table_findings",
+]
+
+TABLE_KEYS = ("tables", "url", "embedder", "language")
+"""The keys of a pipeline over tables, beside those of every pipeline."""
+
+
+BREAKING = frozenset({"tables.columns", "tables.database"})
+"""The checks that say why searches fail; others cost time."""
+
+
+def open_tables(
+    url: str,
+    tables: Sequence[Mapping[str, Any]],
+    *,
+    embedder: Embedder | str | None = None,
+    language: str = "english",
+    ranker: Ranker | None = None,
+    llm: LLM | None = None,
+) -> Service:
+    """A Service that searches tables of a PostgreSQL database where they are.
+
+    Each table is a dataset, each of its rows a document. Nothing is written: a role that may
+    SELECT is enough. The database is asked when the Service is first used. Close the Service, which
+    closes an embedder that was made here.
+
+    Args:
+        url: ``postgresql://user@host/database``; options are libpq's, ``statement_timeout`` (30
+            seconds) and ``pool_size`` (8 connections).
+        tables: what to search: see `triptych_backends.tables.TableSpec`.
+        embedder: the model that filled the vector columns, or its name; None for tables without
+            vectors.
+        language: what queries and texts are analyzed as.
+        ranker: fuses the lanes; None for the default.
+        llm: the model that answers.
+
+    Raises:
+        ValidationError: the URL, a table or a name is invalid.
+        NotAvailableError: psycopg is not installed, or there are vectors and no embedder.
+    """
+    try:
+        from triptych_backends.tables import DistinctRows, TableSpec, TableStore
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "psycopg":
+            raise
+        raise NotAvailableError(
+            "tables of PostgreSQL need psycopg: pip install 'triptych[postgres]'"
+        ) from error
+    if isinstance(tables, str | Mapping) or not isinstance(tables, Sequence):
+        raise ValidationError(f"tables is {tables!r:.60}: give a list of tables")
+    specs = [TableSpec.of(each) for each in tables]
+    chunkers = default_chunkers()
+    made = build_embedder(embedder) if isinstance(embedder, str) else embedder
+    options = ServiceOptions(
+        chunkers=chunkers,
+        embedder=made,
+        language=language,
+        ranker=ranker,
+        postprocessors=[DistinctRows({spec.name: str(spec.path) for spec in specs})],
+        llm=llm,
+    )
+    store = TableStore(url, specs, chunker_sig=chunkers.signature, embedder=made, language=language)
+
+    def close() -> None:
+        if isinstance(embedder, str):
+            _close(made)
+
+    return Service(store, options=options, on_close=close)
+
+
+def service_over(
+    table: Mapping[str, Any],
+    embedder: Callable[[str | None], Embedder | None],
+    llm: LLM | None,
+) -> Service | None:
+    """The Service over the tables that a pipeline's ``table`` names; None where it names none.
+
+    ``embedder`` makes the embedder of a name.
+
+    Raises:
+        ValidationError: a key or a value is wrong.
+        NotAvailableError: as `open_tables`.
+    """
+    given = [key for key in TABLE_KEYS if key in table]
+    if "tables" not in given:
+        if given:
+            raise ValidationError(
+                f"{given[0]} is for a pipeline over tables, and there are none: give tables"
+            )
+        return None
+    url, language = table.get("url"), table.get("language", "english")
+    if not isinstance(url, str) or not url:
+        raise ValidationError(
+            "a pipeline over tables needs the database: url = 'postgresql://user@host/database'"
+        )
+    name = table.get("embedder")
+    if name is not None and not isinstance(name, str):
+        raise ValidationError(f"embedder is {name!r:.60}: give the name of a model")
+    tables = table["tables"]
+    has_vectors = isinstance(tables, list) and any(
+        isinstance(each, Mapping) and ("vector" in each or "columns" in each) for each in tables
+    )
+    made = embedder(name) if has_vectors else None
+    return open_tables(url, tables, embedder=made, language=language, llm=llm)
+
+
+def table_findings(service: Service) -> Sequence[Finding]:
+    """What is wrong with the tables that a Service of `open_tables` searches."""
+    check = getattr(service.store, "check", None)
+    return check() if callable(check) else ()
+
+
+def examined_tables(report: DoctorReport, settings: Settings) -> DoctorReport:
+    """``report`` with what is wrong with the tables of the settings' pipelines."""
+    findings: list[Finding] = []
+    checked = 0
+    for name, table in settings.pipelines.items():
+        if "tables" not in table:
+            continue
+        try:
+            count, found = _examined(table, settings)
+            checked += count
+            findings += found
+        except TriptychError as error:
+            findings.append(
+                Finding(
+                    check="tables.pipeline",
+                    place=f"pipeline {name}",
+                    detail=str(error),
+                    why="the pipeline cannot be used",
+                    remedy="correct it in triptych.toml",
+                )
+            )
+    if not checked and not findings:
+        return report
+    return attrs.evolve(
+        report,
+        findings=(*report.findings, *findings),
+        checked={**report.checked, "tables": checked},
+    )
+
+
+def for_pipeline(settings: Settings, table: Mapping[str, Any]) -> Settings:
+    """The settings for one pipeline alone: over tables it needs no store that is there."""
+    if "tables" not in table or store_exists(parse_location(settings.url)):
+        return settings
+    return attrs.evolve(settings, url="memory://")
+
+
+def named_embedder(settings: Settings, name: str | None) -> Embedder | None:
+    """The embedder of a pipeline over tables. "auto" is that of a store: tables name theirs."""
+    chosen = name or settings.embedder
+    if chosen == "auto":
+        return None
+    return build_embedder(chosen, concurrency=settings.embed_concurrency)
+
+
+def _examined(table: Mapping[str, Any], settings: Settings) -> tuple[int, Sequence[Finding]]:
+    """How many tables a pipeline has, and what is wrong with them."""
+    made: list[Embedder | None] = []
+
+    def embedder(name: str | None) -> Embedder | None:
+        made.append(named_embedder(settings, name))
+        return made[-1]
+
+    try:
+        service = service_over(table, embedder, None)
+        assert service is not None
+        with service:
+            return len(service.list_datasets()), table_findings(service)
+    finally:
+        for each in made:
+            _close(each)
+
+
+def _close(model: object) -> None:
+    if isinstance(model, Closeable):
+        model.close()

@@ -1,0 +1,182 @@
+"""One write lets another space serve, and one goes back."""
+
+from __future__ import annotations
+
+import attrs
+
+from triptych import telemetry
+from triptych._internal.plurals import counted
+from triptych._internal.progress import ProgressCallback
+from triptych.errors import ConflictError, NotAvailableError
+from triptych.ingestion.batches import check_progress
+from triptych.service import Service
+from triptych.spaces.embedders import (
+    config_of,
+    embedder_of,
+    next_signature,
+    previous_signature,
+    space_repo,
+)
+from triptych.spaces.filling import fill, lacking
+from triptych.spaces.records import SpaceState, SwapReport
+
+__all__ = ["drop_space", "list_spaces", "swap_back", "swap_space"]
+
+_SHOWN = 3
+
+
+def list_spaces(service: Service, dataset_id: str | None = None) -> list[SpaceState]:
+    """The embedding spaces of a dataset, or of all: the one that serves first.
+
+    Raises:
+        NotFoundError: there is no such dataset.
+    """
+    repo = service.capabilities.spaces
+    found = []
+    for stats in service.stats(dataset_id):
+        serving = "" if stats.config is None else stats.config.embed_sig
+        width = next((each for each in stats.spaces if each.embed_sig == serving), None)
+        found.append(
+            SpaceState(
+                dataset_id=stats.dataset_id,
+                embed_sig=serving,
+                serves=True,
+                dimension=0 if width is None else width.dimension,
+                vectors=0 if width is None else width.vectors,
+                lacking=len(service.chunks.pending(stats.dataset_id, serving)),
+            )
+        )
+        found += [
+            SpaceState(
+                dataset_id=stats.dataset_id,
+                embed_sig=each.embed_sig,
+                serves=False,
+                dimension=each.dimension,
+                vectors=each.vectors,
+                lacking=len(lacking(service, stats.dataset_id, each.embed_sig)),
+            )
+            for each in (() if repo is None else repo.kept_spaces(stats.dataset_id))
+        ]
+    return found
+
+
+def swap_space(
+    service: Service,
+    dataset_id: str,
+    *,
+    incomplete: bool = False,
+    progress: ProgressCallback | None = None,
+) -> SwapReport:
+    """Let the vectors of the next embedder serve a dataset, and keep those that serve now.
+
+    What was written since the space was filled is embedded first. Then one write swaps: every
+    search that begins afterwards uses the new vectors, in each process whose ``next_embedder`` is
+    set. Documents that were written in between are found by keyword until their vectors, which are
+    made last, are there. A dataset that it serves already is left as it is.
+
+    Args:
+        incomplete: swap also where documents lack vectors: they are found by keyword, and their
+            vectors are made afterwards.
+
+    Raises:
+        NotAvailableError: no next embedder is set, or the store keeps one space only.
+        NotFoundError: there is no such dataset.
+        ConflictError: documents lack vectors, and ``incomplete`` is not given.
+        CancelledError: the deadline passed; the dataset is swapped or it is not, and `triptych
+            embed` adds what is missing.
+    """
+    return _swap(service, dataset_id, next_signature(service), incomplete, progress)
+
+
+def swap_back(
+    service: Service,
+    dataset_id: str,
+    *,
+    incomplete: bool = False,
+    progress: ProgressCallback | None = None,
+) -> SwapReport:
+    """Let the vectors serve that served before `swap_space`; the rest is as there.
+
+    Raises:
+        NotFoundError: the dataset does not exist, or keeps no such vectors.
+        NotAvailableError: texts came since, and the embedder of these vectors is not set; or the
+            store keeps one space only.
+        ConflictError, CancelledError: as `swap_space`.
+    """
+    serving = config_of(service, dataset_id).embed_sig
+    target = previous_signature(service, dataset_id, serving)
+    return _swap(service, dataset_id, target, incomplete, progress)
+
+
+def drop_space(service: Service, dataset_id: str, embed_sig: str) -> bool:
+    """Remove the vectors of a space that does not serve; whether there were any.
+
+    Raises:
+        NotFoundError: there is no such dataset.
+        ConflictError: it serves.
+        NotAvailableError: the store keeps one space only.
+    """
+    if config_of(service, dataset_id).embed_sig == embed_sig:
+        raise ConflictError(
+            f"{embed_sig!r} serves the dataset {dataset_id!r}: swap it to another embedder first"
+        )
+    return space_repo(service).drop_space(dataset_id, embed_sig)
+
+
+def _swap(
+    service: Service,
+    dataset_id: str,
+    target: str,
+    incomplete: bool,
+    progress: ProgressCallback | None,
+) -> SwapReport:
+    check_progress(progress)
+    repo = space_repo(service)
+    embedder = embedder_of(service, target)
+    embedded = 0
+    before: str | None = None
+    with telemetry.operation("swap_space"):
+        while (config := config_of(service, dataset_id)).embed_sig != target:
+            left = lacking(service, dataset_id, target)
+            if left and embedder is not None:
+                filled = fill(service, dataset_id, embedder, progress)
+                embedded += filled.embedded
+                left = lacking(service, dataset_id, target)
+            kept = {each.embed_sig for each in repo.kept_spaces(dataset_id)}
+            if left and not (incomplete and target in kept):
+                raise _incomplete(service, dataset_id, target, left)
+            wanted = attrs.evolve(config, embed_sig=target)
+            if service.chunks.configure(dataset_id, wanted, expected=config):
+                before = config.embed_sig
+        pending = len(service.chunks.pending(dataset_id, target))
+        if pending and embedder is not None:
+            report = service.embed_pending(dataset_id, progress=progress)
+            embedded += report.embedded
+            pending = len(service.chunks.pending(dataset_id, target))
+    return SwapReport(
+        dataset_id=dataset_id,
+        embed_sig=target,
+        before=target if before is None else before,
+        swapped=before is not None,
+        embedded=embedded,
+        pending=pending,
+    )
+
+
+def _incomplete(
+    service: Service, dataset_id: str, target: str, left: list[str]
+) -> ConflictError | NotAvailableError:
+    names = ", ".join(map(repr, left[:_SHOWN])) + (", …" if len(left) > _SHOWN else "")
+    lack = (
+        f"{counted(len(left), 'document')} of the dataset {dataset_id!r} "
+        f"{'lacks' if len(left) == 1 else 'lack'} vectors of {target!r} ({names})"
+    )
+    if embedder_of(service, target) is None:
+        return NotAvailableError(
+            f"{lack}, and no such embedder is in use: set it as embedder or as next_embedder, or "
+            "allow an incomplete swap"
+        )
+    return ConflictError(
+        f"{lack}: `triptych spaces fill` says why, and `triptych rebuild` derives stale ones "
+        "again; or allow an incomplete swap, after which they are found by keyword"
+    )

@@ -1,0 +1,603 @@
+"""Vectors of a second embedding space: kept by text, swapped in, gone with what needs them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from triptych.contracts import SpaceRepo, Store
+from triptych.errors import ModelMismatchError
+from triptych.records import DatasetStats, DerivedChunk, DerivedSig, Layer, Vector
+from triptych.repositories import capabilities_of
+from triptych.signatures import embedding_input_sig
+from triptych.testing.builders import (
+    CONFIG,
+    chunks_of,
+    derive,
+    fill,
+    ids,
+    keyword_query,
+    layer_of,
+    layer_query,
+    put,
+    set_config,
+    vector_of,
+    vector_query,
+)
+from triptych.testing.harness import Harness, HarnessTests, examined, or_skip
+
+__all__ = ["SpaceTests", "prepare"]
+
+OLD = CONFIG.embed_sig
+NEW = "space/2"
+NEXT = attrs.evolve(CONFIG, embed_sig=NEW)
+TEXT = "one fish\n\ntwo fish\n\n~red fish"
+WIDTH = 12
+NAMES = "abc"
+
+_PARAGRAPHS = ("one fish", "two fish", "~red fish", "blue reef", "# Owl")
+_TEXTS = st.lists(st.sampled_from(_PARAGRAPHS), max_size=4).map("\n\n".join)
+_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.sampled_from(NAMES), _TEXTS),
+        st.tuples(st.just("store"), st.sampled_from(NAMES), _TEXTS),
+        st.tuples(st.just("layer"), st.sampled_from([*NAMES, ""]), _TEXTS),
+        st.tuples(st.just("prepare"), st.sampled_from([*NAMES, ""]), st.just("")),
+        st.tuples(st.sampled_from(["delete", "drop", "swap"]), st.sampled_from(NAMES), st.just("")),
+    ),
+    max_size=14,
+)
+
+
+def embedded(text: str, space: str = NEW) -> Vector | None:
+    """What the embedder of a space makes of a text: nothing of one that begins with "~"."""
+    if text.startswith("~"):
+        return None
+    return vector_of(text, space, WIDTH if space == NEW else len(vector_of("")))
+
+
+def texts_under(store: Store, dataset_id: str, names: Iterable[str]) -> dict[str, str]:
+    """The texts of chunks and layers under ``names``, by digest."""
+    found = {}
+    for name in names:
+        chunks = store.chunks.iter_chunks(dataset_id, name)
+        found.update({chunk.sig.input_sig: chunk.content for chunk in chunks})
+        for layer in (Layer.ABSTRACT, Layer.OVERVIEW):
+            made = store.layers.get(dataset_id, name, layer)
+            if made is not None:
+                found[embedding_input_sig(made.content)] = made.content
+    return found
+
+
+def prepare(store: Store, dataset_id: str, *names: str, space: str = NEW) -> list[str]:
+    """Keep all entries of what is under ``names``; what `SpaceRepo.keep_vectors` said."""
+    repo = capabilities_of(store).spaces
+    assert repo is not None
+    texts = texts_under(store, dataset_id, names)
+    entries = {digest: embedded(text, space) for digest, text in texts.items()}
+    return list(repo.keep_vectors(dataset_id, space, names, entries))
+
+
+def found(store: Store, text: str, space: str, dataset_id: str = "d") -> list[tuple[str, int]]:
+    """What is found by the vector of a text in a space, the nearest first."""
+    vector = embedded(text, space)
+    assert vector is not None
+    return ids(store.chunks.search(vector_query(vector, dataset_id, space=space)))
+
+
+def layer_in(store: Store, content: str, name: str = "a") -> None:
+    """Store an abstract with its vector in the dataset's space."""
+    config = store.chunks.config("d")
+    assert config is not None
+    made = layer_of(store, "d", name, content)
+    sig = attrs.evolve(made.sig, embed_sig=config.embed_sig)
+    vector = embedded(content, config.embed_sig)
+    assert store.layers.put(attrs.evolve(made, sig=sig, vector=vector))
+
+
+def counts(repo: SpaceRepo, dataset_id: str = "d") -> list[tuple[str, int, int]]:
+    """The kept spaces: signature, width and vectors."""
+    spaces = repo.kept_spaces(dataset_id)
+    return [(each.embed_sig, each.dimension, each.vectors) for each in spaces]
+
+
+class SpaceTests(HarnessTests):
+    """`SpaceRepo`."""
+
+    @pytest.fixture
+    def spaces(self, store: Store) -> SpaceRepo:
+        return or_skip(capabilities_of(store).spaces)
+
+    def test_entries_are_known_and_serve_nothing(self, store: Store, spaces: SpaceRepo) -> None:
+        fill(store, "d", {"a": TEXT, "b": "blue reef"})
+        texts = texts_under(store, "d", ["a"])
+        first, second, third = texts
+        before = store.chunks.get_doc_sigs("d", ["a", "b"])
+        nearest = found(store, "one fish", OLD)
+        assert list(spaces.unprepared("d", NEW)) == ["a", "b"]
+        entry = {first: embedded(texts[first])}
+        assert list(spaces.keep_vectors("d", NEW, ["a"], entry)) == []
+        rest = {digest: embedded(texts[digest]) for digest in (second, third)}
+        assert list(spaces.keep_vectors("d", NEW, ["a"], rest)) == ["a"]
+        assert list(spaces.unprepared("d", NEW)) == ["b"]
+        assert list(spaces.unprepared("d", NEW, ["a", "none"])) == []
+        known = store.chunks.known_vectors("d", NEW, [*texts, "none"])
+        assert set(known) == {first, second}
+        assert np.array_equal(known[first], vector_of("one fish", NEW, WIDTH))
+        assert counts(spaces) == [(NEW, WIDTH, 2)]
+        assert store.chunks.config("d") == CONFIG
+        assert store.chunks.get_doc_sigs("d", ["a", "b"]) == before
+        assert found(store, "one fish", OLD) == nearest
+        assert found(store, "one fish", NEW) == []
+        assert list(store.chunks.pending("d", OLD)) == []
+        assert examined(store, ["d"]) == []
+
+    def test_only_what_the_dataset_has_the_text_of_is_kept(
+        self, store: Store, spaces: SpaceRepo
+    ) -> None:
+        fill(store, "d", {"a": TEXT})
+        texts = texts_under(store, "d", ["a"])
+        entries = {digest: embedded(text) for digest, text in texts.items()}
+        strange: dict[str, Vector | None] = {"0" * 64: embedded("strange")}
+        assert list(spaces.keep_vectors("d", NEW, ["a"], strange)) == []
+        assert list(spaces.keep_vectors("d", NEW, ["none", ""], entries)) == []
+        assert list(spaces.keep_vectors("none", NEW, ["a"], entries)) == []
+        for space in ("", OLD):
+            assert list(spaces.keep_vectors("d", space, ["a"], entries)) == []
+        assert counts(spaces) == []
+        assert list(spaces.kept_spaces("none")) == []
+        assert list(spaces.unprepared("none", NEW)) == []
+        assert list(store.documents.list_datasets()) == ["d"]
+        assert dict(store.chunks.known_vectors("d", NEW, [*texts, "0" * 64])) == {}
+
+    def test_swap_lets_whole_sets_be_found_at_once_and_others_wait(
+        self, store: Store, spaces: SpaceRepo
+    ) -> None:
+        fill(store, "d", {"a": TEXT, "b": "blue reef\n\none fish", "c": "two owls", "e": ""})
+        assert prepare(store, "d", "a") == ["a"]
+        assert store.chunks.configure("d", NEXT, expected=CONFIG)
+        assert list(store.chunks.pending("d", NEW)) == ["b", "c"]
+        assert store.chunks.count_pending(["d"], NEW) == 2
+        sigs = store.chunks.get_doc_sigs("d", "abce")
+        assert {name: sig.embed_sig for name, sig in sigs.items()} == {
+            "a": NEW,
+            "b": "",
+            "c": "",
+            "e": NEW,
+        }
+        assert sorted(found(store, "one fish", NEW)) == [("a", 0), ("a", 1)]
+        assert found(store, "one fish", OLD) == []
+        assert ("b", 0) in ids(store.chunks.search(keyword_query("reef", "d")))
+        spaces_of = {(each.embed_sig, each.vectors) for each in _stats(store).spaces}
+        assert spaces_of == {(NEW, 3)}, "the text that b shares has its vector already"
+        # What waits is filled as after any other change of the embedder.
+        some = list(store.chunks.iter_chunks("d", "b", vectors=True))
+        assert [chunk.vector is not None for chunk in some] == [False, True]
+        assert store.chunks.replace("d", "b", _chunks(store, "b", NEW), sig=_sig(store, "b", NEW))
+        assert found(store, "blue reef", NEW)[0] == ("b", 0)
+        assert list(store.chunks.pending("d", NEW)) == ["c"]
+        assert examined(store, ["d"]) == []
+
+    def test_way_back_is_the_same_call(self, store: Store, spaces: SpaceRepo) -> None:
+        fill(store, "d", {"a": TEXT, "b": "blue reef"})
+        layer_in(store, "fish of all kinds")
+        before = _seen(store)
+        nearest = found(store, "blue reef", OLD)
+        prepare(store, "d", "a", "b")
+        assert store.chunks.configure("d", NEXT, expected=CONFIG)
+        assert counts(spaces) == [(OLD, len(vector_of("")), 4)]
+        assert list(spaces.unprepared("d", OLD)) == []
+        assert found(store, "blue reef", NEW)[0] == ("b", 0)
+        assert not store.chunks.configure("d", NEXT, expected=CONFIG), "somebody else was first"
+        assert store.chunks.configure("d", CONFIG, expected=NEXT)
+        assert _seen(store) == before
+        assert found(store, "blue reef", OLD) == nearest
+        assert found(store, "blue reef", NEW) == []
+        assert counts(spaces) == [(NEW, WIDTH, 4)]
+        assert store.chunks.configure("d", NEXT, expected=CONFIG)
+        assert list(store.chunks.pending("d", NEW)) == []
+        assert found(store, "blue reef", NEW)[0] == ("b", 0)
+        assert examined(store, ["d"]) == []
+
+    def test_what_is_written_after_a_swap_lacks_entries_of_what_served(
+        self, store: Store, spaces: SpaceRepo
+    ) -> None:
+        fill(store, "d", {"a": TEXT, "b": "blue reef"})
+        prepare(store, "d", "a", "b")
+        set_config(store, "d", NEXT)
+        put(store, "d", "b", "blue reef\n\nnew owl")
+        store.chunks.replace("d", "b", _chunks(store, "b", NEW), sig=_sig(store, "b", NEW))
+        assert list(spaces.unprepared("d", OLD)) == ["b"]
+        set_config(store, "d", CONFIG)
+        assert list(store.chunks.pending("d", OLD)) == ["b"]
+        assert list(spaces.unprepared("d", NEW)) == []
+        assert sorted(found(store, "blue reef", OLD)) == [("a", 0), ("a", 1)]
+        assert examined(store, ["d"]) == []
+
+    def test_text_of_which_no_vector_is_made_keeps_nothing_waiting(
+        self, store: Store, spaces: SpaceRepo
+    ) -> None:
+        fill(store, "d", {"a": "~fish", "b": "~fish\n\none fish"})
+        layer_in(store, "~a layer")
+        assert prepare(store, "d", "a", "b") == ["a", "b"]
+        assert counts(spaces) == [(NEW, WIDTH, 1)]
+        set_config(store, "d", NEXT)
+        assert list(store.chunks.pending("d", NEW)) == []
+        assert found(store, "one fish", NEW) == [("b", 1)]
+        layer = store.layers.get("d", "a", Layer.ABSTRACT, vectors=True)
+        assert layer is not None
+        assert (layer.sig.embed_sig, layer.vector) == (NEW, None)
+        assert list(spaces.unprepared("d", OLD)) == []
+        set_config(store, "d", CONFIG)
+        assert list(store.chunks.pending("d", OLD)) == []
+        assert found(store, "one fish", OLD) == [("b", 1)]
+        assert examined(store, ["d"]) == []
+
+    def test_only_texts_without_vectors_have_a_space_without_a_width(
+        self, store: Store, spaces: SpaceRepo
+    ) -> None:
+        fill(store, "d", {"a": "~fish", "b": "one fish"})
+        assert prepare(store, "d", "a") == ["a"]
+        assert counts(spaces) == [(NEW, 0, 0)]
+        assert _stats(store).vectors == 1
+        assert prepare(store, "d", "b") == ["b"]
+        assert counts(spaces) == [(NEW, WIDTH, 1)]
+
+    def test_layers_go_along(self, store: Store, spaces: SpaceRepo) -> None:
+        fill(store, "d", {"a": TEXT, "b/c": "blue reef"})
+        layer_in(store, "about fish")
+        layer_in(store, "about reefs", "b/")
+        layer_in(store, "about all", "")
+        assert list(spaces.unprepared("d", NEW)) == ["", "a", "b/", "b/c"]
+        assert prepare(store, "d", "a", "b/", "b/c") == ["a", "b/", "b/c"]
+        assert list(spaces.unprepared("d", NEW)) == [""]
+        set_config(store, "d", NEXT)
+        query = vector_query(vector_of("about fish", NEW, WIDTH), "d", space=NEW)
+        assert ids(store.layers.search(layer_query(query))) == [("a", -1), ("b/", -1)] or (
+            {name for name, _ in ids(store.layers.search(layer_query(query)))} == {"a", "b/"}
+        )
+        waits = store.layers.get("d", "", Layer.ABSTRACT)
+        assert waits is not None
+        assert waits.sig.embed_sig == OLD
+        old = vector_query(vector_of("about fish", OLD), "d", space=OLD)
+        assert ids(store.layers.search(layer_query(old))) == []
+        set_config(store, "d", CONFIG)
+        assert len(store.layers.search(layer_query(old))) == 3
+        layer_in(store, "about other fish")
+        assert list(spaces.unprepared("d", NEW)) == ["", "a"]
+        assert examined(store, ["d"]) == []
+
+    @pytest.mark.parametrize("how", ["document", "many", "set", "sets", "dataset", "text"])
+    @pytest.mark.parametrize("swapped", [False, True])
+    def test_deletes_take_entries_along(
+        self, store: Store, spaces: SpaceRepo, how: str, swapped: bool
+    ) -> None:
+        for dataset_id in "de":
+            fill(store, dataset_id, {"a": TEXT})
+        layer_in(store, "about fish")
+        for dataset_id in "de":
+            prepare(store, dataset_id, "a")
+        digests = list(texts_under(store, "d", ["a"]))
+        other = NEW
+        if swapped:
+            set_config(store, "d", NEXT)
+            other = OLD
+        info = store.documents.get_info("d", "a")
+        assert info is not None
+        if how == "document":
+            assert store.documents.delete("d", "a")
+        elif how == "many":
+            assert list(store.documents.delete_many("d", {"a": info.version})) == ["a"]
+        elif how == "set":
+            store.chunks.delete_by_doc("d", "a")
+            store.layers.delete_by_doc("d", "a")
+        elif how == "sets":
+            store.chunks.delete_by_dataset("d")
+        elif how == "dataset":
+            assert store.documents.delete_dataset("d")
+        else:
+            put(store, "d", "a", "blue reef")
+            space = NEW if swapped else OLD
+            store.layers.delete_by_doc("d", "a")
+            chunks, sig = _chunks(store, "a", space), _sig(store, "a", space)
+            assert store.chunks.replace("d", "a", chunks, sig=sig)
+        assert dict(store.chunks.known_vectors("d", other, digests)) == {}
+        assert counts(spaces) == []
+        assert counts(spaces, "e") == [(NEW, WIDTH, 2)]
+        assert not spaces.drop_space("d", other)
+        assert examined(store, ["d", "e"]) == []
+
+    def test_documents_share_an_entry_until_the_last_of_them_goes(
+        self, store: Store, spaces: SpaceRepo
+    ) -> None:
+        fill(store, "d", {"a": "one fish", "b": "one fish"})
+        (digest,) = texts_under(store, "d", ["a"])
+        assert prepare(store, "d", "a") == ["a"]
+        assert list(spaces.unprepared("d", NEW)) == ["b"]
+        assert list(spaces.keep_vectors("d", NEW, ["b"], {})) == ["b"], "it is there already"
+        store.documents.delete("d", "a")
+        assert set(store.chunks.known_vectors("d", NEW, [digest])) == {digest}
+        put(store, "d", "c", "one fish\n\ntwo fish")
+        assert derive(store, "d", "c")
+        store.documents.delete("d", "b")
+        assert set(store.chunks.known_vectors("d", NEW, [digest])) == {digest}
+        assert list(spaces.unprepared("d", NEW)) == ["c"]
+        store.documents.delete("d", "c")
+        assert dict(store.chunks.known_vectors("d", NEW, [digest])) == {}
+        assert counts(spaces) == []
+
+    def test_edit_keeps_the_entries_of_unchanged_texts(
+        self, store: Store, spaces: SpaceRepo
+    ) -> None:
+        fill(store, "d", {"a": TEXT})
+        prepare(store, "d", "a")
+        put(store, "d", "a", "one fish\n\nblue reef")
+        assert derive(store, "d", "a")
+        assert counts(spaces) == [(NEW, WIDTH, 1)]
+        assert list(spaces.unprepared("d", NEW)) == ["a"]
+        put(store, "d", "a", "one fish")
+        assert derive(store, "d", "a")
+        assert list(spaces.unprepared("d", NEW)) == []
+        assert examined(store, ["d"]) == []
+
+    def test_space_that_is_dropped_is_gone_and_what_serves_is_not(
+        self, store: Store, spaces: SpaceRepo
+    ) -> None:
+        fill(store, "d", {"a": TEXT})
+        prepare(store, "d", "a")
+        prepare(store, "d", "a", space="space/3")
+        nearest = found(store, "one fish", OLD)
+        assert [each[0] for each in counts(spaces)] == [NEW, "space/3"]
+        assert not spaces.drop_space("d", OLD)
+        assert not spaces.drop_space("none", NEW)
+        assert spaces.drop_space("d", NEW)
+        assert not spaces.drop_space("d", NEW)
+        assert [each[0] for each in counts(spaces)] == ["space/3"]
+        assert found(store, "one fish", OLD) == nearest
+        digests = list(texts_under(store, "d", ["a"]))
+        assert dict(store.chunks.known_vectors("d", NEW, digests)) == {}
+        set_config(store, "d", attrs.evolve(CONFIG, embed_sig="space/3"))
+        assert found(store, "one fish", "space/3")[0] == ("a", 0)
+        assert [each[0] for each in counts(spaces)] == [OLD]
+        assert examined(store, ["d"]) == []
+
+    def test_dataset_without_vectors_takes_on_a_kept_space(
+        self, store: Store, spaces: SpaceRepo
+    ) -> None:
+        bare = attrs.evolve(CONFIG, embed_sig="")
+        fill(store, "d", {"a": TEXT, "b": "blue reef"}, bare)
+        assert prepare(store, "d", "a") == ["a"]
+        assert store.chunks.configure("d", NEXT, expected=bare)
+        assert list(store.chunks.pending("d", NEW)) == ["b"]
+        assert found(store, "two fish", NEW)[0] == ("a", 1)
+        assert counts(spaces) == []
+
+    def test_entry_of_another_width_is_refused(self, store: Store, spaces: SpaceRepo) -> None:
+        fill(store, "d", {"a": TEXT})
+        first, second, _ = texts_under(store, "d", ["a"])
+        spaces.keep_vectors("d", NEW, ["a"], {first: vector_of("one fish", NEW, WIDTH)})
+        wide = {second: vector_of("two fish", NEW, WIDTH + 1)}
+        with pytest.raises(ModelMismatchError):
+            spaces.keep_vectors("d", NEW, ["a"], wide)
+        assert counts(spaces) == [(NEW, WIDTH, 1)]
+        kept = {first: vector_of("other", NEW, WIDTH)}
+        spaces.keep_vectors("d", NEW, ["a"], kept)
+        known = store.chunks.known_vectors("d", NEW, [first])
+        assert np.array_equal(known[first], vector_of("one fish", NEW, WIDTH))
+
+    def test_swap_drops_answers_that_were_kept(self, store: Store, spaces: SpaceRepo) -> None:
+        cache = or_skip(capabilities_of(store).answers)
+        fill(store, "d", {"a": TEXT})
+        prepare(store, "d", "a")
+        before = cache.revisions(["d"])
+        set_config(store, "d", NEXT)
+        assert cache.revisions(["d"]) != before
+
+    def test_entries_are_there_when_the_store_is_opened_again(self, harness: Harness) -> None:
+        if not harness.persistent:
+            pytest.skip("the store keeps nothing")
+        store = harness.open()
+        or_skip(capabilities_of(store).spaces)
+        fill(store, "d", {"a": TEXT, "b": "blue reef"})
+        layer_in(store, "about fish")
+        prepare(store, "d", "a")
+        store.close()
+        store = harness.open()
+        spaces = or_skip(capabilities_of(store).spaces)
+        assert counts(spaces) == [(NEW, WIDTH, 3)]
+        assert list(spaces.unprepared("d", NEW)) == ["b"]
+        set_config(store, "d", NEXT)
+        nearest = found(store, "one fish", NEW)
+        store.close()
+        store = harness.open()
+        assert store.chunks.config("d") == NEXT
+        assert found(store, "one fish", NEW) == nearest
+        assert list(store.chunks.pending("d", NEW)) == ["b"]
+        set_config(store, "d", CONFIG)
+        assert len(found(store, "one fish", OLD)) == 3
+        assert examined(store, ["d"]) == []
+        store.close()
+
+    def test_swaps_fills_and_edits_at_once_never_mix_spaces(
+        self, store: Store, spaces: SpaceRepo
+    ) -> None:
+        """A search in either space finds right scores or nothing, whatever others do."""
+        fill(store, "d", {"a": TEXT, "b": "blue reef"})
+        prepare(store, "d", "a", "b")
+        done = threading.Event()
+        errors: list[BaseException] = []
+
+        def swap() -> None:
+            try:
+                while not done.is_set():
+                    now = store.chunks.config("d")
+                    assert now is not None
+                    other = NEXT if now == CONFIG else CONFIG
+                    store.chunks.configure("d", other, expected=now)
+                    prepare(store, "d", "a", "b", space=now.embed_sig)
+            except BaseException as error:  # noqa: BLE001 - raised by the test's own thread
+                errors.append(error)
+
+        thread = threading.Thread(target=swap)
+        thread.start()
+        try:
+            for turn in range(12):
+                put(store, "d", "b", f"blue reef\n\nturn {turn}")
+                config = store.chunks.config("d")
+                assert config is not None
+                sig = _sig(store, "b", config.embed_sig)
+                store.chunks.replace("d", "b", _chunks(store, "b", config.embed_sig), sig=sig)
+                for space in (OLD, NEW):
+                    vector = embedded("one fish", space)
+                    assert vector is not None
+                    query = vector_query(vector, "d", space=space)
+                    for each in store.chunks.search(query):
+                        if (each.doc_name, each.index) == ("a", 0):
+                            assert each.score == pytest.approx(1, abs=1e-5)
+        finally:
+            done.set()
+            thread.join()
+        assert errors == []
+        assert examined(store, ["d"]) == []
+
+    def test_of_several_who_swap_one_succeeds(self, store: Store, spaces: SpaceRepo) -> None:
+        fill(store, "d", {"a": TEXT})
+        prepare(store, "d", "a")
+        answers: list[bool] = []
+        start = threading.Barrier(4)
+
+        def swap() -> None:
+            start.wait()
+            answers.append(store.chunks.configure("d", NEXT, expected=CONFIG))
+
+        threads = [threading.Thread(target=swap) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(answers) == [False, False, False, True]
+        assert found(store, "one fish", NEW)[0] == ("a", 0)
+
+    def test_any_steps_leave_what_a_fresh_store_has(self, store: Store, spaces: SpaceRepo) -> None:
+        """Entries are those of texts that are there; sets are whole where their entries were."""
+
+        @settings(max_examples=15, deadline=None)
+        @given(_STEPS)
+        def run(steps: list[tuple[str, str, str]]) -> None:
+            store.documents.delete_dataset("d")
+            fill(store, "d", {"z": "one fish"})
+            prepare(store, "d", "z")
+            for step, name, text in steps:
+                config = store.chunks.config("d")
+                assert config is not None
+                other = OLD if config.embed_sig == NEW else NEW
+                if step in ("put", "store"):
+                    put(store, "d", name, text)
+                    if step == "put":
+                        space = config.embed_sig
+                        sig = _sig(store, name, space)
+                        assert store.chunks.replace("d", name, _chunks(store, name, space), sig=sig)
+                elif step == "layer":
+                    if text and (not name or store.documents.get_info("d", name)):
+                        layer_in(store, text, name)
+                elif step == "prepare":
+                    if store.documents.get_info("d", name) or not name:
+                        prepare(store, "d", name, space=other)
+                        assert list(spaces.unprepared("d", other, [name])) == []
+                elif step == "delete":
+                    store.documents.delete("d", name)
+                elif step == "drop":
+                    spaces.drop_space("d", other)
+                else:
+                    _swap(store, spaces, config.embed_sig, other)
+                _check_entries(store, spaces)
+
+        run()
+
+
+def _sig(store: Store, name: str, space: str) -> DerivedSig:
+    info = store.documents.get_info("d", name)
+    assert info is not None
+    return DerivedSig(
+        source_version=info.version,
+        chunker_sig=CONFIG.chunker_sig,
+        embed_sig=space,
+        input_sig=info.input_sig,
+    )
+
+
+def _chunks(store: Store, name: str, space: str) -> Sequence[DerivedChunk]:
+    document = store.documents.get("d", name)
+    assert document is not None
+    sig = _sig(store, name, space)
+    return [
+        attrs.evolve(chunk, vector=embedded(chunk.content, space))
+        for chunk in chunks_of(document, sig)
+    ]
+
+
+def _stats(store: Store) -> DatasetStats:
+    config = store.chunks.config("d")
+    assert config is not None
+    found = store.stats("d", chunker_sig=config.chunker_sig, embed_sig=config.embed_sig)
+    assert found is not None
+    return found
+
+
+def _seen(store: Store) -> tuple[object, ...]:
+    """What a reader sees of the sets and layers, vectors included."""
+    chunks = [
+        (c.doc_name, c.index, c.sig, None if c.vector is None else c.vector.tobytes())
+        for c in store.chunks.iter_chunks("d", vectors=True)
+    ]
+    layer = store.layers.get("d", "a", Layer.ABSTRACT, vectors=True)
+    assert layer is not None
+    assert layer.vector is not None
+    return (*chunks, layer.sig, layer.vector.tobytes(), store.chunks.get_doc_sigs("d", "ab"))
+
+
+def _swap(store: Store, spaces: SpaceRepo, old: str, new: str) -> None:
+    """Swap, and compare with what was there."""
+    kept = [each[0] for each in counts(spaces)]
+    whole = set(store.chunks.doc_names("d")).difference(spaces.unprepared("d", new))
+    complete = set(store.chunks.doc_names("d")).difference(store.chunks.pending("d", old))
+    set_config(store, "d", attrs.evolve(CONFIG, embed_sig=new))
+    if new not in kept:
+        return
+    waiting = set(store.chunks.pending("d", new))
+    assert not whole & waiting
+    assert not complete & set(spaces.unprepared("d", old)) - _layers_of_others(store, old)
+    for chunk in store.chunks.iter_chunks("d", vectors=True):
+        if chunk.doc_name not in waiting:
+            wanted = embedded(chunk.content, new)
+            assert (chunk.vector is None) == (wanted is None)
+        if chunk.vector is not None:
+            wanted = embedded(chunk.content, chunk.sig.embed_sig)
+            assert wanted is not None
+            assert np.array_equal(chunk.vector, wanted)
+
+
+def _layers_of_others(store: Store, space: str) -> set[str]:
+    """The names with a layer that was not of ``space`` when that served."""
+    return {each.doc_name for each in store.layers.list("d")}
+
+
+def _check_entries(store: Store, spaces: SpaceRepo) -> None:
+    """Every entry has its text in the dataset, and its vector is that of the text."""
+    names = {*store.chunks.doc_names("d"), *(each.doc_name for each in store.layers.list("d"))}
+    texts = texts_under(store, "d", names)
+    for space, _, vectors in counts(spaces):
+        known = store.chunks.known_vectors("d", space, list(texts))
+        assert vectors <= len(known)
+        for digest, vector in known.items():
+            wanted = embedded(texts[digest], space)
+            assert wanted is not None
+            assert np.array_equal(vector, wanted)
+    config = store.chunks.config("d")
+    assert config is not None
+    assert config.embed_sig not in [each[0] for each in counts(spaces)]
