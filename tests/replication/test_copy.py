@@ -156,7 +156,7 @@ def test_what_only_the_destination_has_is_removed_if_it_is_replaced(
             copy_store(source, target)
         assert contents(target) == before
         target.documents.delete("d", "b")
-        with pytest.raises(ConflictError, match="was changed where it is to be"):
+        with pytest.raises(ConflictError, match="another history than the source of: 'a'"):
             copy_store(source, target)
         report = copy_store(source, target, replace=True)
         assert (report.datasets[0].written, report.datasets[0].removed) == (1, 0)
@@ -269,3 +269,44 @@ def test_document_of_another_history_is_kept_whatever_its_version_is(
         assert target.documents.get("d", "a") == mine
         copy_store(source, target, replace=True)
         assert contents(target) == contents(source)
+
+
+@pytest.mark.parametrize("conflict", ["a document", "a name", "a configuration"])
+def test_conflict_is_found_before_anything_is_written(
+    stores: dict[str, Store], conflict: str, tmp_path: Path
+) -> None:
+    for kind in KINDS:
+        source, target = stores[kind], stores[f"{kind} copy"]
+        fill_plainly(source, "a", {"1": "one", "2": "two"})
+        fill_plainly(source, "b", {f"{number:03}": f"text {number}" for number in range(80)})
+        if conflict == "a document":
+            fill_plainly(target, "b", {"079": "mine"})
+        elif conflict == "a name":
+            fill_plainly(target, "b", {"mine": "mine"})
+        else:
+            set_config(target, "b", attrs.evolve(CONFIG, language="german"))
+            put(target, "b", "079", "text 79")
+        before = contents(target)
+        write_archive(source, tmp_path / f"{kind}.zip")
+        with Archive(tmp_path / f"{kind}.zip") as archive:
+            for one in (source, archive):
+                with pytest.raises(ConflictError, match="dataset 'b' of the destination") as found:
+                    copy_store(one, target)
+                assert "--replace" in found.value.hint
+                assert contents(target) == before
+
+
+def test_older_version_that_the_source_keeps_is_no_conflict(
+    stores: dict[str, Store], tmp_path: Path
+) -> None:
+    for kind in KINDS:
+        source, target = stores[kind], stores[f"{kind} copy"]
+        fill_plainly(source, "d", {"a": "one", "b": "one"})
+        copy_store(source, target)
+        for text in ("two", "three"):
+            put(source, "d", "a", text)
+        write_archive(source, tmp_path / f"{kind}.zip")
+        with Archive(tmp_path / f"{kind}.zip") as archive:
+            for one in (archive, source):
+                copy_store(one, target)
+                assert contents(target) == contents(source)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Final
 
 import attrs
 
 from triptych.contracts import Capabilities, LayerJournal, StateLoader, Store
 from triptych.errors import ConflictError, NotAvailableError
 from triptych.records import Layer, ModelUsage, NameState, SparseVector
+from triptych.replication.conflicts import REPLACE
 from triptych.replication.states import DatasetHead
 from triptych.repositories import capabilities_of
 
-__all__ = ["REPLACE", "StateWriter"]
-
-REPLACE: Final = "`triptych copy SRC DST --replace` makes it equal to the source"
-"""What to do where the destination holds something else."""
+__all__ = ["StateWriter"]
 
 
 class StateWriter:
