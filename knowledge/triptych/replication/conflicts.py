@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from triptych import deadlines
 from triptych.errors import ConflictError
 from triptych.replication.states import StateSource, StoreStates
 
@@ -41,7 +40,7 @@ def check_conflicts(source: StateSource, there: StoreStates, dataset_id: str) ->
     config = there.head(dataset_id).config
     if config is not None and config != source.head(dataset_id).config:
         raise another_configuration(dataset_id)
-    other = list(_checked(source.other_histories(dataset_id, there.infos(dataset_id))))
+    other = list(source.other_histories(dataset_id, there.infos(dataset_id)))
     if other:
         raise ConflictError(
             f"dataset {dataset_id!r} of the destination has another history than the source of: "
@@ -62,9 +61,3 @@ def listed(names: Sequence[str]) -> str:
     shown = ", ".join(map(repr, names[:_SHOWN]))
     more = len(names) - _SHOWN
     return f"{shown} and {more:,} more" if more > 0 else shown
-
-
-def _checked(names: Iterator[str]) -> Iterator[str]:
-    for name in names:
-        deadlines.check("comparing")
-        yield name

@@ -48,8 +48,10 @@ def copy_store(
     shows snapshots is copied as it is at one moment, whoever writes to it meanwhile. At the end
     each dataset is read again from the destination and compared.
 
-    ``replace`` makes the destination's datasets equal to the source's whatever they hold:
-    without it, what only the destination has is an error. ``progress`` is called between batches.
+    ``replace`` makes these datasets of the destination equal to the source's whatever they hold,
+    and its settings too: without it, what only the destination has is an error, and settings that
+    are other there stay as they are. A source without any setting, such as an archive of some
+    datasets, leaves all of them. ``progress`` is called between batches.
 
     Raises:
         NotFoundError: the source has no such dataset.
@@ -79,8 +81,13 @@ def copy_store(
             copy_dataset(states, writer, dataset_id, replace=replace, progress=progress)
             for dataset_id in chosen
         ]
-        settings = writer.write_settings(states.settings()) if datasets is None else 0
-    return CopyReport(datasets=tuple(done), settings=settings)
+        settings = writer.write_settings(states.settings() if datasets is None else {})
+    return CopyReport(
+        datasets=tuple(done),
+        settings=settings.written,
+        settings_removed=settings.removed,
+        settings_different=settings.different,
+    )
 
 
 def chosen_datasets(states: StateSource, datasets: Sequence[str] | None) -> Sequence[str]:

@@ -61,7 +61,7 @@ def follow_store(
             yield report
             continue
         report = replica.compare()
-        if report.datasets or report.settings:
+        if report.datasets or report.settings or report.settings_removed:
             yield report
         while replica.moment() == seen:
             deadlines.check("following a store")
@@ -164,9 +164,11 @@ class _Replica:
                 removed = self.destination.documents.count(dataset_id)
                 self.destination.documents.delete_dataset(dataset_id)
                 done.append(DatasetCopy(dataset_id=dataset_id, removed=removed))
-        settings = writer.write_settings(states.settings()) if self.datasets is None else 0
+        settings = writer.write_settings(states.settings() if self.datasets is None else {})
         self.known = before
-        return CopyReport(datasets=tuple(done), settings=settings)
+        return CopyReport(
+            datasets=tuple(done), settings=settings.written, settings_removed=settings.removed
+        )
 
 
 def _allow() -> None:

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Final
 
 import attrs
 
-from triptych.contracts import Capabilities, LayerJournal, StateLoader, Store
+from triptych.contracts import Capabilities, LayerJournal, SettingsStore, StateLoader, Store
 from triptych.errors import ConflictError, NotAvailableError
 from triptych.records import Layer, ModelUsage, NameState, SparseVector
-from triptych.replication.conflicts import REPLACE
-from triptych.replication.states import DatasetHead
+from triptych.replication.conflicts import REPLACE, listed
+from triptych.replication.states import DatasetHead, is_kept_setting
 from triptych.repositories import capabilities_of
 
-__all__ = ["StateWriter"]
+__all__ = ["SettingsCopy", "StateWriter"]
+
+
+_ATTEMPTS: Final = 20
+
+
+@attrs.frozen
+class SettingsCopy:
+    """How many settings were written and removed, and the keys of those that are other in the
+    destination and stay so."""
+
+    written: int = 0
+    removed: int = 0
+    different: tuple[str, ...] = ()
 
 
 class StateWriter:
@@ -104,17 +118,47 @@ class StateWriter:
             if more is not None:
                 journal.record_usage(head.dataset_id, more)
 
-    def write_settings(self, settings: Mapping[str, str]) -> int:
-        """Take over those settings that are other in the store; how many."""
+    def write_settings(self, settings: Mapping[str, str]) -> SettingsCopy:
+        """Take over settings: those that the store lacks, and if it is replaced, those that are
+        other there; then it loses those that are not among ``settings``, if there are any.
+
+        Raises:
+            ConflictError: somebody else changes them at the same time.
+        """
         kept = self._has.settings
         if kept is None:
-            return 0
-        written = 0
+            return SettingsCopy()
+        written = removed = 0
+        before = {key: text for key, text in kept.list_settings().items() if is_kept_setting(key)}
         for key, value in settings.items():
-            before = kept.get_setting(key)
-            if before != value:
-                written += kept.set_setting(key, value, expected=before)
-        return written
+            if self._replaces or key not in before:
+                written += _set(kept, key, value, before.get(key), over=self._replaces)
+        extra = before.keys() - settings.keys() if self._replaces and settings else set()
+        for key in extra:
+            removed += _set(kept, key, None, before[key], over=True)
+        now = kept.list_settings()
+        different = [key for key, value in settings.items() if now.get(key) != value]
+        wrong = [key for key in different if self._replaces or key not in now]
+        wrong += sorted(extra & now.keys())
+        if wrong:
+            raise ConflictError(
+                f"settings of the destination are not as in the source: {listed(wrong)}. Another "
+                "process wrote to them meanwhile: copy again"
+            )
+        return SettingsCopy(written, removed, tuple(different))
+
+
+def _set(
+    kept: SettingsStore, key: str, value: str | None, expected: str | None, *, over: bool
+) -> bool:
+    """Set a setting, ``over`` what others set meanwhile or not; whether that changed anything."""
+    for _ in range(_ATTEMPTS if over else 1):
+        if expected == value:
+            break
+        if kept.set_setting(key, value, expected=expected):
+            return True
+        expected = kept.get_setting(key)
+    return False
 
 
 def _write_journal(
