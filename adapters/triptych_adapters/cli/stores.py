@@ -94,7 +94,7 @@ def copy(
             print_copy(output, report)
             return Exit.OK
         try:
-            for report in follow_store(one, other, datasets=dataset, poll=poll):
+            for report in follow_store(one, other, datasets=dataset, replace=replace, poll=poll):
                 _print_followed(output, report)
         except KeyboardInterrupt:
             output.note("stopped")

@@ -50,8 +50,8 @@ def copy_store(
 
     ``replace`` makes these datasets of the destination equal to the source's whatever they hold,
     and its settings too: without it, what only the destination has is an error, and settings that
-    are other there stay as they are. A source without any setting, such as an archive of some
-    datasets, leaves all of them. ``progress`` is called between batches.
+    are other there stay as they are. An archive without any setting, such as one of some datasets,
+    leaves all of them. ``progress`` is called between batches.
 
     Raises:
         NotFoundError: the source has no such dataset.
@@ -81,7 +81,10 @@ def copy_store(
             copy_dataset(states, writer, dataset_id, replace=replace, progress=progress)
             for dataset_id in chosen
         ]
-        settings = writer.write_settings(states.settings() if datasets is None else {})
+        wanted = states.settings() if datasets is None else None
+        if isinstance(source, Archive):
+            wanted = wanted or None
+        settings = writer.write_settings(wanted)
     return CopyReport(
         datasets=tuple(done),
         settings=settings.written,

@@ -32,6 +32,7 @@ from triptych.records.serialization import to_dict
 from triptych.repositories import capabilities_of
 
 __all__ = [
+    "MARKS",
     "DatasetHead",
     "StateSource",
     "StoreStates",
@@ -47,7 +48,9 @@ T = TypeVar("T")
 _PAGE: Final = 500
 _KINDS: Final = (Layer.ABSTRACT, Layer.OVERVIEW)
 _ATTEMPTS: Final = 20
-_PASSING: Final = (LEASES, "http.idempotency.")
+MARKS: Final = "replica."
+"""What the keys of the marks of a replica begin with: see `ReplicaMark`."""
+_PASSING: Final = (LEASES, "http.idempotency.", MARKS)
 """Settings of work under way, which a copy has no part in: what their keys begin with."""
 
 

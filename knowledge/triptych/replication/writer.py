@@ -118,22 +118,24 @@ class StateWriter:
             if more is not None:
                 journal.record_usage(head.dataset_id, more)
 
-    def write_settings(self, settings: Mapping[str, str]) -> SettingsCopy:
-        """Take over settings: those that the store lacks, and if it is replaced, those that are
-        other there; then it loses those that are not among ``settings``, if there are any.
+    def write_settings(self, settings: Mapping[str, str] | None) -> SettingsCopy:
+        """Take over settings (None: leave those that are there).
+
+        Without ``replaces`` only those that the store lacks; with it the store then has these and
+        no other, but for those of work under way.
 
         Raises:
             ConflictError: somebody else changes them at the same time.
         """
         kept = self._has.settings
-        if kept is None:
+        if kept is None or settings is None:
             return SettingsCopy()
         written = removed = 0
         before = {key: text for key, text in kept.list_settings().items() if is_kept_setting(key)}
         for key, value in settings.items():
             if self._replaces or key not in before:
                 written += _set(kept, key, value, before.get(key), over=self._replaces)
-        extra = before.keys() - settings.keys() if self._replaces and settings else set()
+        extra = before.keys() - settings.keys() if self._replaces else set()
         for key in extra:
             removed += _set(kept, key, None, before[key], over=True)
         now = kept.list_settings()
