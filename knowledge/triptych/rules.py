@@ -290,21 +290,28 @@ def versions_to_load(
     versions: Sequence[SourceDocument],
     stored: int,
     is_stored: Callable[[SourceDocument], bool],
-) -> Sequence[SourceDocument]:
+    *,
+    replace: bool,
+) -> tuple[Sequence[SourceDocument], bool]:
     """Those of ``versions``, oldest first, that `StateLoader.load_states` has to store.
+
+    With them: whether the stored document is to be removed before, with its history.
 
     Args:
         stored: the version of the document as it is, 0 when there is none.
         is_stored: whether the stored document is just this one.
+        replace: whether a document that has another history is removed.
 
     Raises:
-        ConflictError: the stored document is none of ``versions``, and not older than all.
+        ConflictError: the stored document is none of ``versions``, and is not to be replaced.
     """
-    if not versions or stored < versions[0].version:
-        return versions
+    if not versions or not stored:
+        return versions, False
     for at, each in enumerate(versions):
         if each.version == stored and is_stored(each):
-            return versions[at + 1 :]
+            return versions[at + 1 :], False
+    if replace:
+        return versions, True
     last = versions[-1]
     raise ConflictError(
         f"document {last.name!r} of dataset {dataset_id!r} was changed where it is to be loaded: "

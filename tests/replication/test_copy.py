@@ -17,10 +17,11 @@ import triptych
 from support.bare_store import BareStore
 from support.rich_stores import KINDS, change, contents, fill, open_kind
 from triptych._internal.progress import Progress
-from triptych.contracts import Store
+from triptych.contracts import SettingsStore, Store
 from triptych.errors import ConflictError, NotAvailableError, NotFoundError, ValidationError
 from triptych.records import NewDocument
 from triptych.replication import Archive, copy_store, write_archive
+from triptych.repositories import capabilities_of
 from triptych.service import Service
 from triptych.testing import FakeEmbedder
 from triptych.testing.builders import CONFIG, fill as fill_plainly, put, set_config
@@ -156,7 +157,7 @@ def test_what_only_the_destination_has_is_removed_if_it_is_replaced(
             copy_store(source, target)
         assert contents(target) == before
         target.documents.delete("d", "b")
-        with pytest.raises(ConflictError, match="was changed where it is to be"):
+        with pytest.raises(ConflictError, match="another history than the source of: 'a'"):
             copy_store(source, target)
         report = copy_store(source, target, replace=True)
         assert (report.datasets[0].written, report.datasets[0].removed) == (1, 0)
@@ -253,3 +254,133 @@ def test_versions_go_on_behind_those_of_the_source(stores: dict[str, Store]) -> 
         copy_store(source, target)
         made = target.documents.put("d", NewDocument(name="gone", content="again"))
         assert made.version == last + 1
+
+
+def test_document_of_another_history_is_kept_whatever_its_version_is(
+    stores: dict[str, Store],
+) -> None:
+    for kind in KINDS:
+        source, target = stores[kind], stores[f"{kind} copy"]
+        put(source, "d", "a", "one")
+        source.documents.delete("d", "a")
+        put(source, "d", "a", "theirs")
+        mine = put(target, "d", "a", "mine")
+        with pytest.raises(ConflictError):
+            copy_store(source, target)
+        assert target.documents.get("d", "a") == mine
+        copy_store(source, target, replace=True)
+        assert contents(target) == contents(source)
+
+
+@pytest.mark.parametrize("conflict", ["a document", "a name", "a configuration"])
+def test_conflict_is_found_before_anything_is_written(
+    stores: dict[str, Store], conflict: str, tmp_path: Path
+) -> None:
+    for kind in KINDS:
+        source, target = stores[kind], stores[f"{kind} copy"]
+        fill_plainly(source, "a", {"1": "one", "2": "two"})
+        fill_plainly(source, "b", {f"{number:03}": f"text {number}" for number in range(80)})
+        if conflict == "a document":
+            fill_plainly(target, "b", {"079": "mine"})
+        elif conflict == "a name":
+            fill_plainly(target, "b", {"mine": "mine"})
+        else:
+            set_config(target, "b", attrs.evolve(CONFIG, language="german"))
+            put(target, "b", "079", "text 79")
+        before = contents(target)
+        write_archive(source, tmp_path / f"{kind}.zip")
+        with Archive(tmp_path / f"{kind}.zip") as archive:
+            for one in (source, archive):
+                with pytest.raises(ConflictError, match="dataset 'b' of the destination") as found:
+                    copy_store(one, target)
+                assert "--replace" in found.value.hint
+                assert contents(target) == before
+
+
+def test_older_version_that_the_source_keeps_is_no_conflict(
+    stores: dict[str, Store], tmp_path: Path
+) -> None:
+    for kind in KINDS:
+        source, target = stores[kind], stores[f"{kind} copy"]
+        fill_plainly(source, "d", {"a": "one", "b": "one"})
+        copy_store(source, target)
+        for text in ("two", "three"):
+            put(source, "d", "a", text)
+        write_archive(source, tmp_path / f"{kind}.zip")
+        with Archive(tmp_path / f"{kind}.zip") as archive:
+            for one in (archive, source):
+                copy_store(one, target)
+                assert contents(target) == contents(source)
+
+
+def settings_of(store: Store) -> SettingsStore:
+    found = capabilities_of(store).settings
+    assert found is not None
+    return found
+
+
+def test_settings_that_the_destination_has_stay_unless_they_are_replaced(
+    stores: dict[str, Store],
+) -> None:
+    for kind in KINDS:
+        source, target = stores[kind], stores[f"{kind} copy"]
+        for key in ("both", "same", "theirs"):
+            settings_of(source).set_setting(key, f"{key} in the source", expected=None)
+        settings_of(target).set_setting("both", "mine", expected=None)
+        settings_of(target).set_setting("same", "same in the source", expected=None)
+        settings_of(target).set_setting("mine", "mine", expected=None)
+        settings_of(target).set_setting("leases", "under way", expected=None)
+        report = copy_store(source, target)
+        assert (report.settings, report.settings_removed) == (1, 0)
+        assert report.settings_different == ("both",)
+        assert settings_of(target).get_setting("both") == "mine"
+        assert settings_of(target).get_setting("mine") == "mine"
+        report = copy_store(source, target, datasets=[], replace=True)
+        assert settings_of(target).get_setting("mine") == "mine"
+        report = copy_store(source, target, replace=True)
+        assert (report.settings, report.settings_removed) == (1, 1)
+        assert report.settings_different == ()
+        assert contents(target) == contents(source)
+        assert settings_of(target).get_setting("leases") == "under way"
+
+
+def test_archive_of_some_datasets_leaves_the_settings(
+    stores: dict[str, Store], tmp_path: Path
+) -> None:
+    source, target = stores["memory"], stores["memory copy"]
+    fill_plainly(source, "d", {"a": "one"})
+    settings_of(source).set_setting("key", "source", expected=None)
+    settings_of(target).set_setting("key", "mine", expected=None)
+    write_archive(source, tmp_path / "d.zip", datasets=["d"])
+    with Archive(tmp_path / "d.zip") as archive:
+        assert copy_store(archive, target, replace=True).settings_removed == 0
+    assert settings_of(target).get_setting("key") == "mine"
+
+
+class _ContestedStore(MemoryStore):
+    """Somebody else changes a setting before each of the first ``left`` changes of it."""
+
+    left = 0
+
+    def set_setting(self, key: str, value: str | None, *, expected: str | None) -> bool:
+        if self.left:
+            self.left -= 1
+            super().set_setting(key, f"of another {self.left}", expected=self.get_setting(key))
+        return super().set_setting(key, value, expected=expected)
+
+
+def test_setting_that_others_change_is_set_or_an_error() -> None:
+    source, target = MemoryStore(), _ContestedStore()
+    source.set_setting("key", "value", expected=None)
+    target.left = 3
+    assert copy_store(source, target, replace=True).settings == 1
+    assert target.get_setting("key") == "value"
+    target.set_setting("key", "other", expected="value")
+    target.left = 1_000
+    with pytest.raises(ConflictError, match="settings of the destination"):
+        copy_store(source, target, replace=True)
+    # What another sets meanwhile is not overwritten where nothing is replaced.
+    target = _ContestedStore()
+    target.left = 1
+    assert copy_store(source, target).settings_different == ("key",)
+    assert target.get_setting("key") == "of another 0"

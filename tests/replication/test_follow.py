@@ -6,15 +6,16 @@ import random
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.bare_store import BareStore
-from support.rich_stores import change, contents, fill, open_kind
+from support.rich_stores import KINDS, change, contents, fill, open_kind
 from triptych import deadline
 from triptych.contracts import Store
-from triptych.errors import CancelledError, NotAvailableError, ValidationError
-from triptych.replication import follow_store
+from triptych.errors import CancelledError, ConflictError, NotAvailableError, ValidationError
+from triptych.replication import CopyReport, copy_store, follow_store
 from triptych.testing.builders import derive, fill as fill_plainly, layer_of, put
 from triptych_backends.memory import MemoryStore
 
@@ -89,3 +90,86 @@ def test_what_cannot_be_followed_is_named() -> None:
         next(follow_store(BareStore(MemoryStore()), MemoryStore()))
     with pytest.raises(ValidationError, match="poll"):
         next(follow_store(MemoryStore(), MemoryStore(), poll=0))
+
+
+def first_report(source: Store, target: Store, **options: Any) -> CopyReport:
+    """The report of the copy with which following begins."""
+    return next(follow_store(source, target, poll=0.01, **options))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_destination_with_datasets_of_its_own_is_left_alone(kind: str, tmp_path: Path) -> None:
+    source, target = MemoryStore(), open_kind(kind, tmp_path, "target")
+    fill_plainly(source, "d", {"a": "theirs"})
+    fill_plainly(target, "d", {"a": "mine"})
+    fill_plainly(target, "mine", {"a": "mine"})
+    before = contents(target)
+    with pytest.raises(ConflictError, match="'d', 'mine'") as refused:
+        first_report(source, target)
+    assert "--replace" in refused.value.hint
+    with pytest.raises(ConflictError, match="follow this source: 'd'"):
+        first_report(source, target, datasets=["d"])
+    assert contents(target) == before
+    reports = follow_store(source, target, replace=True, poll=0.01)
+    follow_until_equal(source, target, reports)
+    assert list(target.documents.list_datasets()) == ["d"]
+    target.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_replica_goes_on_as_one_and_of_no_other_source(kind: str, tmp_path: Path) -> None:
+    source, target = open_kind("sqlite", tmp_path, "source"), open_kind(kind, tmp_path, "target")
+    fill_plainly(source, "d", {"a": "one", "b": "two"})
+    assert first_report(source, target).counts.documents == 2
+    source.documents.delete("d", "b")
+    put(source, "e", "a", "text")
+    first_report(source, target)
+    assert contents(target) == contents(source)
+    # A copy of the replica has no mark of it.
+    copied = MemoryStore()
+    copy_store(target, copied)
+    with pytest.raises(ConflictError):
+        first_report(source, copied)
+    other = MemoryStore()
+    fill_plainly(other, "d", {"a": "theirs"})
+    with pytest.raises(ConflictError, match="not a replica"):
+        first_report(other, target)
+    assert contents(target) == contents(source)
+    source.close()
+    target.close()
+
+
+def test_datasets_follow_a_source_each_by_itself() -> None:
+    source, target = MemoryStore(), MemoryStore()
+    put(source, "d", "a", "one")
+    put(source, "e", "a", "one")
+    first_report(source, target, datasets=["d"])
+    first_report(source, target, datasets=["e"])
+    first_report(source, target, datasets=["e", "d"])
+    first_report(source, target)
+    put(target, "mine", "a", "mine")
+    first_report(source, target, datasets=["d"])
+    assert "mine" in target.documents.list_datasets()
+    with pytest.raises(ConflictError, match="'mine'"):
+        first_report(MemoryStore(), target)
+
+
+def test_settings_of_its_own_are_a_reason_to_ask() -> None:
+    source, target = MemoryStore(), MemoryStore()
+    source.set_setting("key", "theirs", expected=None)
+    target.set_setting("key", "mine", expected=None)
+    with pytest.raises(ConflictError, match="'key'"):
+        first_report(source, target)
+    assert first_report(source, target, datasets=[]).settings == 0
+    assert target.get_setting("key") == "mine"
+    assert first_report(source, target, replace=True).settings == 1
+
+
+def test_setting_that_is_removed_goes_from_the_replica() -> None:
+    source, target = MemoryStore(), MemoryStore()
+    source.set_setting("key", "value", expected=None)
+    reports = follow_store(source, target, poll=0.01)
+    assert next(reports).settings == 1
+    source.set_setting("key", None, expected="value")
+    assert next(reports).settings_removed == 1
+    assert target.get_setting("key") is None

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["is_archive", "opened_store", "print_copy", "print_summary", "register", "restore"]
 
+_SHOWN = 5
 _DATASETS = Annotated[
     list[str] | None,
     typer.Option(
@@ -93,7 +94,7 @@ def copy(
             print_copy(output, report)
             return Exit.OK
         try:
-            for report in follow_store(one, other, datasets=dataset, poll=poll):
+            for report in follow_store(one, other, datasets=dataset, replace=replace, poll=poll):
                 _print_followed(output, report)
         except KeyboardInterrupt:
             output.note("stopped")
@@ -181,6 +182,13 @@ def print_copy(output: Output, report: CopyReport) -> None:
     if output.as_json:
         output.emit(to_json(report))
         return
+    if report.settings_different:
+        output.warn(
+            f"{len(report.settings_different)} settings are other in the destination and stay as "
+            f"they are there ({', '.join(report.settings_different[:_SHOWN])}"
+            f"{', …' if report.settings_different[_SHOWN:] else ''}): --replace takes over those "
+            "of the source"
+        )
     if not output.quiet:
         output.table(
             ("dataset", "documents", "versions", "chunks", "vectors", "layers", "copied"),

@@ -367,6 +367,11 @@ class ChangeSet:
         workspace, folder = self.workspace, self.home.folder
         for name, (sidecar, _) in self._documents.items():
             replaced = self._replaced.get(name, [])
+            current = (name, sidecar.version)
+            if name in self._gone:
+                # Put in place of one that this change deletes: what that one was goes with it.
+                history.keep_new(self._plan, folder, current, replaced, workspace.history)
+                continue
             known = workspace.known(self.home.id, name)
             old = known.sidecar.version if known else sidecar.version
             if old < sidecar.version and workspace.history and not self._may_be_deleted(old):
@@ -375,7 +380,6 @@ class ChangeSet:
             if known is None and workspace.disk.entry(sidecar_file(folder, sidecar.path)) is None:
                 # Whatever is left there is of another document, which was deleted.
                 history.forget_document(workspace.disk, self._plan, folder, name)
-            current = (name, sidecar.version)
             history.keep(workspace.disk, self._plan, folder, current, replaced, workspace.history)
 
     def _may_be_deleted(self, version: int) -> bool:

@@ -33,6 +33,7 @@ __all__ = [
     "forget_document",
     "get_version",
     "keep",
+    "keep_new",
     "kept",
     "orphans",
     "read_version",
@@ -65,6 +66,20 @@ def keep(
             plan.writes[version_file(folder, name, each)] = _written(new[each])
     for each in old.difference(staying):
         plan.removals[version_file(folder, name, each)] = None
+
+
+def keep_new(
+    plan: Intent,
+    folder: str,
+    current: tuple[str, int],
+    replaced: Sequence[SourceDocument],
+    history: int,
+) -> None:
+    """Let ``plan`` keep the newest ``history`` of ``replaced``, whatever is kept of that name."""
+    name, version = current
+    newest = sorted(replaced, key=lambda each: each.version, reverse=True)
+    for each in [each for each in newest if each.version < version][:history]:
+        plan.writes[version_file(folder, name, each.version)] = _written(each)
 
 
 def forget_document(

@@ -25,11 +25,13 @@ __all__ = ["FilesStateLoader"]
 
 @attrs.frozen
 class _Wanted:
-    """A state to store, where its document lies, and the versions that are not there."""
+    """A state to store, where its document lies, the versions that are not there, and the document
+    of another history that goes."""
 
     state: NameState
     path: str | None
     new: Sequence[SourceDocument]
+    replaced: Sidecar | None
 
 
 class FilesStateLoader:
@@ -38,7 +40,9 @@ class FilesStateLoader:
     writer: Writer
     workspace: Workspace
 
-    def load_states(self, dataset_id: str, states: Sequence[NameState]) -> None:
+    def load_states(
+        self, dataset_id: str, states: Sequence[NameState], *, replace: bool = False
+    ) -> None:
         """See `StateLoader.load_states`. What was edited by hand is taken over first.
 
         Files and mirror are two writes: killed between them, a document is there without its
@@ -49,9 +53,9 @@ class FilesStateLoader:
         """
         with self.writer.locked():
             for batch in batched(states):
-                self._load(dataset_id, batch)
+                self._load(dataset_id, batch, replace=replace)
 
-    def _load(self, dataset_id: str, states: Sequence[NameState]) -> None:
+    def _load(self, dataset_id: str, states: Sequence[NameState], *, replace: bool) -> None:
         """Store ``states``, in three writes for all: documents, layers, chunks."""
         wanted: list[_Wanted] = []
         try:
@@ -59,11 +63,11 @@ class FilesStateLoader:
                 if any(each.state.name == state.name for each in wanted):
                     self._write(dataset_id, wanted)
                     wanted = []
-                wanted.append(self._wanted(dataset_id, state))
+                wanted.append(self._wanted(dataset_id, state, replace=replace))
         finally:  # those before one that is refused are stored
             self._write(dataset_id, wanted)
 
-    def _wanted(self, dataset_id: str, state: NameState) -> _Wanted:
+    def _wanted(self, dataset_id: str, state: NameState, *, replace: bool) -> _Wanted:
         """What there is to store of ``state``. Raises as `load_states`."""
         writer, workspace, name = self.writer, self.workspace, state.name
         if state.versions:
@@ -81,17 +85,21 @@ class FilesStateLoader:
             return old == made and same_metadata(old.metadata, made.metadata)
 
         version = old.version if old else 0
-        new = rules.versions_to_load(dataset_id, state.versions, version, is_stored)
+        new, replaces = rules.versions_to_load(
+            dataset_id, state.versions, version, is_stored, replace=replace
+        )
         with workspace.database.reading() as session:
             check_widths(session, dataset_id, state)
-        return _Wanted(state, path, new)
+        return _Wanted(state, path, new, old if replaces else None)
 
     def _write(self, dataset_id: str, wanted: Sequence[_Wanted]) -> None:
         if not wanted:
             return
         change = self.writer.change(dataset_id)
         for each in wanted:
-            path = each.path
+            path, old = each.path, each.replaced
+            if old is not None:
+                change.remove(old.name, old.path, old.version, old.sha256)
             for document in each.new:
                 path = path or change.new_path(each.state.name)
                 change.put(_sidecar(document, path), document.content.encode(), write=True)

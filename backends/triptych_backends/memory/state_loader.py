@@ -10,7 +10,7 @@ from triptych_backends.memory.truth import FIELDS, Truth
 __all__ = ["load_state"]
 
 
-def load_state(truth: Truth, dataset_id: str, state: NameState) -> None:
+def load_state(truth: Truth, dataset_id: str, state: NameState, *, replace: bool) -> None:
     """Store ``state`` in place of what the dataset has under its name: see `StateLoader`."""
     name = state.name
     stored = truth.read(dataset_id).documents.get(name)
@@ -20,8 +20,12 @@ def load_state(truth: Truth, dataset_id: str, state: NameState) -> None:
         return current == document and same_metadata(current.metadata, document.metadata)
 
     version = current.version if current else 0
-    new = rules.versions_to_load(dataset_id, state.versions, version, is_stored)
+    new, replaces = rules.versions_to_load(
+        dataset_id, state.versions, version, is_stored, replace=replace
+    )
     truth.check_widths(dataset_id, [(unit.sig.embed_sig, unit.vector) for unit in state.units])
+    if replaces:
+        truth.remove(dataset_id, name)
     for document in new:
         truth.store_document(document)
     if state.versions:

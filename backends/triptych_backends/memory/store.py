@@ -96,11 +96,13 @@ class MemoryStore(CloseOnExit, MemoryAnswers):
         with copy:
             yield copy
 
-    def load_states(self, dataset_id: str, states: Sequence[NameState]) -> None:
+    def load_states(
+        self, dataset_id: str, states: Sequence[NameState], *, replace: bool = False
+    ) -> None:
         """See `StateLoader.load_states`."""
         for state in states:
             with self._truth.writing() as truth:
-                load_state(truth, dataset_id, state)
+                load_state(truth, dataset_id, state, replace=replace)
 
     def use_up_versions(self, dataset_id: str, version: int) -> None:
         """See `StateLoader.use_up_versions`."""

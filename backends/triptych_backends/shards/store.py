@@ -109,10 +109,14 @@ class ShardedStore(
         """See `ChangeListener.listen_for_changes`: every server is listened to."""
         return listen_to_all(self.router)
 
-    def load_states(self, dataset_id: str, states: Sequence[NameState]) -> None:
+    def load_states(
+        self, dataset_id: str, states: Sequence[NameState], *, replace: bool = False
+    ) -> None:
         """See `StateLoader.load_states`."""
         self.router.run(
-            dataset_id, lambda store: store.load_states(dataset_id, states), places=True
+            dataset_id,
+            lambda store: store.load_states(dataset_id, states, replace=replace),
+            places=True,
         )
 
     def use_up_versions(self, dataset_id: str, version: int) -> None:

@@ -11,7 +11,12 @@ from triptych.records import DerivedChunk, DerivedLayer, DerivedSig, NameState, 
 from triptych_backends.sql.chunk_sets import load_set
 from triptych_backends.sql.database import Database
 from triptych_backends.sql.deferred import bindparam, select, tables as t
-from triptych_backends.sql.deletes import raise_floor, remove_chunk_set, remove_layers
+from triptych_backends.sql.deletes import (
+    raise_floor,
+    remove_chunk_set,
+    remove_document,
+    remove_layers,
+)
 from triptych_backends.sql.document_rows import DocumentRow, read_rows, source_of
 from triptych_backends.sql.layers import write_layer
 from triptych_backends.sql.session import Session
@@ -33,15 +38,17 @@ _WIDTHS = (
 class SqlStateLoader:
     """`StateLoader` of a store over a `Database`, for the store to inherit."""
 
-    def load_states(self: HasDatabase, dataset_id: str, states: Sequence[NameState]) -> None:
+    def load_states(
+        self: HasDatabase, dataset_id: str, states: Sequence[NameState], *, replace: bool = False
+    ) -> None:
         """See `StateLoader.load_states`; so many at a time are committed at once."""
         for batch in batched(states):
             try:
-                _load_at_once(self.database, dataset_id, batch)
+                _load_at_once(self.database, dataset_id, batch, replace=replace)
             except (ConflictError, ModelMismatchError):
                 # Those before it are stored.
                 for state in batch:
-                    _load_at_once(self.database, dataset_id, [state])
+                    _load_at_once(self.database, dataset_id, [state], replace=replace)
 
     def use_up_versions(self: HasDatabase, dataset_id: str, version: int) -> None:
         """See `StateLoader.use_up_versions`."""
@@ -63,16 +70,30 @@ def batched(states: Sequence[NameState]) -> Iterator[Sequence[NameState]]:
         yield batch
 
 
-def _load_at_once(database: Database, dataset_id: str, states: Sequence[NameState]) -> None:
+def _load_at_once(
+    database: Database, dataset_id: str, states: Sequence[NameState], *, replace: bool
+) -> None:
     with database.writing() as tx:
         for state in states:
-            _load(tx, dataset_id, state, database.where, database.history)
+            _load(tx, dataset_id, state, database.where, database.history, replace=replace)
 
 
-def _load(tx: Transaction, dataset_id: str, state: NameState, where: str, history: int) -> None:
+def _load(
+    tx: Transaction,
+    dataset_id: str,
+    state: NameState,
+    where: str,
+    history: int,
+    *,
+    replace: bool,
+) -> None:
     dataset = tx.dataset(dataset_id, live=bool(state.versions))
     row = read_rows(tx, dataset, [state.name], where).get(state.name)
-    for document in _new_versions(dataset_id, state.versions, row):
+    new, replaces = _new_versions(dataset_id, state.versions, row, replace=replace)
+    if replaces:
+        remove_document(tx, dataset, state.name)
+        row = None
+    for document in new:
         row = row or DocumentRow.new(tx, state.name)
         content = document.content.encode()
         row.change(
@@ -95,8 +116,12 @@ def _load(tx: Transaction, dataset_id: str, state: NameState, where: str, histor
 
 
 def _new_versions(
-    dataset_id: str, versions: Sequence[SourceDocument], row: DocumentRow | None
-) -> Sequence[SourceDocument]:
+    dataset_id: str,
+    versions: Sequence[SourceDocument],
+    row: DocumentRow | None,
+    *,
+    replace: bool,
+) -> tuple[Sequence[SourceDocument], bool]:
     def is_stored(document: SourceDocument) -> bool:
         if row is None:
             return False
@@ -104,7 +129,8 @@ def _new_versions(
         same = row.holds(digest, document.metadata, document.system)
         return same and source_of(row, dataset_id, document.content) == document
 
-    return rules.versions_to_load(dataset_id, versions, row.version if row else 0, is_stored)
+    stored = row.version if row else 0
+    return rules.versions_to_load(dataset_id, versions, stored, is_stored, replace=replace)
 
 
 def check_widths(session: Session, dataset_id: str, state: NameState) -> None:

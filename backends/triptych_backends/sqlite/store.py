@@ -89,9 +89,11 @@ class SqliteStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapshots
         with self.database.snapshot() as session:
             return read_stats(session, dataset_id, chunker_sig, embed_sig)
 
-    def load_states(self, dataset_id: str, states: Sequence[NameState]) -> None:
+    def load_states(
+        self, dataset_id: str, states: Sequence[NameState], *, replace: bool = False
+    ) -> None:
         """See `StateLoader.load_states`."""
-        super().load_states(dataset_id, states)
+        super().load_states(dataset_id, states, replace=replace)
         self.index.written(dataset_id, sum(len(state.chunks) for state in states))
 
     def scrub(self) -> None:

@@ -433,7 +433,9 @@ class SnapshotReader(Protocol):
 class StateLoader(Protocol):
     """Capability: a store that takes over what another store holds, as it is there."""
 
-    def load_states(self, dataset_id: str, states: Sequence[NameState]) -> None:
+    def load_states(
+        self, dataset_id: str, states: Sequence[NameState], *, replace: bool = False
+    ) -> None:
         """Store ``states`` exactly as they are; an atomic write for each, at least.
 
         Under the name of each the dataset then has the document at the last of its ``versions``,
@@ -444,9 +446,12 @@ class StateLoader(Protocol):
         had stays as it is, and one older than all of them goes. The first document makes the
         dataset. The sparse vectors and the journal are given by `SparseRepo` and `LayerJournal`.
 
+        With ``replace``, a document that is none of the ``versions`` is removed as by
+        `DocumentRepo.delete`, in the same write: no reader finds the name without a document.
+
         Raises:
-            ConflictError: the name has a document that is none of the ``versions``, and not older
-                than all of them. This state, and those after it, were not stored.
+            ConflictError: the name has a document that is none of the ``versions``, and
+                ``replace`` is False. This state, and those after it, were not stored.
             ModelMismatchError: as in `ChunkRepo.replace`; nothing of this state was stored.
         """
         ...

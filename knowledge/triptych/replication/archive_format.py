@@ -8,7 +8,7 @@ import json
 import os
 import re
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
@@ -22,10 +22,17 @@ from triptych.errors import (
     SchemaVersionError,
     ValidationError,
 )
-from triptych.records import NameState, NewDocument, SparseVector, check_identifier
+from triptych.records import (
+    DocumentInfo,
+    NameState,
+    NewDocument,
+    SparseVector,
+    check_identifier,
+)
 from triptych.records.serialization import from_dict
 from triptych.replication.report import Counts, count
-from triptych.replication.states import DatasetHead
+from triptych.replication.states import DatasetHead, is_same_version, with_same_name
+from triptych.signatures import document_info
 
 T = TypeVar("T")
 
@@ -155,6 +162,14 @@ class Archive:
             for number, line in enumerate(lines, start=1):
                 with self._damage(f"line {number:,} of {member}"):
                     yield from_dict(NameState, json.loads(line))
+
+    def other_histories(self, dataset_id: str, infos: Iterable[DocumentInfo]) -> Iterator[str]:
+        """See `StateSource.other_histories`."""
+        states = (each for each in self.states(dataset_id) if each.versions)
+        for state, theirs in with_same_name(states, infos, lambda each: each.name):
+            versions = map(document_info, reversed(state.versions))
+            if not any(is_same_version(each, theirs) for each in versions):
+                yield state.name
 
     def settings(self) -> Mapping[str, str]:
         """See `StateSource.settings`."""

@@ -15,6 +15,7 @@ from triptych.contracts import Store
 from triptych.errors import ConflictError, NotFoundError, ValidationError
 from triptych.records import NameState
 from triptych.replication.archive_format import Archive
+from triptych.replication.conflicts import another_configuration, check_conflicts, listed
 from triptych.replication.report import CopyReport, Counts, DatasetCopy, count
 from triptych.replication.states import (
     DatasetHead,
@@ -22,14 +23,13 @@ from triptych.replication.states import (
     StoreStates,
     state_digest,
 )
-from triptych.replication.writer import REPLACE, StateWriter
+from triptych.replication.writer import StateWriter
 from triptych.repositories import capabilities_of
 
 __all__ = ["chosen_datasets", "copy_dataset", "copy_store"]
 
 _NAMES_AT_ONCE: Final = 64
 _SIZE_AT_ONCE: Final = 4_000_000
-_SHOWN: Final = 3
 
 
 def copy_store(
@@ -48,15 +48,17 @@ def copy_store(
     shows snapshots is copied as it is at one moment, whoever writes to it meanwhile. At the end
     each dataset is read again from the destination and compared.
 
-    ``replace`` makes the destination's datasets equal to the source's whatever they hold:
-    without it, what only the destination has is an error. ``progress`` is called between batches.
+    ``replace`` makes these datasets of the destination equal to the source's whatever they hold,
+    and its settings too: without it, what only the destination has is an error, and settings that
+    are other there stay as they are. An archive without any setting, such as one of some datasets,
+    leaves all of them. ``progress`` is called between batches.
 
     Raises:
         NotFoundError: the source has no such dataset.
         ConflictError: a dataset of the destination holds what the source does not have, is of
             another configuration, or has documents with another history, and ``replace`` is not
-            given; or somebody else wrote to it, and it is not as in the source at the end. What
-            was copied stays: copy again.
+            given: nothing was written. Or somebody else wrote to it meanwhile, and it is not as in
+            the source at the end: what was copied stays, copy again.
         ValidationError: source and destination are one store.
         NotAvailableError: the destination cannot take over what another store holds.
         StoreError: a store failed; copy again to go on.
@@ -72,12 +74,23 @@ def copy_store(
             snapshots = capabilities_of(source).snapshots
             shown = source if snapshots is None else held.enter_context(snapshots.snapshot())
             states = StoreStates(shown, is_snapshot=shown is not source)
+        chosen = chosen_datasets(states, datasets)
+        for dataset_id in () if replace else chosen:
+            check_conflicts(states, StoreStates(destination), dataset_id)
         done = [
             copy_dataset(states, writer, dataset_id, replace=replace, progress=progress)
-            for dataset_id in chosen_datasets(states, datasets)
+            for dataset_id in chosen
         ]
-        settings = writer.write_settings(states.settings()) if datasets is None else 0
-    return CopyReport(datasets=tuple(done), settings=settings)
+        wanted = states.settings() if datasets is None else None
+        if isinstance(source, Archive):
+            wanted = wanted or None
+        settings = writer.write_settings(wanted)
+    return CopyReport(
+        datasets=tuple(done),
+        settings=settings.written,
+        settings_removed=settings.removed,
+        settings_different=settings.different,
+    )
 
 
 def chosen_datasets(states: StateSource, datasets: Sequence[str] | None) -> Sequence[str]:
@@ -104,24 +117,20 @@ def copy_dataset(
     replace: bool,
     progress: ProgressCallback | None = None,
 ) -> DatasetCopy:
-    """Copy one dataset, and compare the two. Raises as `copy_store`."""
+    """Copy one dataset, and compare the two. Raises as `copy_store`.
+
+    Without ``replace``, `check_conflicts` has found nothing: what comes in between is found while
+    it is written, or at the end.
+    """
     head = source.head(dataset_id)
     names = source.names(dataset_id)
     there = StoreStates(writer.store)
     before = set(there.names(dataset_id)) if dataset_id in there.datasets() else set()
-    extra = sorted(before.difference(names))
-    if extra and not replace:
-        raise ConflictError(
-            f"dataset {dataset_id!r} of the destination holds what the source does not have: "
-            f"{_listed(extra)}. Copy into a new store, or replace what is there"
-        ).hinted(REPLACE)
+    extra = sorted(before.difference(names)) if replace else []
 
     def check() -> None:
         if before and not replace:
-            raise ConflictError(
-                f"dataset {dataset_id!r} of the destination is of another configuration: copy into "
-                "a new store, or replace what is there"
-            ).hinted(REPLACE)
+            raise another_configuration(dataset_id)
 
     writer.begin(head, check=check)
     for name in extra:
@@ -201,17 +210,11 @@ class _Copied:
         differing += sorted(missing)
         now = there.head(dataset_id)
         if differing or now.config != head.config or now.deleted_version < head.deleted_version:
-            what = f": {_listed(differing)}" if differing else " in its configuration"
+            what = f": {listed(differing)}" if differing else " in its configuration"
             raise ConflictError(
                 f"dataset {dataset_id!r} of the destination is not as in the source{what}"
                 f"{cut or '. Another process wrote to it meanwhile: copy again'}"
             ).hinted("run the same command again: what is equal is skipped")
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, names[:_SHOWN]))
-    more = len(names) - _SHOWN
-    return f"{shown} and {more:,} more" if more > 0 else shown
 
 
 def _batches(states: Iterable[NameState]) -> Iterator[list[NameState]]:

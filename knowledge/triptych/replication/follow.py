@@ -15,6 +15,7 @@ from triptych.contracts import AnswerCache, ChangeReader, Store
 from triptych.errors import ConflictError, NotAvailableError
 from triptych.records import ChangeCursor, Layer
 from triptych.replication.copy import copy_dataset, copy_store
+from triptych.replication.marks import ReplicaMark
 from triptych.replication.report import CopyReport, DatasetCopy
 from triptych.replication.states import StoreStates
 from triptych.replication.writer import StateWriter
@@ -30,10 +31,15 @@ def follow_store(
     destination: Store,
     *,
     datasets: Sequence[str] | None = None,
+    replace: bool = False,
     poll: float = 1.0,
     progress: ProgressCallback | None = None,
 ) -> Iterator[CopyReport]:
-    """Copy ``source`` into ``destination`` with `copy_store` (``replace``), and keep it so.
+    """Copy ``source`` into ``destination`` with `copy_store`, and keep it as the source is.
+
+    A destination without datasets (without those of ``datasets``) becomes a replica, and its
+    settings remember that: what the source does not have is removed from it from then on. Any other
+    becomes one with ``replace``.
 
     Yields the report of the copy, then a report of each change that was taken over, of the datasets
     that it concerns. Documents are followed by the source's log of changes, every ``poll`` seconds;
@@ -42,6 +48,9 @@ def follow_store(
     Killed and run again, it goes on. A deadline around it ends it.
 
     Raises:
+        ConflictError: the destination has datasets or settings of its own, and ``replace`` is not
+            given; or it was a replica, and the source's log does not go back to what it has. It is
+            as it was.
         NotAvailableError: the source has no log of its changes.
         TriptychError: as `copy_store`.
     """
@@ -51,17 +60,22 @@ def follow_store(
         raise NotAvailableError(
             "the source has no log of its changes, and so cannot be followed: copy it now and then"
         )
+    mark = ReplicaMark(has.changes, destination, datasets)
+    is_replica = replace or mark.check(StoreStates(source))
     replica = _Replica(source, destination, datasets, has.changes, has.answers)
     cursor = replica.head()
-    yield copy_store(source, destination, datasets=datasets, replace=True, progress=progress)
+    # Before the first write: what was begun and killed goes on as a replica.
+    mark.write(cursor)
+    yield copy_store(source, destination, datasets=datasets, replace=is_replica, progress=progress)
     while True:
         seen = replica.moment()
         cursor, report = replica.apply_changes(cursor)
+        mark.write(cursor)
         if report.datasets:
             yield report
             continue
         report = replica.compare()
-        if report.datasets or report.settings:
+        if report.datasets or report.settings or report.settings_removed:
             yield report
         while replica.moment() == seen:
             deadlines.check("following a store")
@@ -164,9 +178,11 @@ class _Replica:
                 removed = self.destination.documents.count(dataset_id)
                 self.destination.documents.delete_dataset(dataset_id)
                 done.append(DatasetCopy(dataset_id=dataset_id, removed=removed))
-        settings = writer.write_settings(states.settings()) if self.datasets is None else 0
+        settings = writer.write_settings(states.settings() if self.datasets is None else None)
         self.known = before
-        return CopyReport(datasets=tuple(done), settings=settings)
+        return CopyReport(
+            datasets=tuple(done), settings=settings.written, settings_removed=settings.removed
+        )
 
 
 def _allow() -> None:

@@ -65,11 +65,18 @@ class DatasetCopy:
 class CopyReport:
     """What a copy did. When it is returned, each dataset was read again and is as in the source.
 
-    ``settings`` counts those that were taken over.
+    Attributes:
+        datasets: what became of each.
+        settings: how many settings were taken over.
+        settings_removed: how many were removed, for the source does not have them.
+        settings_different: the keys of those that are other in the destination, and stayed as they
+            are there.
     """
 
     datasets: tuple[DatasetCopy, ...] = ()
     settings: int = 0
+    settings_removed: int = 0
+    settings_different: tuple[str, ...] = ()
 
     @property
     def counts(self) -> Counts:

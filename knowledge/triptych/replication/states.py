@@ -7,9 +7,9 @@ import hashlib
 import heapq
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import attrs
 
@@ -21,6 +21,7 @@ from triptych.records import (
     DerivedChunk,
     DerivedLayer,
     DerivedSig,
+    DocumentInfo,
     Layer,
     ModelUsage,
     NameState,
@@ -31,18 +32,25 @@ from triptych.records.serialization import to_dict
 from triptych.repositories import capabilities_of
 
 __all__ = [
+    "MARKS",
     "DatasetHead",
     "StateSource",
     "StoreStates",
     "is_kept_setting",
+    "is_same_version",
     "json_line",
     "state_digest",
+    "with_same_name",
 ]
+
+T = TypeVar("T")
 
 _PAGE: Final = 500
 _KINDS: Final = (Layer.ABSTRACT, Layer.OVERVIEW)
 _ATTEMPTS: Final = 20
-_PASSING: Final = (LEASES, "http.idempotency.")
+MARKS: Final = "replica."
+"""What the keys of the marks of a replica begin with: see `ReplicaMark`."""
+_PASSING: Final = (LEASES, "http.idempotency.", MARKS)
 """Settings of work under way, which a copy has no part in: what their keys begin with."""
 
 
@@ -75,6 +83,11 @@ class StateSource(Protocol):
         """What the dataset holds under each of `names`, in their order."""
         ...
 
+    def other_histories(self, dataset_id: str, infos: Iterable[DocumentInfo]) -> Iterator[str]:
+        """The names of those of ``infos``, documents of another store in order of their names, that
+        the source has a document of, but no such version of it."""
+        ...
+
     def settings(self) -> Mapping[str, str]:
         """The store's settings, ordered, but for those of work under way."""
         ...
@@ -96,8 +109,29 @@ def state_digest(state: NameState) -> bytes:
     return hashlib.sha256(json_line(state)).digest()
 
 
+def is_same_version(one: DocumentInfo, other: DocumentInfo) -> bool:
+    """Whether both are one version of a document, with all that is stored of it."""
+    fast = (one.version, one.content_sha256) == (other.version, other.content_sha256)
+    return fast and json_line(one) == json_line(other)
+
+
+def with_same_name(
+    ours: Iterable[T], theirs: Iterable[DocumentInfo], name_of: Callable[[T], str]
+) -> Iterator[tuple[T, DocumentInfo]]:
+    """Those of two that have a name in common; both are in order of names."""
+    mine = iter(ours)
+    current = next(mine, None)
+    for info in theirs:
+        while current is not None and name_of(current) < info.name:
+            current = next(mine, None)
+        if current is None:
+            return
+        if name_of(current) == info.name:
+            yield current, info
+
+
 def _in_utc(record: Any) -> Any:
-    if isinstance(record, SourceDocument) and record.updated_at.utcoffset():
+    if isinstance(record, SourceDocument | DocumentInfo) and record.updated_at.utcoffset():
         return attrs.evolve(record, updated_at=record.updated_at.astimezone(UTC))
     return record
 
@@ -131,7 +165,7 @@ class StoreStates:
 
     def names(self, dataset_id: str) -> Sequence[str]:
         """See `StateSource.names`."""
-        documents = list(self._document_names(dataset_id))
+        documents = [info.name for info in self.infos(dataset_id)]
         others = self._layer_names(dataset_id)
         journal = self._has.journal
         if journal is not None:
@@ -143,11 +177,23 @@ class StoreStates:
             )
         return list(heapq.merge(documents, sorted(others.difference(documents))))
 
-    def _document_names(self, dataset_id: str) -> Iterator[str]:
+    def infos(self, dataset_id: str) -> Iterator[DocumentInfo]:
+        """The documents without their contents, in order of names."""
         after = ""
         while page := self.store.documents.list(dataset_id, after=after, limit=_PAGE):
-            yield from (info.name for info in page)
+            yield from page
             after = page[-1].name
+
+    def other_histories(self, dataset_id: str, infos: Iterable[DocumentInfo]) -> Iterator[str]:
+        """See `StateSource.other_histories`."""
+        versions = self._has.versions
+        pairs = with_same_name(self.infos(dataset_id), infos, lambda each: each.name)
+        for mine, theirs in pairs:
+            if is_same_version(mine, theirs):
+                continue
+            kept = versions.versions(dataset_id, mine.name) if versions else ()
+            if not any(is_same_version(each, theirs) for each in kept):
+                yield mine.name
 
     def _layer_names(self, dataset_id: str) -> set[str]:
         return {layer.doc_name for kind in _KINDS for layer in self._layer_pages(dataset_id, kind)}

@@ -8,22 +8,33 @@ from typing import Final
 
 import attrs
 
-from triptych.contracts import Capabilities, LayerJournal, StateLoader, Store
+from triptych.contracts import Capabilities, LayerJournal, SettingsStore, StateLoader, Store
 from triptych.errors import ConflictError, NotAvailableError
 from triptych.records import Layer, ModelUsage, NameState, SparseVector
-from triptych.replication.states import DatasetHead
+from triptych.replication.conflicts import REPLACE, listed
+from triptych.replication.states import DatasetHead, is_kept_setting
 from triptych.repositories import capabilities_of
 
-__all__ = ["REPLACE", "StateWriter"]
+__all__ = ["SettingsCopy", "StateWriter"]
 
-REPLACE: Final = "`triptych copy SRC DST --replace` makes it equal to the source"
-"""What to do where the destination holds something else."""
+
+_ATTEMPTS: Final = 20
+
+
+@attrs.frozen
+class SettingsCopy:
+    """How many settings were written and removed, and the keys of those that are other in the
+    destination and stay so."""
+
+    written: int = 0
+    removed: int = 0
+    different: tuple[str, ...] = ()
 
 
 class StateWriter:
     """Writes states of names into a store.
 
-    ``replaces`` says that a document which has another history there is removed first.
+    ``replaces`` says that a document which has another history there is replaced.
 
     Raises:
         NotAvailableError: the store cannot take over what another holds.
@@ -68,12 +79,9 @@ class StateWriter:
             ConflictError: a name has a document with another history, and is not replaced.
         """
         try:
-            self._loader.load_states(dataset_id, states)
+            self._loader.load_states(dataset_id, states, replace=self._replaces)
         except ConflictError as error:
-            if not self._replaces:
-                raise error.hinted(REPLACE) from None
-            for state in states:
-                self._write_over(dataset_id, state)
+            raise error.hinted(REPLACE) from None
         sparse: dict[str, SparseVector] = {}
         for state in states:
             sparse |= {
@@ -90,13 +98,6 @@ class StateWriter:
             }
             for state in states:
                 _write_journal(self._has.journal, dataset_id, state, parked)
-
-    def _write_over(self, dataset_id: str, state: NameState) -> None:
-        try:
-            self._loader.load_states(dataset_id, [state])
-        except ConflictError:
-            self.store.documents.delete(dataset_id, state.name)
-            self._loader.load_states(dataset_id, [state])
 
     def remove(self, dataset_id: str, name: str) -> None:
         """Remove all that is under a name."""
@@ -117,17 +118,49 @@ class StateWriter:
             if more is not None:
                 journal.record_usage(head.dataset_id, more)
 
-    def write_settings(self, settings: Mapping[str, str]) -> int:
-        """Take over those settings that are other in the store; how many."""
+    def write_settings(self, settings: Mapping[str, str] | None) -> SettingsCopy:
+        """Take over settings (None: leave those that are there).
+
+        Without ``replaces`` only those that the store lacks; with it the store then has these and
+        no other, but for those of work under way.
+
+        Raises:
+            ConflictError: somebody else changes them at the same time.
+        """
         kept = self._has.settings
-        if kept is None:
-            return 0
-        written = 0
+        if kept is None or settings is None:
+            return SettingsCopy()
+        written = removed = 0
+        before = {key: text for key, text in kept.list_settings().items() if is_kept_setting(key)}
         for key, value in settings.items():
-            before = kept.get_setting(key)
-            if before != value:
-                written += kept.set_setting(key, value, expected=before)
-        return written
+            if self._replaces or key not in before:
+                written += _set(kept, key, value, before.get(key), over=self._replaces)
+        extra = before.keys() - settings.keys() if self._replaces else set()
+        for key in extra:
+            removed += _set(kept, key, None, before[key], over=True)
+        now = kept.list_settings()
+        different = [key for key, value in settings.items() if now.get(key) != value]
+        wrong = [key for key in different if self._replaces or key not in now]
+        wrong += sorted(extra & now.keys())
+        if wrong:
+            raise ConflictError(
+                f"settings of the destination are not as in the source: {listed(wrong)}. Another "
+                "process wrote to them meanwhile: copy again"
+            )
+        return SettingsCopy(written, removed, tuple(different))
+
+
+def _set(
+    kept: SettingsStore, key: str, value: str | None, expected: str | None, *, over: bool
+) -> bool:
+    """Set a setting, ``over`` what others set meanwhile or not; whether that changed anything."""
+    for _ in range(_ATTEMPTS if over else 1):
+        if expected == value:
+            break
+        if kept.set_setting(key, value, expected=expected):
+            return True
+        expected = kept.get_setting(key)
+    return False
 
 
 def _write_journal(

@@ -209,11 +209,50 @@ class ReplicationTests(HarnessTests):
             (document("a", 1, "one"),),
             (document("a", 1, "one"), document("a", there.version, "another")),
             (document("a", 1, "one"), document("a", there.version + 7, "newer")),
+            (document("a", there.version + 7, "newer than all that is there"),),
         ):
             with pytest.raises(ConflictError) as refused:
                 take.load_states("d", [NameState(name="a", versions=wrong)])
             assert refused.value.actual == there.version
         assert store.documents.get("d", "a") == there
+
+    def test_document_with_another_history_is_replaced_if_that_is_said(self, store: Store) -> None:
+        take, changes = loader(store), capabilities_of(store).changes
+        fill(store, "d", {"a": "one\n\ntwo", "b": "other"})
+        for text in ("mine", "mine, changed", "mine, changed again"):
+            there = put(store, "d", "a", text)
+        assert store.layers.put(layer_of(store, "d", "a", "the abstract"))
+        page = changes.read_changes(None, dataset_id=None, limit=10) if changes else None
+        for versions in (
+            (document("a", 1, "theirs"), document("a", 2, "theirs, changed")),
+            (document("a", there.version + 5, "newer"),),
+            (document("a", 3, "3"), document("a", 4, "4"), document("a", there.version + 5, "5")),
+        ):
+            take.load_states("d", [NameState(name="a", versions=versions)], replace=True)
+            wanted = NameState(name="a", versions=versions)
+            assert state_digest(state_of(store, "a")) == state_digest(wanted)
+            assert ids(store.chunks.search(keyword_query("two", "d"))) == []
+            assert examined(store, ["d"]) == []
+        if changes is not None and page is not None:
+            since = ChangeCursor.parse(page.cursor)
+            found = changes.read_changes(since, dataset_id=None, limit=10).changes
+            assert [(each.name, each.version) for each in found] == [("a", there.version + 5)]
+        # What is the same history is added to, as without it.
+        newest = (*versions, document("a", there.version + 6, "6"))
+        take.load_states("d", [NameState(name="a", versions=newest)], replace=True)
+        assert store.documents.get("d", "a") == newest[-1]
+        # Its versions are used up, as those of any document that was deleted.
+        store.documents.delete("d", "a")
+        assert put(store, "d", "a", "text").version > there.version + 6
+
+    def test_versions_of_what_was_replaced_are_used_up(self, store: Store) -> None:
+        take = loader(store)
+        for number in range(5):
+            there = put(store, "d", "a", f"text {number}")
+        take.load_states(
+            "d", [NameState(name="a", versions=(document("a", 1, "theirs"),))], replace=True
+        )
+        assert put(store, "d", "a", "newer").version > there.version
 
     def test_set_is_loaded_whatever_it_was_made_from(self, store: Store) -> None:
         take = loader(store)

@@ -1,0 +1,63 @@
+"""What keeps a copy from being made: found before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from triptych.errors import ConflictError
+from triptych.replication.states import StateSource, StoreStates
+
+__all__ = ["REPLACE", "another_configuration", "check_conflicts", "listed"]
+
+REPLACE: Final = "the same command with --replace makes what is copied equal to the source"
+"""What to do where the destination holds something else."""
+
+_SHOWN: Final = 3
+
+
+def check_conflicts(source: StateSource, there: StoreStates, dataset_id: str) -> None:
+    """Refuse a dataset that cannot be copied without replacing what the destination has of it.
+
+    A document that both have is a conflict if the source has not, and had not among the versions
+    that it keeps, just that version which the destination has.
+
+    Raises:
+        ConflictError: the destination has a name that the source does not have, another
+            configuration, or a document with another history.
+    """
+    if dataset_id not in there.datasets():
+        return
+    before = set(there.names(dataset_id))
+    if not before:
+        return
+    extra = sorted(before.difference(source.names(dataset_id)))
+    if extra:
+        raise ConflictError(
+            f"dataset {dataset_id!r} of the destination holds what the source does not have: "
+            f"{listed(extra)}. Copy into a new store, or replace what is there"
+        ).hinted(REPLACE)
+    config = there.head(dataset_id).config
+    if config is not None and config != source.head(dataset_id).config:
+        raise another_configuration(dataset_id)
+    other = list(source.other_histories(dataset_id, there.infos(dataset_id)))
+    if other:
+        raise ConflictError(
+            f"dataset {dataset_id!r} of the destination has another history than the source of: "
+            f"{listed(other)}. Copy into a new store, or replace what is there"
+        ).hinted(REPLACE)
+
+
+def another_configuration(dataset_id: str) -> ConflictError:
+    """The error where the destination's dataset is of another configuration."""
+    return ConflictError(
+        f"dataset {dataset_id!r} of the destination is of another configuration: copy into a new "
+        "store, or replace what is there"
+    ).hinted(REPLACE)
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first of ``names``, and how many more there are."""
+    shown = ", ".join(map(repr, names[:_SHOWN]))
+    more = len(names) - _SHOWN
+    return f"{shown} and {more:,} more" if more > 0 else shown
