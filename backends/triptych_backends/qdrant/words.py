@@ -10,8 +10,8 @@ from qdrant_client import models
 from qdrant_client.models import FieldCondition, Filter, MatchAny
 
 from triptych.text import get_analyzer
+from triptych_backends.qdrant.place import Place
 from triptych_backends.qdrant.points import Collections, Found
-from triptych_backends.qdrant.projection import Place
 
 __all__ = ["best_by_words"]
 
