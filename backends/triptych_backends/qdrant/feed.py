@@ -12,7 +12,9 @@ from triptych_backends.index import Change, Field, Unit
 from triptych_backends.qdrant.place import Place
 from triptych_backends.qdrant.points import (
     DATASET,
+    EMPTY,
     HEADINGS,
+    LENGTH,
     OWNER,
     STATE,
     TOKENS,
@@ -55,12 +57,15 @@ def write_changed(
     dataset: str,
     changes: Sequence[Change],
     state: int,
-) -> None:
+) -> bool:
     """Write the current points of what changed, and remove those that they replace.
+
+    Says whether a unit without tokens is among them.
 
     ``state`` is the number of the log's newest entry; a point of a newer state stays.
     """
     older = Filter(must=[FieldCondition(key=STATE, range=Range(lte=state))])
+    has_empty = False
     fields: dict[Field, list[int]] = {}
     for change in changes:
         assert change.field is not None
@@ -69,12 +74,14 @@ def write_changed(
         units = truth.log.units(dataset, field, owners)
         for some in _requests(dataset, field, units, place.layout, state):
             collections.put(place.collection, some, over=older)
+            has_empty = has_empty or any(point.payload[LENGTH] == 0 for point in some)
         replaced = [
             *of_datasets(field, [dataset]),
             FieldCondition(key=OWNER, match=MatchAny(any=owners)),
             FieldCondition(key=STATE, range=Range(lt=state)),
         ]
         collections.delete(place.collection, Filter(must=replaced))
+    return has_empty
 
 
 def _requests(
@@ -100,6 +107,7 @@ def _requests(
 def _point(
     dataset: str, field: Field, unit: Unit, layout: Layout, state: int, analyzer: Any
 ) -> Point:
+    tokens = analyzer.analyze(unit.text)
     payload: dict[str, Any] = {
         DATASET: dataset,
         UNIT: field,
@@ -108,7 +116,8 @@ def _point(
         "key": unit.key,
         "name": unit.name,
         "index": unit.index,
-        TOKENS: " ".join(analyzer.analyze(unit.text)),
+        TOKENS: " ".join(tokens) or EMPTY,
+        LENGTH: len(tokens),
     }
     if unit.headings:
         payload[HEADINGS] = sorted({heading.casefold() for heading in unit.headings})

@@ -14,10 +14,14 @@ __all__ = ["Place", "is_of_store", "place_of"]
 
 @frozen(kw_only=True)
 class Place:
-    """Where a dataset's points are, and how they were made."""
+    """Where a dataset's points are, and how they were made.
+
+    ``has_empty`` is False if no unit is without tokens.
+    """
 
     collection: str
     layout: Layout
+    has_empty: bool = False
 
 
 def place_of(prefix: str, layout: Layout) -> Place:

@@ -19,6 +19,9 @@ from triptych_backends.qdrant.points import (
 
 __all__ = ["Position"]
 
+_FORMAT = 2
+"""What the points hold. Those of another format are made again."""
+
 
 @frozen(kw_only=True)
 class Position:
@@ -29,11 +32,13 @@ class Position:
         until: the newest state that any of the points may be of. It is newer than ``at`` while
             points are written, and stays so if the writer is killed.
         analyzer: what made the points' tokens.
+        has_empty: whether a unit without tokens was among them.
     """
 
     at: LogPosition
     until: LogPosition
     analyzer: str
+    has_empty: bool = False
 
     @classmethod
     def read(cls, payload: Mapping[str, Any] | None) -> Position | None:
@@ -46,7 +51,12 @@ class Position:
             seq=payload.get("until_seq", at.seq),
             epoch=payload.get("until_epoch", at.epoch),
         )
-        return cls(at=at, until=until, analyzer=payload["analyzer"])
+        return cls(
+            at=at,
+            until=until,
+            analyzer=payload["analyzer"] if payload.get("format") == _FORMAT else "",
+            has_empty=payload.get("has_empty", False),
+        )
 
     def at_start(self) -> Position:
         """The position at which no point is trusted."""
@@ -63,6 +73,8 @@ class Position:
             "until_seq": self.until.seq,
             "until_epoch": self.until.epoch,
             "analyzer": self.analyzer,
+            "format": _FORMAT,
+            "has_empty": self.has_empty,
             STATE: 0,
         }
         return Point(id=point_id(dataset, POSITION), payload=payload)

@@ -8,6 +8,7 @@ import threading
 import weakref
 from collections.abc import Sequence
 
+from attrs import evolve
 from qdrant_client.models import FieldCondition, Filter, MatchValue
 
 from triptych_backends.index import Change, LogPosition
@@ -70,7 +71,7 @@ class Projection:
         place = self._place(dataset, head)
         position = self._position(place, dataset)
         if self._is_current(place, position, dataset, head):
-            return None if position is None else place
+            return None if position is None else evolve(place, has_empty=position.has_empty)
         with self._lock, self.truth.database.turn("qdrant"):
             if not self._swept:
                 self._sweep()
@@ -136,18 +137,18 @@ class Projection:
             head = self.truth.log.head()
             place = self._place(dataset, head)
             start, changes = self._start(place, dataset, head)
-            has_points = start is not None or bool(changes)
-            if has_points:
-                self._go_on(place, dataset, start, changes, head)
+            reached: Position | None = None
+            if start is not None or changes:
+                reached = self._go_on(place, dataset, start, changes, head)
             now = self.truth.log.head()
             # A layout of another moment, or a truth that went back in time: all of it again.
             if self.truth.has(head, now) and self.truth.layout(dataset) == place.layout:
                 self._known.pop(dataset, None)
-                return place if has_points else None
+                return reached and evolve(place, has_empty=reached.has_empty)
 
     def _start(
         self, place: Place, dataset: str, head: LogPosition
-    ) -> tuple[LogPosition | None, Sequence[Change]]:
+    ) -> tuple[Position | None, Sequence[Change]]:
         """The position to go on from, and what changed since then.
 
         None is the beginning: all points of the dataset were removed, and all of its units count
@@ -163,7 +164,7 @@ class Projection:
         elif position.analyzer == place.layout.analyzer:
             changes = self.truth.log.changes(dataset, position.at.seq)
             if all(change.field is not None for change in changes):
-                return position.at, changes
+                return position, changes
         self._clear(dataset)
         changes = self.truth.log.changes(dataset, 0)
         return None, [change for change in changes if change.field is not None]
@@ -172,27 +173,32 @@ class Projection:
         self,
         place: Place,
         dataset: str,
-        start: LogPosition | None,
+        start: Position | None,
         changes: Sequence[Change],
         head: LogPosition,
-    ) -> None:
+    ) -> Position:
         """Write what changed since ``start``, and move the position to ``head``."""
         self._make(place)
+        if start is None:
+            start = Position(at=head, until=head, analyzer=place.layout.analyzer).at_start()
+        position = evolve(start, until=head)
 
-        def move(at: LogPosition) -> None:
-            position = Position(at=at, until=head, analyzer=place.layout.analyzer)
-            self.collections.put(place.collection, [position.point(dataset)], over=Filter())
+        def move(at: LogPosition) -> Position:
+            moved = evolve(position, at=at)
+            self.collections.put(place.collection, [moved.point(dataset)], over=Filter())
+            return moved
 
         if changes:
             # First the state that the points will be of: whoever finds some of them finds that.
-            move(start or LogPosition(nonce=head.nonce, seq=0, epoch=""))
+            position = move(position.at)
         for some in batches(changes):
-            write_changed(self.collections, self.truth, place, dataset, some, head.seq)
+            if write_changed(self.collections, self.truth, place, dataset, some, head.seq):
+                position = evolve(position, has_empty=True)
             if some[-1] is not changes[-1]:
                 seq = some[-1].seq
                 epoch = self.truth.log.epoch(seq) or head.epoch
-                move(LogPosition(nonce=head.nonce, seq=seq, epoch=epoch))
-        move(head)
+                position = move(LogPosition(nonce=head.nonce, seq=seq, epoch=epoch))
+        return move(head)
 
     def _clear(self, dataset: str) -> None:
         """Remove all points of the dataset.
