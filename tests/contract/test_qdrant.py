@@ -11,21 +11,9 @@ from triptych.testing import BackendConformance, Harness
 
 pytest.importorskip("qdrant_client", reason="qdrant-client is not installed: the extra qdrant")
 
-from qdrant_client import QdrantClient
-
-from triptych_backends.qdrant import ClientCollections, QdrantStore
+from support.qdrant_local import LocalMode
+from triptych_backends.qdrant import QdrantStore
 from triptych_backends.sqlite import SqliteStore
-
-
-class LocalMode(ClientCollections):
-    """The client's emulation, which stays open as a server does."""
-
-    def __init__(self) -> None:
-        self.client = QdrantClient(":memory:", force_disable_check_same_thread=True)
-        super().__init__(lambda: self.client, "memory", is_server=False)
-
-    def close(self) -> None:
-        pass
 
 
 class TestQdrant(BackendConformance):

@@ -13,7 +13,16 @@ from qdrant_client import models
 
 from triptych_backends.index.bm25 import K1, B
 from triptych_backends.qdrant import Found, Point
-from triptych_backends.qdrant.points import DATASET, HEADINGS, OWNER, STATE, TOKENS, UNIT, VECTOR
+from triptych_backends.qdrant.points import (
+    DATASET,
+    HEADINGS,
+    LENGTH,
+    OWNER,
+    STATE,
+    TOKENS,
+    UNIT,
+    VECTOR,
+)
 
 _NOTHING = "nothing"
 """An engine in the process wants a vector in every collection."""
@@ -61,6 +70,7 @@ class EdgeCollections:
             UNIT: edge.KeywordIndexParams(),
             HEADINGS: edge.KeywordIndexParams(),
             OWNER: edge.IntegerIndexParams(lookup=True, range=True),
+            LENGTH: edge.IntegerIndexParams(lookup=True, range=True),
             STATE: edge.IntegerIndexParams(lookup=True, range=True),
             "key": edge.IntegerIndexParams(lookup=True, range=True),
             TOKENS: words,
@@ -122,16 +132,29 @@ class EdgeCollections:
         return [Found(each.payload or {}, each.score) for each in self.shards[name].query(request)]
 
     def best_by_words(
-        self, name: str, words: str, where: models.Filter, *, corpus: models.Filter, limit: int
+        self,
+        name: str,
+        words: str,
+        where: models.Filter,
+        *,
+        corpus: models.Filter,
+        limit: int,
+        k: float = K1,
+        b: float = B,
     ) -> Sequence[Found]:
+        assert limit >= 1, "Qdrant takes a limit of 1 or more"
         request = edge.QueryRequest(
             limit,
-            query=edge.TextQuery(TOKENS, words, edge.Bm25Params(K1, B)),
+            query=edge.TextQuery(TOKENS, words, edge.Bm25Params(k, b)),
             filter=_filter(where),
             with_payload=True,
             params=edge.SearchParams(idf=edge.IdfParams(_filter(corpus))),
         )
         return [Found(each.payload or {}, each.score) for each in self.shards[name].query(request)]
+
+    def lengths(self, name: str, where: models.Filter) -> Mapping[int, int]:
+        request = edge.FacetRequest(LENGTH, limit=100_000, exact=True, filter=_filter(where))
+        return {int(hit.value): hit.count for hit in self.shards[name].facet(request).hits}
 
     def close(self) -> None:
         for shard in self.shards.values():

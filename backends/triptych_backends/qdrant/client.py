@@ -21,6 +21,7 @@ from triptych_backends.index.bm25 import K1, B
 from triptych_backends.qdrant.points import (
     DATASET,
     HEADINGS,
+    LENGTH,
     OWNER,
     STATE,
     TOKENS,
@@ -38,6 +39,7 @@ _INDEXES: Mapping[str, Any] = {
     UNIT: models.PayloadSchemaType.KEYWORD,
     HEADINGS: models.PayloadSchemaType.KEYWORD,
     OWNER: models.PayloadSchemaType.INTEGER,
+    LENGTH: models.PayloadSchemaType.INTEGER,
     STATE: models.PayloadSchemaType.INTEGER,
     "key": models.PayloadSchemaType.INTEGER,
 }
@@ -52,6 +54,8 @@ _RANKS_WORDS = (1, 20)
 
 _WITHOUT_TEXT = models.PayloadSelectorExclude(exclude=[TOKENS, HEADINGS])
 _PAGE = 1_000
+_LENGTHS = 1_000_000
+"""More than there are lengths of texts."""
 
 
 class ClientCollections:
@@ -169,10 +173,18 @@ class ClientCollections:
         return [Found(each.payload or {}, each.score) for each in answer.points]
 
     def best_by_words(
-        self, name: str, words: str, where: Filter, *, corpus: Filter, limit: int
+        self,
+        name: str,
+        words: str,
+        where: Filter,
+        *,
+        corpus: Filter,
+        limit: int,
+        k: float = K1,
+        b: float = B,
     ) -> Sequence[Found]:
         """See `Collections.best_by_words`."""
-        scoring = models.Bm25Scoring(bm25=models.Bm25Params(k=K1, b=B))
+        scoring = models.Bm25Scoring(bm25=models.Bm25Params(k=k, b=b))
         with self._asking() as client:
             answer = client.query_points(
                 name,
@@ -184,6 +196,12 @@ class ClientCollections:
                 with_payload=_WITHOUT_TEXT,
             )
         return [Found(each.payload or {}, each.score) for each in answer.points]
+
+    def lengths(self, name: str, where: Filter) -> Mapping[int, int]:
+        """See `Collections.lengths`."""
+        with self._asking() as client:
+            answer = client.facet(name, LENGTH, where, limit=_LENGTHS, exact=True)
+        return {int(hit.value): hit.count for hit in answer.hits}
 
     def close(self) -> None:
         """See `Collections.close`."""

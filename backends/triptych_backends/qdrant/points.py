@@ -13,10 +13,13 @@ from qdrant_client.models import Condition, FieldCondition, Filter, MatchAny, Ma
 
 from triptych.errors import StoreError
 from triptych_backends.index import Field
+from triptych_backends.index.bm25 import K1, B
 
 __all__ = [
     "DATASET",
+    "EMPTY",
     "HEADINGS",
+    "LENGTH",
     "OWNER",
     "POSITION",
     "STATE",
@@ -39,7 +42,12 @@ UNIT = "unit"
 OWNER = "owner"
 HEADINGS = "headings"
 TOKENS = "tokens"
+LENGTH = "length"
+"""How many tokens the unit has."""
 STATE = "state"
+
+EMPTY = "\N{EMPTY SET}"
+"""The token of a unit that has none, which no query has: Qdrant counts no point without tokens."""
 
 POSITION = "position"
 """The unit of the one point of a dataset that says how far the change log was followed."""
@@ -122,13 +130,25 @@ class Collections(Protocol):
         ...
 
     def best_by_words(
-        self, name: str, words: str, where: Filter, *, corpus: Filter, limit: int
+        self,
+        name: str,
+        words: str,
+        where: Filter,
+        *,
+        corpus: Filter,
+        limit: int,
+        k: float = K1,
+        b: float = B,
     ) -> Sequence[Found]:
-        """The points with the best BM25 scores (k1 1.2, b 0.75, times k1 + 1), best first.
+        """The points with the best BM25 scores (times ``k`` + 1), best first.
 
         ``words`` are tokens with white space between them, each of which counts once; the
         statistics are those of the points that pass ``corpus``.
         """
+        ...
+
+    def lengths(self, name: str, where: Filter) -> Mapping[int, int]:
+        """How many of the points that pass have how many tokens."""
         ...
 
     def close(self) -> None:

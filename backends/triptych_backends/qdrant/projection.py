@@ -2,66 +2,38 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from attrs import frozen
-from qdrant_client.models import FieldCondition, Filter, MatchAny, MatchValue, Range
+from attrs import evolve
+from qdrant_client.models import FieldCondition, Filter, MatchValue
 
-from triptych.text import get_analyzer
-from triptych_backends.index import Change, Field, LogPosition, Unit
+from triptych_backends.index import Change, LogPosition
+from triptych_backends.qdrant.feed import batches, write_changed
+from triptych_backends.qdrant.place import Place, is_of_store, place_of
 from triptych_backends.qdrant.points import (
     DATASET,
-    HEADINGS,
-    OWNER,
     POSITION,
-    STATE,
-    TOKENS,
     UNIT,
     Collections,
-    Point,
     of_datasets,
     point_id,
 )
-from triptych_backends.qdrant.truth import Layout, Truth
+from triptych_backends.qdrant.position import Position
+from triptych_backends.qdrant.truth import Truth
 
-__all__ = ["Place", "Projection"]
+__all__ = ["Projection"]
 
 logger = logging.getLogger("triptych.qdrant")
 
-OWNERS_AT_ONCE = 64
-"""Documents and layers whose points are written before the position moves on."""
-
-POINTS_AT_ONCE = 256
-"""Points in one request; a document's text is one, so that a request stays of some megabytes."""
-
-
-@frozen(kw_only=True)
-class Place:
-    """Where a dataset's points are, and how they were made."""
-
-    collection: str
-    layout: Layout
-
-
-@frozen(kw_only=True)
-class _Position:
-    """How far the points of a dataset follow the change log."""
-
-    at: LogPosition
-    analyzer: str
-
-    @classmethod
-    def read(cls, payload: Mapping[str, Any] | None) -> _Position | None:
-        if payload is None:
-            return None
-        at = LogPosition(nonce=payload["nonce"], seq=payload["seq"], epoch=payload["epoch"])
-        return cls(at=at, analyzer=payload["analyzer"])
+_OTHER_STORE = (
+    "the points of dataset %r in %s are of another state of the store, or of another store: "
+    "they are %s. Two stores need names of their own in the URL's path"
+)
+_IS_POSITION = FieldCondition(key=UNIT, match=MatchValue(value=POSITION))
 
 
 class Projection:
@@ -99,7 +71,7 @@ class Projection:
         place = self._place(dataset, head)
         position = self._position(place, dataset)
         if self._is_current(place, position, dataset, head):
-            return None if position is None else place
+            return None if position is None else evolve(place, has_empty=position.has_empty)
         with self._lock, self.truth.database.turn("qdrant"):
             if not self._swept:
                 self._sweep()
@@ -121,26 +93,18 @@ class Projection:
         known = self._known.get(dataset)
         if known is not None and known[0] == head:
             return known[1]
-        layout = self.truth.layout(dataset)
-        space = hashlib.sha256(layout.space.encode()).hexdigest()[:12] if layout.space else "text"
-        name = f"{self.prefix}-{space}"
-        if layout.dimension:
-            name += f"-{layout.dimension}"
-        return Place(collection=name, layout=layout)
+        return place_of(self.prefix, self.truth.layout(dataset))
 
-    def _position(self, place: Place, dataset: str) -> _Position | None:
-        return _Position.read(self.collections.read(place.collection, point_id(dataset, POSITION)))
+    def _position(self, place: Place, dataset: str) -> Position | None:
+        return Position.read(self.collections.read(place.collection, point_id(dataset, POSITION)))
 
     def _is_current(
-        self, place: Place, position: _Position | None, dataset: str, head: LogPosition
+        self, place: Place, position: Position | None, dataset: str, head: LogPosition
     ) -> bool:
         """Whether the points at ``position`` are those of the log at ``head``."""
         if position is None:
-            # Nothing in any collection either: what is left of a dataset is swept.
-            changes = self.truth.log.changes(dataset, 0)
-            is_empty = all(change.concerns_all for change in changes)
-            return self._swept and is_empty and dataset not in self._known
-        if position.analyzer != place.layout.analyzer or not self.truth.has(position.at, head):
+            return self._has_nothing(dataset)
+        if position.analyzer != place.layout.analyzer or not self._is_of_log(position, head):
             # Another process may be ahead of this head.
             return False
         known = self._known.get(dataset)
@@ -150,49 +114,37 @@ class Projection:
             self._known[dataset] = (head, place)
         return True
 
+    def _has_nothing(self, dataset: str) -> bool:
+        """Whether a dataset without a position has no unit, and no point in any collection.
+
+        What is left of a dataset is swept before its absence is believed.
+        """
+        if not self._swept or dataset in self._known:
+            return False
+        return all(change.concerns_all for change in self.truth.log.changes(dataset, 0))
+
+    def _is_of_log(self, position: Position, head: LogPosition) -> bool:
+        """Whether the log that ends at ``head`` has all that the points may be of.
+
+        Points that were written in part count as of the state that they were written for: a
+        truth that was restored from a backup may have the one and not the other.
+        """
+        has = self.truth.has
+        return position.at.seq > 0 and has(position.at, head) and has(position.until, head)
+
     def _caught_up(self, dataset: str) -> Place | None:
         while True:
-            log = self.truth.log
-            head = log.head()
+            head = self.truth.log.head()
             place = self._place(dataset, head)
-            position = self._position(place, dataset)
-            start = 0
-            if position is not None and position.analyzer == place.layout.analyzer:
-                if self.truth.has(position.at, head):
-                    start = position.at.seq
-                else:
-                    logger.warning(
-                        "the points of dataset %r in %s are of another state of the store, or of "
-                        "another store: they are made again. Two stores need names of their own "
-                        "in the URL's path",
-                        dataset,
-                        self.collections.where,
-                    )
-            changes = log.changes(dataset, start)
-            if start == 0 or any(change.concerns_all for change in changes):
-                changes = log.changes(dataset, 0) if start else changes
-                self._clear(dataset)
-                start = 0
-            changes = [change for change in changes if not change.concerns_all]
-            if start or changes:
-                self._make(place)
-                for some in _batches(changes):
-                    self._write(place, dataset, some, head)
-                    self._move(
-                        place,
-                        dataset,
-                        LogPosition(
-                            nonce=head.nonce,
-                            seq=some[-1].seq,
-                            epoch=log.epoch(some[-1].seq) or head.epoch,
-                        ),
-                    )
-                self._move(place, dataset, head)
-            now = log.head()
+            start, changes = self._start(place, dataset, head)
+            reached: Position | None = None
+            if start is not None or changes:
+                reached = self._go_on(place, dataset, start, changes, head)
+            now = self.truth.log.head()
             # A layout of another moment, or a truth that went back in time: all of it again. So it
             # is where the vectors were swapped meanwhile, even if they were swapped back.
             swapped = now.seq != head.seq and any(
-                change.concerns_all for change in log.changes(dataset, head.seq)
+                change.concerns_all for change in self.truth.log.changes(dataset, head.seq)
             )
             if (
                 not swapped
@@ -200,66 +152,88 @@ class Projection:
                 and self.truth.layout(dataset) == place.layout
             ):
                 self._known.pop(dataset, None)
-                return place if start or changes else None
+                return reached and evolve(place, has_empty=reached.has_empty)
 
-    def _write(
-        self, place: Place, dataset: str, changes: Sequence[Change], head: LogPosition
-    ) -> None:
-        """Write the current points of what changed, and remove those that they replace."""
-        analyzer = get_analyzer(place.layout.language)
-        older = Filter(must=[FieldCondition(key=STATE, range=Range(lte=head.seq))])
-        fields: dict[Field, list[int]] = {}
-        for change in changes:
-            assert change.field is not None
-            assert change.field != "vectors"
-            fields.setdefault(change.field, []).append(change.owner)
-        for field, owners in fields.items():
-            waiting: list[Point] = []
-            for unit in self.truth.log.units(dataset, field, owners):
-                waiting.append(_point(dataset, field, unit, place.layout, head.seq, analyzer))
-                if len(waiting) >= POINTS_AT_ONCE:
-                    self.collections.put(place.collection, waiting, over=older)
-                    waiting = []
-            if waiting:
-                self.collections.put(place.collection, waiting, over=older)
-            replaced = [
-                *of_datasets(field, [dataset]),
-                FieldCondition(key=OWNER, match=MatchAny(any=owners)),
-                FieldCondition(key=STATE, range=Range(lt=head.seq)),
-            ]
-            self.collections.delete(place.collection, Filter(must=replaced))
+    def _start(
+        self, place: Place, dataset: str, head: LogPosition
+    ) -> tuple[Position | None, Sequence[Change]]:
+        """The position to go on from, and what changed since then.
 
-    def _move(self, place: Place, dataset: str, at: LogPosition) -> None:
-        """Say that the points are at ``at``."""
-        payload = {
-            DATASET: dataset,
-            UNIT: POSITION,
-            "nonce": at.nonce,
-            "seq": at.seq,
-            "epoch": at.epoch,
-            "analyzer": place.layout.analyzer,
-            STATE: 0,
-        }
-        point = Point(id=point_id(dataset, POSITION), payload=payload)
-        self.collections.put(place.collection, [point], over=Filter())
+        None is the beginning: all points of the dataset were removed, and all of its units count
+        as changed.
+        """
+        position = self._position(place, dataset)
+        if position is None:
+            # The collection may have been removed since it was made here.
+            self._made.discard(place.collection)
+        elif not self._is_of_log(position, head):
+            if position.at.seq > 0:
+                logger.warning(_OTHER_STORE, dataset, self.collections.where, "made again")
+        elif position.analyzer == place.layout.analyzer:
+            changes = self.truth.log.changes(dataset, position.at.seq)
+            if not any(change.concerns_all for change in changes):
+                return position, changes
+        self._clear(dataset)
+        changes = self.truth.log.changes(dataset, 0)
+        return None, [change for change in changes if not change.concerns_all]
+
+    def _go_on(
+        self,
+        place: Place,
+        dataset: str,
+        start: Position | None,
+        changes: Sequence[Change],
+        head: LogPosition,
+    ) -> Position:
+        """Write what changed since ``start``, and move the position to ``head``."""
+        self._make(place)
+        if start is None:
+            start = Position(at=head, until=head, analyzer=place.layout.analyzer).at_start()
+        position = evolve(start, until=head)
+
+        def move(at: LogPosition) -> Position:
+            moved = evolve(position, at=at)
+            self.collections.put(place.collection, [moved.point(dataset)], over=Filter())
+            return moved
+
+        if changes:
+            # First the state that the points will be of: whoever finds some of them finds that.
+            position = move(position.at)
+        for some in batches(changes):
+            if write_changed(self.collections, self.truth, place, dataset, some, head.seq):
+                position = evolve(position, has_empty=True)
+            if some[-1] is not changes[-1]:
+                seq = some[-1].seq
+                epoch = self.truth.log.epoch(seq) or head.epoch
+                position = move(LogPosition(nonce=head.nonce, seq=seq, epoch=epoch))
+        return move(head)
 
     def _clear(self, dataset: str) -> None:
-        """Remove all points of the dataset, the position first: what is left is not trusted."""
+        """Remove all points of the dataset.
+
+        A position of 0 says until the end that points are there, which nobody is to trust.
+        """
         mine = of_datasets(None, [dataset])
-        position = FieldCondition(key=UNIT, match=MatchValue(value=POSITION))
         for name in self._collections():
-            self.collections.delete(name, Filter(must=[*mine, position]))
+            read = Position.read(self.collections.read(name, point_id(dataset, POSITION)))
+            if read is not None:
+                self.collections.put(name, [read.at_start().point(dataset)], over=Filter())
+            self.collections.delete(name, Filter(must=mine, must_not=[_IS_POSITION]))
             self.collections.delete(name, Filter(must=mine))
 
     def _sweep(self) -> None:
         """Remove what is left of datasets that were deleted while nobody followed the log."""
-        is_position = Filter(must=[FieldCondition(key=UNIT, match=MatchValue(value=POSITION))])
+        nonce = self.truth.log.head().nonce
         for name in self._collections():
-            found = [point[DATASET] for point in self.collections.list_points(name, is_position)]
-            live = self.truth.live_datasets(found)
-            for dataset in found:
-                if dataset not in live:
-                    self._clear(dataset)
+            found = {
+                point[DATASET]: point["nonce"]
+                for point in self.collections.list_points(name, Filter(must=[_IS_POSITION]))
+            }
+            live = self.truth.live_datasets(list(found))
+            for dataset in found.keys() - live:
+                if found[dataset] != nonce:
+                    logger.warning(_OTHER_STORE, dataset, self.collections.where, "removed")
+                self._clear(dataset)
 
     def _make(self, place: Place) -> None:
         if place.collection not in self._made:
@@ -267,7 +241,7 @@ class Projection:
             self._made.add(place.collection)
 
     def _collections(self) -> list[str]:
-        return [name for name in self.collections.names() if name.startswith(f"{self.prefix}-")]
+        return [name for name in self.collections.names() if is_of_store(self.prefix, name)]
 
 
 _PROJECTIONS: weakref.WeakSet[Projection] = weakref.WeakSet()
@@ -280,30 +254,3 @@ def _after_fork_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
-
-
-def _batches(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
-    return (changes[at : at + OWNERS_AT_ONCE] for at in range(0, len(changes), OWNERS_AT_ONCE))
-
-
-def _point(
-    dataset: str, field: Field, unit: Unit, layout: Layout, state: int, analyzer: Any
-) -> Point:
-    payload: dict[str, Any] = {
-        DATASET: dataset,
-        UNIT: field,
-        OWNER: unit.owner,
-        STATE: state,
-        "key": unit.key,
-        "name": unit.name,
-        "index": unit.index,
-        TOKENS: " ".join(analyzer.analyze(unit.text)),
-    }
-    if unit.headings:
-        payload[HEADINGS] = sorted({heading.casefold() for heading in unit.headings})
-    vector = unit.vector
-    if vector is not None and len(vector) != layout.dimension:
-        vector = None  # of a space that has just been left: the change that says so follows
-    return Point(
-        id=point_id(dataset, field, unit.owner, unit.index), payload=payload, vector=vector
-    )

@@ -24,8 +24,9 @@ from triptych.records import (
 from triptych.text import CorpusStats
 from triptych_backends.index import Field, Filters, Owners, Scored
 from triptych_backends.qdrant.conditions import OwnersOf, corpus_conditions, passing_conditions
+from triptych_backends.qdrant.place import Place
 from triptych_backends.qdrant.points import OWNER, AwayError, Found, of_datasets
-from triptych_backends.qdrant.projection import Place, Projection
+from triptych_backends.qdrant.projection import Projection
 from triptych_backends.qdrant.words import best_by_words
 from triptych_backends.sql import Searcher
 

@@ -10,13 +10,11 @@ from qdrant_client import models
 from qdrant_client.models import FieldCondition, Filter, MatchAny
 
 from triptych.text import get_analyzer
+from triptych_backends.index.bm25 import K1, B
+from triptych_backends.qdrant.place import Place
 from triptych_backends.qdrant.points import Collections, Found
-from triptych_backends.qdrant.projection import Place
 
 __all__ = ["best_by_words"]
-
-_FACTOR = 2.2
-"""Qdrant's scores are times k1 + 1, which Lucene's are not."""
 
 
 def best_by_words(
@@ -43,12 +41,23 @@ def best_by_words(
         for level in range(1, max(counts.values()) + 1)
     ]
     bounds = Filter(must=list(corpus))
+    k, b = K1, B
+    if place.has_empty:
+        ratio = _length_ratio(collections.lengths(place.collection, bounds))
+        k, b = K1 * (1 - B + B * ratio), B * ratio / (1 - B + B * ratio)
 
     def ask(words: str, conditions: Sequence[models.Condition], depth: int) -> Sequence[Found]:
         found = collections.best_by_words(
-            place.collection, words, Filter(must=list(conditions)), corpus=bounds, limit=depth
+            place.collection,
+            words,
+            Filter(must=list(conditions)),
+            corpus=bounds,
+            limit=depth,
+            k=k,
+            b=b,
         )
-        return [evolve(each, score=each.score / _FACTOR) for each in found]
+        # Qdrant's scores are times k1 + 1, which Lucene's are not.
+        return [evolve(each, score=each.score / (k + 1)) for each in found]
 
     if len(levels) == 1:
         return ask(levels[0], must, limit)
@@ -56,6 +65,8 @@ def best_by_words(
     while True:
         lists = [ask(words, must, depth) for words in levels]
         found = {each.payload["key"]: each for some in lists for each in some}
+        if not found:
+            return []
         # Of each point that any part brought up, its score in all of them.
         chosen = [*must, FieldCondition(key="key", match=MatchAny(any=list(found)))]
         sums: defaultdict[int, float] = defaultdict(float)
@@ -67,6 +78,15 @@ def best_by_words(
         if unseen == 0 or (len(best) >= limit and best[limit - 1].score > unseen):
             return best[:limit]
         depth *= 4
+
+
+def _length_ratio(lengths: Mapping[int, int]) -> float:
+    """How many times the average length is Qdrant's, which counts a token where there is none.
+
+    With it in k1 and b a text's length over the average comes out as without those tokens.
+    """
+    total = sum(length * count for length, count in lengths.items())
+    return (total + lengths.get(0, 0)) / total if total else 1.0
 
 
 def _in_order(found: Mapping[int, Found], sums: Mapping[int, float]) -> list[Found]:

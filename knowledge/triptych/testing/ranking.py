@@ -10,7 +10,14 @@ from triptych.contracts import Store
 from triptych.records import Candidate, ChunkQuery, Filter, Layer
 from triptych.records.filters import HEADING, conditions_of
 from triptych.repositories import capabilities_of
-from triptych.testing.builders import keyword_query, layer_of, layer_query, vector_of, vector_query
+from triptych.testing.builders import (
+    fill,
+    keyword_query,
+    layer_of,
+    layer_query,
+    vector_of,
+    vector_query,
+)
 from triptych.testing.corpus import DATASETS, QUERIES, contents, fill_corpus
 from triptych.testing.filters import FILTERS
 from triptych.testing.harness import Harness
@@ -48,6 +55,8 @@ def assert_backends_rank_alike(first: Harness, second: Harness, *, tolerance: fl
 
 def _fill(store: Store) -> None:
     fill_corpus(store)
+    # Units without a token count in the statistics: they are of the collection.
+    fill(store, DATASETS[0], {"mark": "!!!", "fish": "\N{FISH}\n\n..."})
     for dataset_id in DATASETS:
         for name, content in contents(dataset_id).items():
             assert store.layers.put(layer_of(store, dataset_id, name, content[:80]))

@@ -11,6 +11,7 @@ pytest.importorskip("qdrant_edge", reason="qdrant-edge-py is not installed: the 
 
 from support.qdrant_edge import EdgeCollections
 from triptych.records import Candidate
+from triptych.repositories import capabilities_of
 from triptych.testing import Harness, assert_backends_rank_alike
 from triptych.testing.builders import fill, keyword_query, vector_of, vector_query
 from triptych_backends.memory import MemoryStore
@@ -87,3 +88,31 @@ def test_a_filter_that_few_pass_is_not_short(tmp_path: Path) -> None:
             assert {each.doc_name for each in store.chunks.search(query)} == {
                 name for name in contents if name.endswith("7")
             }
+
+
+@pytest.mark.parametrize("unit", ["chunks", "documents"])
+def test_units_without_tokens_count_in_the_statistics(tmp_path: Path, unit: str) -> None:
+    contents = {"a": "salmon river", "b": "salmon", "c": "stone " * 9, "e": "!!!", "f": "\N{FISH}"}
+    with open_store(tmp_path) as store, MemoryStore() as other:
+        for each in (store, other):
+            fill(each, "d", contents)
+            fill(each, "bare", {"e": "..."})
+        for text in ("salmon river", "salmon river river"):
+            for datasets in (("d",), ("d", "bare"), ("bare",)):
+                query = keyword_query(text, *datasets)
+                wanted, found = (
+                    each.chunks.search(query)
+                    if unit == "chunks"
+                    else capabilities_of(each).document_search.search_docs(query)
+                    for each in (other, store)
+                )
+                assert [name for name, _ in shown(found)] == [name for name, _ in shown(wanted)]
+                assert [each.score for each in found] == pytest.approx(
+                    [each.score for each in wanted], abs=3 * FLOAT32
+                )
+
+
+def test_a_query_that_repeats_a_word_may_match_nothing(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        fill(store, "d", {"a": "salmon"})
+        assert store.chunks.search(keyword_query("xyzzy xyzzy", "d")) == []

@@ -1,0 +1,37 @@
+"""Where the points of a dataset are: the names of the collections of a store."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from attrs import frozen
+
+from triptych_backends.qdrant.truth import Layout
+
+__all__ = ["Place", "is_of_store", "place_of"]
+
+
+@frozen(kw_only=True)
+class Place:
+    """Where a dataset's points are, and how they were made.
+
+    ``has_empty`` is False if no unit is without tokens.
+    """
+
+    collection: str
+    layout: Layout
+    has_empty: bool = False
+
+
+def place_of(prefix: str, layout: Layout) -> Place:
+    """The collection of the layout's embedding space, or the one for points of text alone."""
+    if not layout.dimension:
+        return Place(collection=f"{prefix}-text", layout=layout)
+    space = hashlib.sha256(layout.space.encode()).hexdigest()[:12]
+    return Place(collection=f"{prefix}-{space}-{layout.dimension}", layout=layout)
+
+
+def is_of_store(prefix: str, name: str) -> bool:
+    """Whether a collection is of the store with this prefix, not of one whose prefix is longer."""
+    return re.fullmatch(re.escape(prefix) + r"-(text|[0-9a-f]{12}-\d+)", name) is not None
