@@ -121,6 +121,8 @@ NOT_IN_A_SHELL = {
     "conversation.py": "the command asks one question",
     "cache_options.py": "the file has a switch or a table",
     "stores.py": "the command opens stores that can search the past",
+    "executor.py": "the command has no executor",
+    "evaluation.py:ServiceOptions(scratch": "the command gives a store for it",
     "chat.py": "what a model sends, and its own limits",
 }
 """Advice that no command leads to, by file, and why."""

@@ -152,7 +152,7 @@ class Projection:
                 and self.truth.layout(dataset) == place.layout
             ):
                 self._known.pop(dataset, None)
-                return reached and evolve(place, has_empty=reached.has_empty)
+                return None if reached is None else evolve(place, has_empty=reached.has_empty)
 
     def _start(
         self, place: Place, dataset: str, head: LogPosition

@@ -140,7 +140,7 @@ class TableSpec:
         if self.text_search is not None and len(self.columns) > 1:
             raise ValidationError(
                 f"the table {self.table!r} has several texts: text_search is for a table of one; "
-                "indexes on to_tsvector(…) of each text are found by themselves"
+                "an index on to_tsvector of a text is used without being named"
             )
         if self.keywords not in _KEYWORDS:
             raise ValidationError(

@@ -66,9 +66,7 @@ class ReplicaMark:
         if self._datasets is None and self._settings is not None and not whole:
             wanted = source.settings()
             found = self._settings.list_settings()
-            other = [
-                key for key in found if is_kept_setting(key) and wanted.get(key) != found[key]
-            ]
+            other = [key for key in found if is_kept_setting(key) and wanted.get(key) != found[key]]
             if other:
                 raise _refused(f"it has settings that the source does not have: {listed(other)}")
         return bool(there)

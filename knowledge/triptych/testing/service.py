@@ -712,7 +712,7 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests)
     ) -> None:
         kb.put_document("d", "a.txt", "some words")
         with serve(store, FakeEmbedder(signature="other/1")) as other:
-            with pytest.raises(ModelMismatchError, match=r"other/1.*rebuild"):
+            with pytest.raises(ModelMismatchError, match=r"other/1.*spaces fill"):
                 other.put_document("d", "b.txt", "x")
             with pytest.raises(ModelMismatchError):
                 other.put_documents("d", {"b.txt": "x"})
