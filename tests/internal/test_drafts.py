@@ -19,9 +19,14 @@ def test_file_is_as_it_was_until_the_new_one_is_whole(tmp_path: Path) -> None:
         stream.flush()
         assert path.read_bytes() == b"before"
     assert path.read_bytes() == b"after"
-    with pytest.raises(KeyboardInterrupt), written_whole(path, mode=0o666) as stream:
-        stream.write(b"half")
-        raise KeyboardInterrupt
+
+    def fail() -> None:
+        with written_whole(path, mode=0o666) as stream:
+            stream.write(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
     assert path.read_bytes() == b"after"
     assert os.listdir(tmp_path) == ["out"]
 
