@@ -12,7 +12,7 @@ import attrs
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Store
-from triptych.errors import ConflictError, NotFoundError, ValidationError
+from triptych.errors import ConflictError, CorruptStoreError, NotFoundError, ValidationError
 from triptych.records import NameState
 from triptych.replication.archive_format import Archive
 from triptych.replication.conflicts import another_configuration, check_conflicts, listed
@@ -61,6 +61,7 @@ def copy_store(
             the source at the end: what was copied stays, copy again.
         ValidationError: source and destination are one store.
         NotAvailableError: the destination cannot take over what another store holds.
+        CorruptStoreError: the file of the archive was changed meanwhile; what was copied stays.
         StoreError: a store failed; copy again to go on.
     """
     if source is destination:
@@ -77,10 +78,17 @@ def copy_store(
         chosen = chosen_datasets(states, datasets)
         for dataset_id in () if replace else chosen:
             check_conflicts(states, StoreStates(destination), dataset_id)
-        done = [
-            copy_dataset(states, writer, dataset_id, replace=replace, progress=progress)
-            for dataset_id in chosen
-        ]
+        try:
+            done = [
+                copy_dataset(states, writer, dataset_id, replace=replace, progress=progress)
+                for dataset_id in chosen
+            ]
+        except CorruptStoreError as error:
+            if not isinstance(source, Archive):
+                raise
+            raise CorruptStoreError(
+                f"{error}. {writer.written:,} names were copied before that, and stay"
+            ) from error
         wanted = states.settings() if datasets is None else None
         if isinstance(source, Archive):
             wanted = wanted or None

@@ -50,6 +50,8 @@ class StateWriter:
             )
         self._loader: StateLoader = self._has.loader
         self._replaces = replaces
+        self.written: int = 0
+        """How many names were written."""
 
     def begin(self, head: DatasetHead, *, check: Callable[[], None]) -> None:
         """Make the dataset with its configuration.
@@ -82,6 +84,7 @@ class StateWriter:
             self._loader.load_states(dataset_id, states, replace=self._replaces)
         except ConflictError as error:
             raise error.hinted(REPLACE) from None
+        self.written += len(states)
         sparse: dict[str, SparseVector] = {}
         for state in states:
             sparse |= {
