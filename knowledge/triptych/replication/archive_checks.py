@@ -20,6 +20,7 @@ from triptych.records import (
     NewDocument,
     SourceDocument,
     SparseVector,
+    Vector,
     check_identifier,
     check_text,
 )
@@ -179,7 +180,7 @@ def _check_chunks(state: NameState) -> None:
         return
     _check_sig(own)
     seen: dict[str, int] = {}
-    vectors: dict[tuple[str, str], bytes] = {}
+    vectors: dict[tuple[str, str], Vector] = {}
     for index, chunk in enumerate(state.chunks):
         sig, digest = chunk.sig, chunk.sig.input_sig
         occurrence = seen.get(digest, 0)
@@ -196,8 +197,8 @@ def _check_chunks(state: NameState) -> None:
             _check_number(number or 0, "a place")
         _check_number(chunk.start_line, "start_line", least=1)
         if chunk.vector is not None and digest:
-            data = chunk.vector.tobytes()
-            if vectors.setdefault((space, digest), data) != data:
+            first = vectors.setdefault((space, digest), chunk.vector)
+            if first is not chunk.vector and first.tobytes() != chunk.vector.tobytes():
                 raise DamagedError("a text has two vectors")
 
 
