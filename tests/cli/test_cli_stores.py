@@ -185,6 +185,13 @@ def test_archive_is_its_writers_alone(shell: Shell) -> None:
     assert path.stat().st_mode & 0o777 == 0o640
 
 
+def test_store_is_not_copied_into_itself(shell: Shell) -> None:
+    (shell.directory / "kb.db").symlink_to(shell.store)
+    for other in (str(shell.store), "kb.db", "sqlite:///kb.db"):
+        ran = shell("copy", str(shell.store), other, "--replace")
+        assert (ran.code, "are one store" in ran.err) == (2, True)
+
+
 def test_copy_that_is_refused_leaves_no_store(shell: Shell) -> None:
     store = str(shell.store)
     assert shell("backup", "kb.zip").code == 0
