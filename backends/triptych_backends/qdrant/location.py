@@ -111,16 +111,26 @@ def parse_url(url: str) -> QdrantLocation:
     if fallback not in ("none", "local"):
         raise ValidationError(f"fallback is none or local, not {fallback!r}")
     port = port or 6333
+    grpc, grpc_port = (
+        _flag(options, "grpc"),
+        int(_number(options, "grpc_port", 6334, most=65535)),
+    )
+    api_key = options.get("api_key") or None
+    if api_key and not (api_key.isascii() and api_key.isprintable() and api_key == api_key.strip()):
+        raise ValidationError(
+            f"the api_key of {shown!r} has a character that a key cannot have: give letters, "
+            "digits and signs of ASCII, without spaces at the ends or line breaks"
+        )
     return QdrantLocation(
         truth=options["truth"],
-        where=f"{host}:{port}",
+        where=f"{host}:{grpc_port if grpc else port}",
         prefix=prefix,
         host=host,
         port=port,
-        api_key=options.get("api_key") or None,
+        api_key=api_key,
         tls=_flag(options, "tls"),
-        grpc=_flag(options, "grpc"),
-        grpc_port=int(_number(options, "grpc_port", 6334, most=65535)),
+        grpc=grpc,
+        grpc_port=grpc_port,
         timeout=_number(options, "timeout", 10, most=86_400),
         exact=_flag(options, "exact"),
         falls_back=fallback == "local",
