@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from qdrant_client import models
 
 from triptych_backends.index.bm25 import K1, B
-from triptych_backends.qdrant import Found, Point
+from triptych_backends.qdrant import Found, MissingError, Point
 from triptych_backends.qdrant.points import (
     DATASET,
     HEADINGS,
@@ -79,6 +79,12 @@ class EdgeCollections:
             shard.update(edge.UpdateOperation.create_field_index(field, schema))
         self.shards[name] = shard
 
+    def _shard(self, name: str) -> edge.EdgeShard:
+        try:
+            return self.shards[name]
+        except KeyError:
+            raise MissingError(f"collection {name} is not there") from None
+
     def drop(self, name: str) -> None:
         shard = self.shards.pop(name, None)
         if shard is not None:
@@ -96,10 +102,10 @@ class EdgeCollections:
             for point in points
         ]
         condition = None if over == models.Filter() else _filter(over)
-        self.shards[name].update(edge.UpdateOperation.upsert_points(structs, condition=condition))
+        self._shard(name).update(edge.UpdateOperation.upsert_points(structs, condition=condition))
 
     def delete(self, name: str, where: models.Filter) -> None:
-        self.shards[name].update(edge.UpdateOperation.delete_points_by_filter(_filter(where)))
+        self._shard(name).update(edge.UpdateOperation.delete_points_by_filter(_filter(where)))
 
     def read(self, name: str, point: str) -> Mapping[str, Any] | None:
         shard = self.shards.get(name)
@@ -107,7 +113,7 @@ class EdgeCollections:
         return found[0].payload if found else None
 
     def list_points(self, name: str, where: models.Filter) -> Sequence[Mapping[str, Any]]:
-        found, after = self.shards[name].scroll(
+        found, after = self._shard(name).scroll(
             edge.ScrollRequest(filter=_filter(where), limit=100_000, with_payload=True)
         )
         assert after is None
@@ -129,7 +135,7 @@ class EdgeCollections:
             with_payload=True,
             params=edge.SearchParams(exact=exact),
         )
-        return [Found(each.payload or {}, each.score) for each in self.shards[name].query(request)]
+        return [Found(each.payload or {}, each.score) for each in self._shard(name).query(request)]
 
     def best_by_words(
         self,
@@ -150,11 +156,11 @@ class EdgeCollections:
             with_payload=True,
             params=edge.SearchParams(idf=edge.IdfParams(_filter(corpus))),
         )
-        return [Found(each.payload or {}, each.score) for each in self.shards[name].query(request)]
+        return [Found(each.payload or {}, each.score) for each in self._shard(name).query(request)]
 
     def lengths(self, name: str, where: models.Filter) -> Mapping[int, int]:
         request = edge.FacetRequest(LENGTH, limit=100_000, exact=True, filter=_filter(where))
-        return {int(hit.value): hit.count for hit in self.shards[name].facet(request).hits}
+        return {int(hit.value): hit.count for hit in self._shard(name).facet(request).hits}
 
     def close(self) -> None:
         for shard in self.shards.values():

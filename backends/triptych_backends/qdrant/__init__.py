@@ -2,7 +2,7 @@
 
 from triptych_backends.qdrant.client import ClientCollections
 from triptych_backends.qdrant.location import QdrantLocation, parse_url
-from triptych_backends.qdrant.points import AwayError, Collections, Found, Point
+from triptych_backends.qdrant.points import AwayError, Collections, Found, MissingError, Point
 from triptych_backends.qdrant.store import QdrantStore
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "ClientCollections",
     "Collections",
     "Found",
+    "MissingError",
     "Point",
     "QdrantLocation",
     "QdrantStore",

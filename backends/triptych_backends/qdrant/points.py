@@ -29,6 +29,7 @@ __all__ = [
     "AwayError",
     "Collections",
     "Found",
+    "MissingError",
     "Point",
     "of_datasets",
     "point_id",
@@ -59,6 +60,10 @@ class AwayError(StoreError):
     """Qdrant did not answer, or answered with an error."""
 
 
+class MissingError(AwayError):
+    """A collection is not there: another process removed it during the call."""
+
+
 @frozen(kw_only=True)
 class Point:
     """A point to store; ``vector`` is float32 of shape (dimension,), None for a point of text."""
@@ -80,7 +85,8 @@ class Collections(Protocol):
     """Qdrant as the projection uses it: on a server, or an engine in this process.
 
     Thread-safe. What is written can be searched when a call returns. Every method raises
-    `AwayError` where Qdrant does not answer.
+    `AwayError` where Qdrant does not answer, and `MissingError` where the collection is missing,
+    unless it says otherwise.
     """
 
     @property

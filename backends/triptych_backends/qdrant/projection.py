@@ -6,7 +6,9 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import uuid4
 
 from attrs import evolve
 from qdrant_client.models import FieldCondition, Filter, MatchValue
@@ -71,12 +73,21 @@ class Projection:
         place = self._place(dataset, head)
         position = self._position(place, dataset)
         if self._is_current(place, position, dataset, head):
-            return None if position is None else evolve(place, has_empty=position.has_empty)
+            return None if position is None else _found(place, position)
         with self._lock, self.truth.database.turn("qdrant"):
             if not self._swept:
                 self._sweep()
                 self._swept = True
             return self._caught_up(dataset)
+
+    def is_there(self, dataset: str, place: Place) -> bool:
+        """Whether the points that `up_to_date` found at ``place`` were there until now.
+
+        If not, a search in between may have met some of them: another process is making them
+        from the beginning, or did.
+        """
+        position = self._position(place, dataset)
+        return position is not None and position.at.seq > 0 and position.made == place.made
 
     def forget(self) -> None:
         """Remove all of the projection's collections; the next search makes them again."""
@@ -152,7 +163,7 @@ class Projection:
                 and self.truth.layout(dataset) == place.layout
             ):
                 self._known.pop(dataset, None)
-                return None if reached is None else evolve(place, has_empty=reached.has_empty)
+                return None if reached is None else _found(place, reached)
 
     def _start(
         self, place: Place, dataset: str, head: LogPosition
@@ -173,7 +184,7 @@ class Projection:
             changes = self.truth.log.changes(dataset, position.at.seq)
             if not any(change.concerns_all for change in changes):
                 return position, changes
-        self._clear(dataset)
+        self._clear(dataset, keep=place.collection)
         changes = self.truth.log.changes(dataset, 0)
         return None, [change for change in changes if not change.concerns_all]
 
@@ -188,7 +199,9 @@ class Projection:
         """Write what changed since ``start``, and move the position to ``head``."""
         self._make(place)
         if start is None:
-            start = Position(at=head, until=head, analyzer=place.layout.analyzer).at_start()
+            start = Position(
+                at=head, until=head, analyzer=place.layout.analyzer, made=uuid4().hex
+            ).at_start()
         position = evolve(start, until=head)
 
         def move(at: LogPosition) -> Position:
@@ -208,10 +221,11 @@ class Projection:
                 position = move(LogPosition(nonce=head.nonce, seq=seq, epoch=epoch))
         return move(head)
 
-    def _clear(self, dataset: str) -> None:
-        """Remove all points of the dataset.
+    def _clear(self, dataset: str, *, keep: str = "") -> None:
+        """Remove all points of the dataset, and the collections that have none any more.
 
-        A position of 0 says until the end that points are there, which nobody is to trust.
+        A position of 0 says until the end that points are there, which nobody is to trust. The
+        collection ``keep`` stays.
         """
         mine = of_datasets(None, [dataset])
         for name in self._collections():
@@ -220,20 +234,30 @@ class Projection:
                 self.collections.put(name, [read.at_start().point(dataset)], over=Filter())
             self.collections.delete(name, Filter(must=mine, must_not=[_IS_POSITION]))
             self.collections.delete(name, Filter(must=mine))
+            if name != keep and not self._positions(name):
+                self._drop(name)
 
     def _sweep(self) -> None:
         """Remove what is left of datasets that were deleted while nobody followed the log."""
         nonce = self.truth.log.head().nonce
         for name in self._collections():
-            found = {
-                point[DATASET]: point["nonce"]
-                for point in self.collections.list_points(name, Filter(must=[_IS_POSITION]))
-            }
+            found = {point[DATASET]: point["nonce"] for point in self._positions(name)}
+            if not found:
+                self._drop(name)
+                continue
             live = self.truth.live_datasets(list(found))
             for dataset in found.keys() - live:
                 if found[dataset] != nonce:
                     logger.warning(_OTHER_STORE, dataset, self.collections.where, "removed")
                 self._clear(dataset)
+
+    def _positions(self, name: str) -> Sequence[Mapping[str, Any]]:
+        return self.collections.list_points(name, Filter(must=[_IS_POSITION]))
+
+    def _drop(self, name: str) -> None:
+        """Remove a collection; nobody trusts a point of a dataset that has no position."""
+        self.collections.drop(name)
+        self._made.discard(name)
 
     def _make(self, place: Place) -> None:
         if place.collection not in self._made:
@@ -242,6 +266,10 @@ class Projection:
 
     def _collections(self) -> list[str]:
         return [name for name in self.collections.names() if is_of_store(self.prefix, name)]
+
+
+def _found(place: Place, position: Position) -> Place:
+    return evolve(place, has_empty=position.has_empty, made=position.made)
 
 
 _PROJECTIONS: weakref.WeakSet[Projection] = weakref.WeakSet()

@@ -25,15 +25,22 @@ from triptych.text import CorpusStats
 from triptych_backends.index import Field, Filters, Owners, Scored
 from triptych_backends.qdrant.conditions import OwnersOf, corpus_conditions, passing_conditions
 from triptych_backends.qdrant.place import Place
-from triptych_backends.qdrant.points import OWNER, AwayError, Found, of_datasets
+from triptych_backends.qdrant.points import OWNER, AwayError, Found, MissingError, of_datasets
 from triptych_backends.qdrant.projection import Projection
 from triptych_backends.qdrant.words import best_by_words
 from triptych_backends.sql import Searcher
 
 __all__ = ["QdrantSearcher"]
 
+_TRIES = 5
+"""How often a search starts over whose points another process removes."""
+
 _SPARE = 10
 """Points asked for beyond the limit: equal scores at the end are put in order here."""
+
+
+_Asked = tuple[list[Scored], Mapping[str, Place]]
+"""What a search found, and where it looked."""
 
 
 class QdrantSearcher:
@@ -66,20 +73,38 @@ class QdrantSearcher:
     def search(self, unit: Field, query: ChunkQuery) -> Sequence[Candidate]:
         """See `Searcher.search`."""
         try:
-            if query.mode is Mode.BM25:
-                rows = self._by_words(unit, query)
-                if rows is None:
-                    return self._local.search(unit, query)
-            else:
-                rows = self._by_vector(unit, query)
+            rows = self._rows(unit, query)
         except AwayError as error:
             if not self._falls_back:
                 raise
             warn(f"the {query.mode} lane was searched without Qdrant: {error}")
+            rows = None
+        if rows is None:
             return self._local.search(unit, query)
         if unit != "chunk":
             rows = [row._replace(index=NO_CHUNK) for row in rows]
         return Candidates(rows, str(query.mode))
+
+    def _rows(self, unit: Field, query: ChunkQuery) -> list[Scored] | None:
+        """What Qdrant finds; None where it cannot rank what is asked for.
+
+        A search that meets points which another process removes starts over.
+        """
+        ask = self._by_words if query.mode is Mode.BM25 else self._by_vector
+        for _ in range(_TRIES):
+            try:
+                asked = ask(unit, query)
+            except MissingError:
+                continue
+            if asked is None:
+                return None
+            rows, places = asked
+            if all(self._projection.is_there(*each) for each in places.items()):
+                return rows
+        raise AwayError(
+            f"another process goes on removing what Qdrant at {self._collections.where} holds of "
+            "the store: try again later"
+        )
 
     def search_sparse(self, unit: Field, query: SparseQuery) -> Sequence[Candidate]:
         """See `Searcher.search_sparse`: by the truth's own searcher."""
@@ -111,13 +136,13 @@ class QdrantSearcher:
 
         return owners
 
-    def _by_words(self, unit: Field, query: ChunkQuery) -> list[Scored] | None:
+    def _by_words(self, unit: Field, query: ChunkQuery) -> _Asked | None:
         """The best units in the keyword lane; None where Qdrant cannot rank them."""
         if not self._collections.ranks_words():
             return None
         places = self._places(query.dataset_ids)
         if not places:
-            return []
+            return [], places
         # Statistics are pooled over all datasets asked about: Qdrant has those of one collection,
         # and a query has other words in another language.
         if len({(place.collection, place.layout.language) for place in places.values()}) > 1:
@@ -135,13 +160,13 @@ class QdrantSearcher:
                 self._collections, place, query.text, must, corpus=corpus, limit=limit
             )
 
-        return _best(find, query.top_k)
+        return _best(find, query.top_k), places
 
-    def _by_vector(self, unit: Field, query: ChunkQuery) -> list[Scored]:
+    def _by_vector(self, unit: Field, query: ChunkQuery) -> _Asked:
         """The units whose vectors are nearest, or the documents by their nearest chunks."""
         vector = query.vector
         if vector is None or query.top_k <= 0:
-            return []
+            return [], {}
         if not np.isfinite(vector).all():
             raise ValidationError("the query's vector has a number that is not finite")
         of: Field = "chunk" if unit == "document" else unit
@@ -151,7 +176,7 @@ class QdrantSearcher:
             if place.layout.dimension and place.layout.space == query.embed_sig
         }
         if not places:
-            return []
+            return [], places
         width = next(iter(places.values())).layout.dimension
         if {place.layout.dimension for place in places.values()} != {len(vector)}:
             raise ModelMismatchError(
@@ -167,7 +192,7 @@ class QdrantSearcher:
         collection = next(iter(places.values())).collection
         only_best = unit == "document"
         rows = _best(self._nearest(collection, vector, must), query.top_k, only_best=only_best)
-        return self._as_documents(rows) if only_best else rows
+        return self._as_documents(rows) if only_best else rows, places
 
     def _nearest(
         self, collection: str, vector: NDArray[np.float32], must: list[models.Condition]
