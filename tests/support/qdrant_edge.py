@@ -37,34 +37,20 @@ class EdgeCollections:
     def __init__(self, folder: Path) -> None:
         self.where = str(folder)
         self.folder = folder
+        self.has_ranked_words = True
         self.shards: dict[str, edge.EdgeShard] = {}
         for path in sorted(folder.glob("*")):
             self.shards[path.name] = edge.EdgeShard.load(str(path))
 
     def ranks_words(self) -> bool:
-        return True
+        return self.has_ranked_words
 
     def names(self) -> Sequence[str]:
         return list(self.shards)
 
     def make(self, name: str, dimension: int) -> None:
-        if name in self.shards:
-            return
-        path = self.folder / name
-        path.mkdir(parents=True)
-        vectors = {VECTOR if dimension else _NOTHING: dimension or 1}
-        shard = edge.EdgeShard.create(
-            str(path),
-            edge.EdgeConfig(
-                vectors={
-                    each: edge.EdgeVectorParams(size, edge.Distance.Cosine)
-                    for each, size in vectors.items()
-                }
-            ),
-        )
-        words = edge.TextIndexParams(
-            tokenizer=edge.TokenizerType.Whitespace, lowercase=False, scoring=True
-        )
+        if name not in self.shards:
+            self._create(name, dimension)
         indexes: dict[str, Any] = {
             DATASET: edge.KeywordIndexParams(is_tenant=True),
             UNIT: edge.KeywordIndexParams(),
@@ -73,11 +59,27 @@ class EdgeCollections:
             LENGTH: edge.IntegerIndexParams(lookup=True, range=True),
             STATE: edge.IntegerIndexParams(lookup=True, range=True),
             "key": edge.IntegerIndexParams(lookup=True, range=True),
-            TOKENS: words,
         }
+        if self.has_ranked_words:
+            indexes[TOKENS] = edge.TextIndexParams(
+                tokenizer=edge.TokenizerType.Whitespace, lowercase=False, scoring=True
+            )
         for field, schema in indexes.items():
-            shard.update(edge.UpdateOperation.create_field_index(field, schema))
-        self.shards[name] = shard
+            self.shards[name].update(edge.UpdateOperation.create_field_index(field, schema))
+
+    def _create(self, name: str, dimension: int) -> None:
+        path = self.folder / name
+        path.mkdir(parents=True)
+        vectors = {VECTOR if dimension else _NOTHING: dimension or 1}
+        self.shards[name] = edge.EdgeShard.create(
+            str(path),
+            edge.EdgeConfig(
+                vectors={
+                    each: edge.EdgeVectorParams(size, edge.Distance.Cosine)
+                    for each, size in vectors.items()
+                }
+            ),
+        )
 
     def _shard(self, name: str) -> edge.EdgeShard:
         try:

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 from qdrant_client.models import Condition, FieldCondition, Filter, MatchAny, MatchValue
 
-from triptych.errors import StoreError
+from triptych.errors import StoreError, StoreLockedError
 from triptych_backends.index import Field
 from triptych_backends.index.bm25 import K1, B
 
@@ -27,6 +27,7 @@ __all__ = [
     "UNIT",
     "VECTOR",
     "AwayError",
+    "BusyError",
     "Collections",
     "Found",
     "MissingError",
@@ -58,6 +59,10 @@ _NAMESPACE = UUID("6f1f6f0e-7c0b-5a52-9d0e-1d3c1c9f2b47")
 
 class AwayError(StoreError):
     """Qdrant did not answer, or answered with an error."""
+
+
+class BusyError(AwayError, StoreLockedError):
+    """Another thread or process writes to Qdrant, and has for too long."""
 
 
 class MissingError(AwayError):

@@ -5,14 +5,18 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from uuid import uuid4
 
 from attrs import evolve
 from qdrant_client.models import FieldCondition, Filter, MatchValue
 
+from triptych import deadlines
+from triptych.errors import StoreLockedError
 from triptych_backends.index import Change, LogPosition
 from triptych_backends.qdrant.feed import batches, write_changed
 from triptych_backends.qdrant.place import Place, is_of_store, place_of
@@ -20,6 +24,7 @@ from triptych_backends.qdrant.points import (
     DATASET,
     POSITION,
     UNIT,
+    BusyError,
     Collections,
     of_datasets,
     point_id,
@@ -60,21 +65,24 @@ class Projection:
         self._swept = False
         _PROJECTIONS.add(self)
 
-    def up_to_date(self, dataset: str) -> Place | None:
+    def up_to_date(self, dataset: str, *, wait: float | None = None) -> Place | None:
         """Where the dataset's points are, after all that was committed until now.
 
-        None for a dataset that has nothing in Qdrant, and needs nothing there.
+        None for a dataset that has nothing in Qdrant, and needs nothing there. While another
+        thread or process writes it waits ``wait`` seconds, by default as long as the database
+        does for a writer, and never for longer than the deadline.
 
         Raises:
             AwayError: Qdrant does not answer.
-            StoreLockedError: another process has been writing to it for too long.
+            BusyError: another thread or process has been writing to it for longer.
+            CancelledError: the deadline has passed. What was written stays.
         """
         head = self.truth.log.head()
         place = self._place(dataset, head)
         position = self._position(place, dataset)
         if self._is_current(place, position, dataset, head):
             return None if position is None else _found(place, position)
-        with self._lock, self.truth.database.turn("qdrant"):
+        with self._turn(wait):
             if not self._swept:
                 self._sweep()
                 self._swept = True
@@ -89,13 +97,49 @@ class Projection:
         position = self._position(place, dataset)
         return position is not None and position.at.seq > 0 and position.made == place.made
 
+    def index_words(self, place: Place) -> None:
+        """Make the indexes of words at ``place``, if this process has not seen to it.
+
+        The server may rank words since it was upgraded, which was after the points were written.
+        """
+        self._make(place)
+
     def forget(self) -> None:
         """Remove all of the projection's collections; the next search makes them again."""
-        with self._lock, self.truth.database.turn("qdrant"):
+        with self._turn():
             for name in self._collections():
                 self.collections.drop(name)
             self._known.clear()
             self._made.clear()
+
+    @contextmanager
+    def _turn(self, wait: float | None = None) -> Iterator[None]:
+        """The turn of this thread among those of all processes; see `up_to_date`."""
+        database = self.truth.database
+        wait = database.lock_timeout if wait is None else wait
+        left = deadlines.remaining()
+        if left is not None:
+            wait = min(wait, left)
+        end = time.monotonic() + wait
+        # First among the threads: a turn may take a connection while it waits.
+        if not self._lock.acquire(timeout=min(wait, threading.TIMEOUT_MAX)):
+            raise self._busy(wait)
+        try:
+            with ExitStack() as held:
+                try:
+                    held.enter_context(database.turn("qdrant", wait=max(end - time.monotonic(), 0)))
+                except StoreLockedError as error:
+                    raise self._busy(wait) from error
+                yield
+        finally:
+            self._lock.release()
+
+    def _busy(self, wait: float) -> BusyError:
+        deadlines.check("the search")
+        return BusyError(
+            f"another thread or process has been writing to Qdrant at {self.collections.where} for "
+            f"longer than {wait:g} s: try again when it is done, or give a longer lock_timeout"
+        )
 
     def _after_fork_in_child(self) -> None:
         self._lock = threading.Lock()
@@ -213,6 +257,7 @@ class Projection:
             # First the state that the points will be of: whoever finds some of them finds that.
             position = move(position.at)
         for some in batches(changes):
+            deadlines.check("the search, which writes to Qdrant first,")
             if write_changed(self.collections, self.truth, place, dataset, some, head.seq):
                 position = evolve(position, has_empty=True)
             if some[-1] is not changes[-1]:

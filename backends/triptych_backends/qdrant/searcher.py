@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
+from attrs import evolve
 from numpy.typing import NDArray
 from qdrant_client import models
 from qdrant_client.models import Filter as Where
@@ -35,6 +36,9 @@ __all__ = ["QdrantSearcher"]
 _TRIES = 5
 """How often a search starts over whose points another process removes."""
 
+_PATIENCE = 2.0
+"""Seconds that a search which can be answered without Qdrant waits for who writes to it."""
+
 _SPARE = 10
 """Points asked for beyond the limit: equal scores at the end are put in order here."""
 
@@ -49,7 +53,8 @@ class QdrantSearcher:
     Nearness to a vector and BM25 are asked of Qdrant. ``local``, the truth's own searcher,
     answers what Qdrant cannot: sparse vectors, statistics of words, BM25 where the server ranks
     no words or the datasets asked about have points in several collections. While Qdrant is
-    away it answers everything, with a warning, if ``falls_back``; else `AwayError` is raised.
+    away, or another process writes to it for long, it answers everything, with a warning, if
+    ``falls_back``; else `AwayError` is raised.
     """
 
     in_process = False
@@ -127,7 +132,9 @@ class QdrantSearcher:
         self._projection.forget()
 
     def _places(self, datasets: Sequence[str]) -> Mapping[str, Place]:
-        found = {name: self._projection.up_to_date(name) for name in dict.fromkeys(datasets)}
+        wait = _PATIENCE if self._falls_back else None
+        up_to_date = self._projection.up_to_date
+        found = {name: up_to_date(name, wait=wait) for name in dict.fromkeys(datasets)}
         return {name: place for name, place in found.items() if place is not None}
 
     def _owners(self, unit: Field, datasets: Sequence[str]) -> OwnersOf:
@@ -148,6 +155,7 @@ class QdrantSearcher:
         if len({(place.collection, place.layout.language) for place in places.values()}) > 1:
             return None
         place = next(iter(places.values()))
+        self._projection.index_words(place)
         owners = self._owners(unit, list(places))
         corpus = [
             *of_datasets(unit, list(places)),
@@ -197,6 +205,9 @@ class QdrantSearcher:
     def _nearest(
         self, collection: str, vector: NDArray[np.float32], must: list[models.Condition]
     ) -> Callable[[int], Sequence[Found]]:
+        # Qdrant's scores are cosines, those of a store are dot products.
+        norm = float(np.linalg.norm(vector))
+
         def find(limit: int) -> Sequence[Found]:
             where = Where(must=must)
             ask = self._collections.nearest
@@ -204,7 +215,7 @@ class QdrantSearcher:
             if len(found) < limit and not self._exact:
                 # A graph may lead to fewer than there are: a filtered search is never short.
                 found = ask(collection, vector, where, limit=limit, exact=True)
-            return found
+            return [evolve(each, score=each.score * norm) for each in found]
 
         return find
 
