@@ -60,3 +60,13 @@ def test_link_stays_one_and_a_pipe_is_written(tmp_path: Path) -> None:
         stream.write(b"text")
     thread.join(30)
     assert read == [b"text"]
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root writes anything")
+def test_file_that_is_protected_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"before")
+    path.chmod(0o444)
+    with pytest.raises(PermissionError), written_whole(path, mode=0o600):
+        pass
+    assert path.read_bytes() == b"before"

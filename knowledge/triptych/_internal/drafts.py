@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -34,6 +35,8 @@ def written_whole(path: Path, *, mode: int) -> Iterator[BinaryIO]:
         with target.open("wb") as stream:
             yield stream
         return
+    if found is not None and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
     draft = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     wanted = mode if found is None else found.st_mode & _MODE
