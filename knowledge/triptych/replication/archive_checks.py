@@ -30,7 +30,9 @@ from triptych.text import languages
 __all__ = ["DamagedError", "DatasetCheck", "check_settings", "parsed"]
 
 _LARGEST: Final = 2**62
-"""Above all numbers of a store, and so far below 2**63 that they can be counted on from there."""
+"""Above all numbers of a store."""
+_LARGEST_VERSION: Final = 2**53
+"""Above all versions of documents. From there a store counts on: none ends before 2**62."""
 _MOST: Final = 1e15
 _LONGEST_KEY: Final = 1_000
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -130,7 +132,7 @@ class DatasetCheck:
 
 
 def _check_head(head: DatasetHead) -> None:
-    _check_number(head.deleted_version, "deleted_version")
+    _check_number(head.deleted_version, "deleted_version", limit=_LARGEST_VERSION)
     if head.config is not None:
         config = head.config
         _check_labels([config.chunker_sig, config.embed_sig, config.sparse_sig])
@@ -162,7 +164,7 @@ def _check_places(dataset_id: str, state: NameState) -> None:
 def _check_versions(versions: Sequence[SourceDocument]) -> None:
     for document in versions:
         NewDocument(name=document.name, content=document.content, metadata=document.metadata)
-        _check_number(document.version, "version", least=1)
+        _check_number(document.version, "version", least=1, limit=_LARGEST_VERSION)
         _check_time(document.updated_at)
         _check_labels([document.original_sha256, document.parser_sig])
     numbers = [each.version for each in versions]
@@ -241,12 +243,12 @@ def _check_sparse(state: NameState, *, has_sparse: bool) -> None:
 
 
 def _check_sig(sig: DerivedSig) -> None:
-    _check_number(sig.source_version, "source_version")
+    _check_number(sig.source_version, "source_version", limit=_LARGEST_VERSION)
     _check_labels([sig.chunker_sig, sig.prompt_sig, sig.embed_sig, sig.input_sig])
 
 
-def _check_number(number: int, what: str, *, least: int = 0) -> None:
-    if not least <= number < _LARGEST:
+def _check_number(number: int, what: str, *, least: int = 0, limit: int = _LARGEST) -> None:
+    if not least <= number < limit:
         raise DamagedError(f"{what} is {number!r:.40}")
 
 

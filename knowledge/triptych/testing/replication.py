@@ -9,7 +9,15 @@ import pytest
 
 from triptych.contracts import SnapshotReader, StateLoader, Store
 from triptych.errors import ConflictError, ModelMismatchError, StoreError
-from triptych.records import ChangeCursor, ChunkVector, Layer, NameState, SourceDocument
+from triptych.records import (
+    ChangeCursor,
+    ChunkVector,
+    DerivedSig,
+    Layer,
+    NameState,
+    SourceDocument,
+)
+from triptych.replication.archive_checks import DatasetCheck
 from triptych.replication.states import StoreStates, state_digest
 from triptych.repositories import capabilities_of
 from triptych.testing.builders import (
@@ -303,6 +311,44 @@ class ReplicationTests(HarnessTests):
         assert store.chunks.get_doc_sig("d", "a") is None
         assert ids(store.chunks.search(keyword_query("one", "d"))) == []
         assert examined(store, ["d"]) == []
+
+    def test_all_that_an_archive_may_hold_is_loaded(self, store: Store) -> None:
+        most, last_version = 2**62 - 1, 2**53 - 1
+        load = loader(store)
+        fill(store, "d", {"a": "one"})
+        state = state_of(store, "a")
+        sig = attrs.evolve(
+            state.sig or DerivedSig(), source_version=last_version, chunker_sig="é" * 500
+        )
+        first, last = datetime(1, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+        versions = [
+            attrs.evolve(state.versions[0], name="b", version=number, updated_at=moment)
+            for number, moment in ((1, last), (last_version, first))
+        ]
+        chunk = attrs.evolve(
+            state.chunks[0],
+            doc_name="b",
+            sig=attrs.evolve(sig, input_sig=state.chunks[0].sig.input_sig),
+            start=most - 3,
+            end=most,
+            offset=most,
+            start_line=most,
+            window_start=0,
+            window_end=most,
+        )
+        held = attrs.evolve(
+            state, name="b", versions=tuple(versions), sig=sig, chunks=(chunk,), layers=()
+        )
+        check = DatasetCheck(StoreStates(store).head("d"))
+        check.add(held)
+        check.end()
+        load.load_states("d", [held])
+        kept = attrs.evolve(held, versions=state_of(store, "b").versions)
+        assert kept.versions[-1] == versions[-1]
+        assert state_digest(state_of(store, "b")) == state_digest(kept)
+        assert put(store, "d", "b", "another").version == last_version + 1
+        load.use_up_versions("d", last_version)
+        assert put(store, "d", "c", "text").version == last_version + 1
 
     def test_vector_of_another_width_is_refused(self, store: Store) -> None:
         take = loader(store)
