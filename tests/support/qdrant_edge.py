@@ -160,8 +160,8 @@ class EdgeCollections:
         )
         return [Found(each.payload or {}, each.score) for each in self._shard(name).query(request)]
 
-    def lengths(self, name: str, where: models.Filter) -> Mapping[int, int]:
-        request = edge.FacetRequest(LENGTH, limit=100_000, exact=True, filter=_filter(where))
+    def counts(self, name: str, field: str, where: models.Filter) -> Mapping[int, int]:
+        request = edge.FacetRequest(field, limit=100_000, exact=True, filter=_filter(where))
         return {int(hit.value): hit.count for hit in self._shard(name).facet(request).hits}
 
     def close(self) -> None:

@@ -33,6 +33,7 @@ __all__ = [
     "MissingError",
     "Point",
     "of_datasets",
+    "of_states",
     "point_id",
 ]
 
@@ -47,6 +48,7 @@ TOKENS = "tokens"
 LENGTH = "length"
 """How many tokens the unit has."""
 STATE = "state"
+"""The number of the part that the point was written in."""
 
 EMPTY = "\N{EMPTY SET}"
 """The token of a unit that has none, which no query has: Qdrant counts no point without tokens."""
@@ -158,8 +160,8 @@ class Collections(Protocol):
         """
         ...
 
-    def lengths(self, name: str, where: Filter) -> Mapping[int, int]:
-        """How many of the points that pass have how many tokens."""
+    def counts(self, name: str, field: str, where: Filter) -> Mapping[int, int]:
+        """How many of the points that pass have which whole number in a field of the payload."""
         ...
 
     def close(self) -> None:
@@ -170,6 +172,14 @@ class Collections(Protocol):
 def point_id(dataset: str, *identity: str | int) -> str:
     """The id of a point: a UUIDv5 of its dataset and its identity in it."""
     return str(uuid5(_NAMESPACE, "\0".join([dataset, *map(str, identity)])))
+
+
+def of_states(dataset: str, states: Sequence[int]) -> list[Condition]:
+    """Conditions for the points of some states of a dataset."""
+    return [
+        FieldCondition(key=DATASET, match=MatchValue(value=dataset)),
+        FieldCondition(key=STATE, match=MatchAny(any=list(states))),
+    ]
 
 
 def of_datasets(unit: Field | None, datasets: Sequence[str]) -> list[Condition]:

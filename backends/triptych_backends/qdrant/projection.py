@@ -18,15 +18,17 @@ from qdrant_client.models import FieldCondition, Filter, MatchValue
 from triptych import deadlines
 from triptych.errors import StoreLockedError
 from triptych_backends.index import Change, LogPosition
-from triptych_backends.qdrant.feed import batches, write_changed
+from triptych_backends.qdrant.feed import batches, up_to, write_changed
 from triptych_backends.qdrant.place import Place, is_of_store, place_of
 from triptych_backends.qdrant.points import (
     DATASET,
     POSITION,
+    STATE,
     UNIT,
     BusyError,
     Collections,
     of_datasets,
+    of_states,
     point_id,
 )
 from triptych_backends.qdrant.position import Position
@@ -50,7 +52,8 @@ class Projection:
     holds the position in the change log that they are at. What changed since is written first,
     then what it replaced is removed, then the position moves on: whoever is killed in between
     has the next one write the same again. A point is never replaced by one of an older state of
-    the log, so that a request of a killed process that arrives late does no harm.
+    the log. What a late request of a killed process inserts, which was replaced or deleted
+    meanwhile, no search counts, and the next write removes it.
 
     One process at a time writes, by the database's turns.
     """
@@ -193,7 +196,7 @@ class Projection:
             place = self._place(dataset, head)
             start, changes = self._start(place, dataset, head)
             reached: Position | None = None
-            if start is not None or changes:
+            if start.at.seq or changes:
                 reached = self._go_on(place, dataset, start, changes, head)
             now = self.truth.log.head()
             # A layout of another moment, or a truth that went back in time: all of it again. So it
@@ -211,11 +214,11 @@ class Projection:
 
     def _start(
         self, place: Place, dataset: str, head: LogPosition
-    ) -> tuple[Position | None, Sequence[Change]]:
+    ) -> tuple[Position, Sequence[Change]]:
         """The position to go on from, and what changed since then.
 
-        None is the beginning: all points of the dataset were removed, and all of its units count
-        as changed.
+        At the beginning, which is 0, all points of the dataset were removed, and all of its units
+        count as changed.
         """
         position = self._position(place, dataset)
         if position is None:
@@ -227,38 +230,48 @@ class Projection:
         elif position.analyzer == place.layout.analyzer:
             changes = self.truth.log.changes(dataset, position.at.seq)
             if not any(change.concerns_all for change in changes):
-                return position, changes
-        self._clear(dataset, keep=place.collection)
+                return position.resumed(), changes
+        start = Position(at=head, until=head, analyzer=place.layout.analyzer, made=uuid4().hex)
+        former = self._empty(dataset)
+        if former is not None:
+            start = evolve(start, state=former.state, cut=former.cut)
         changes = self.truth.log.changes(dataset, 0)
-        return None, [change for change in changes if not change.concerns_all]
+        changes = [change for change in changes if not change.concerns_all]
+        if former is not None and not changes:
+            self._remove_positions(dataset, former)
+        return start.at_start(), changes
 
     def _go_on(
         self,
         place: Place,
         dataset: str,
-        start: Position | None,
+        start: Position,
         changes: Sequence[Change],
         head: LogPosition,
     ) -> Position:
         """Write what changed since ``start``, and move the position to ``head``."""
         self._make(place)
-        if start is None:
-            start = Position(
-                at=head, until=head, analyzer=place.layout.analyzer, made=uuid4().hex
-            ).at_start()
-        position = evolve(start, until=head)
+        position = evolve(start, until=head, state=max(start.state + 1, head.seq))
 
         def move(at: LogPosition) -> Position:
             moved = evolve(position, at=at)
-            self.collections.put(place.collection, [moved.point(dataset)], over=Filter())
+            point = moved.point(dataset)
+            # As for any other point, a request of a writer that was cut short comes too late.
+            self.collections.put(place.collection, [point], over=up_to(moved.state))
             return moved
 
         if changes:
             # First the state that the points will be of: whoever finds some of them finds that.
             position = move(position.at)
+        if start.state and not start.at.seq:
+            self._remove_positions(dataset, start, keep=place.collection)
+        if position.cut:
+            lost = Filter(must=of_states(dataset, position.cut), must_not=[_IS_POSITION])
+            self.collections.delete(place.collection, lost)
         for some in batches(changes):
             deadlines.check("the search, which writes to Qdrant first,")
-            if write_changed(self.collections, self.truth, place, dataset, some, head.seq):
+            position = evolve(position, state=position.state + 1)
+            if write_changed(self.collections, self.truth, place, dataset, some, position.state):
                 position = evolve(position, has_empty=True)
             if some[-1] is not changes[-1]:
                 seq = some[-1].seq
@@ -266,21 +279,40 @@ class Projection:
                 position = move(LogPosition(nonce=head.nonce, seq=seq, epoch=epoch))
         return move(head)
 
-    def _clear(self, dataset: str, *, keep: str = "") -> None:
-        """Remove all points of the dataset, and the collections that have none any more.
+    def _empty(self, dataset: str) -> Position | None:
+        """Remove all points of the dataset but its positions.
 
-        A position of 0 says until the end that points are there, which nobody is to trust. The
-        collection ``keep`` stays.
+        A position of 0 says until the end that points are there, which nobody is to trust.
+        Returns the newest position; its state is that of the newest point. No request here
+        concerns a newer one, however late it arrives.
         """
+        newest: Position | None = None
         mine = of_datasets(None, [dataset])
         for name in self._collections():
+            states = self.collections.counts(name, STATE, Filter(must=mine))
+            if not states:
+                continue
+            older = up_to(max(states))
             read = Position.read(self.collections.read(name, point_id(dataset, POSITION)))
             if read is not None:
-                self.collections.put(name, [read.at_start().point(dataset)], over=Filter())
-            self.collections.delete(name, Filter(must=mine, must_not=[_IS_POSITION]))
-            self.collections.delete(name, Filter(must=mine))
-            if name != keep and not self._positions(name):
-                self._drop(name)
+                read = evolve(read.resumed().at_start(), state=max(states))
+                if newest is None or newest.state < read.state:
+                    newest = read
+                self.collections.put(name, [read.point(dataset)], over=older)
+            self.collections.delete(name, Filter(must=[*mine, older], must_not=[_IS_POSITION]))
+        return newest
+
+    def _remove_positions(self, dataset: str, former: Position, *, keep: str = "") -> None:
+        """Remove the dataset's positions up to ``former``, but that in the collection ``keep``.
+
+        A collection that has none any more goes.
+        """
+        mine = [*of_datasets(None, [dataset]), up_to(former.state)]
+        for name in self._collections():
+            if name != keep:
+                self.collections.delete(name, Filter(must=mine))
+                if not self._positions(name):
+                    self._drop(name)
 
     def _sweep(self) -> None:
         """Remove what is left of datasets that were deleted while nobody followed the log."""
@@ -294,7 +326,9 @@ class Projection:
             for dataset in found.keys() - live:
                 if found[dataset] != nonce:
                     logger.warning(_OTHER_STORE, dataset, self.collections.where, "removed")
-                self._clear(dataset)
+                former = self._empty(dataset)
+                if former is not None:
+                    self._remove_positions(dataset, former)
 
     def _positions(self, name: str) -> Sequence[Mapping[str, Any]]:
         return self.collections.list_points(name, Filter(must=[_IS_POSITION]))
@@ -314,7 +348,7 @@ class Projection:
 
 
 def _found(place: Place, position: Position) -> Place:
-    return evolve(place, has_empty=position.has_empty, made=position.made)
+    return evolve(place, has_empty=position.has_empty, made=position.made, cut=position.cut)
 
 
 _PROJECTIONS: weakref.WeakSet[Projection] = weakref.WeakSet()

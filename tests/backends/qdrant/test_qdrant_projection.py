@@ -26,6 +26,7 @@ from triptych._internal.lane_warnings import collected_warnings
 from triptych.deadlines import CancelScope, deadline
 from triptych.errors import CancelledError, StoreLockedError
 from triptych.testing.builders import fill, keyword_query, put, vector_of, vector_query
+from triptych.testing.oracle import entries
 from triptych_backends.qdrant import AwayError, BusyError, Point, QdrantStore
 from triptych_backends.qdrant.points import DATASET, POSITION, STATE, UNIT, point_id
 from triptych_backends.sqlite import SqliteStore
@@ -213,6 +214,71 @@ def test_a_late_request_of_a_killed_process_does_no_harm(tmp_path: Path) -> None
         older = Filter(must=[FieldCondition(key=STATE, range=Range(lte=old[STATE]))])
         store.collections.put(name, [late], over=older)
         assert_is_projected(store)
+
+
+class Late(EdgeCollections):
+    """The write of this number, and those after it, are cut off, and reach it by `arrive`."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.left = 1_000_000
+        self.under_way: list[Callable[[], None]] = []
+
+    def put(self, name: str, points: Sequence[Point], *, over: Filter) -> None:
+        self._write(lambda: super(Late, self).put(name, points, over=over))
+
+    def delete(self, name: str, where: Filter) -> None:
+        self._write(lambda: super(Late, self).delete(name, where))
+
+    def _write(self, write: Callable[[], None]) -> None:
+        self.left -= 1
+        if self.left < 0:
+            self.under_way.append(write)
+            raise AwayError("no answer in time")
+        write()
+
+    def arrive(self) -> None:
+        for write in self.under_way:
+            write()
+        self.under_way.clear()
+
+
+@pytest.mark.parametrize("tries", [1, 2])
+@pytest.mark.parametrize("fresh", [False, True])
+def test_requests_that_arrive_after_others_took_over_do_no_harm(
+    tmp_path: Path, tries: int, fresh: bool
+) -> None:
+    """Whatever they were that were cut off, as it wrote for the first time or later."""
+    late = Late(tmp_path / "qdrant")
+    at, ended = 0, False
+    with open_store(tmp_path, late) as store:
+        fill(store, "other", {"a": "salmon"})
+        while not ended:
+            at += 1
+            name = f"d{at}"
+            fill(store, name, {"kept": "salmon 3\n\nriver"})
+            if not fresh:
+                store.chunks.search(keyword_query("salmon", name))
+            fill(store, name, {"gone": "salmon salmon\n\nriver", "less": "salmon\n\nriver 1"})
+            ended = True
+            for _ in range(tries):
+                late.left = at
+                try:
+                    store.chunks.search(keyword_query("salmon", name))
+                except AwayError:
+                    ended = False
+            late.left = 1_000_000
+            store.documents.delete(name, "gone")
+            fill(store, name, {"less": "salmon"})
+            near, words = vector_query(vector_of("salmon"), name), keyword_query("salmon", name)
+            before = [entries(store.chunks.search(each)) for each in (near, words)]
+            late.arrive()
+            assert [entries(store.chunks.search(each)) for each in (near, words)] == before
+            fill(store, name, {"more": "stone"})
+            store.chunks.search(near)
+            held = sorted(p["name"] for p in points(store, "chunk") if p[DATASET] == name)
+            assert held == ["kept", "kept", "less", "more"]
+    assert at > 4
 
 
 def test_a_dataset_that_was_deleted_meanwhile_is_swept(tmp_path: Path) -> None:
