@@ -188,7 +188,8 @@ def _condition(asked: Any) -> Any:
     if asked.range is not None:
         assert isinstance(asked.range, models.Range)
         return edge.FieldCondition(
-            asked.key, range=edge.RangeFloat(lt=asked.range.lt, lte=asked.range.lte)
+            asked.key,
+            range=edge.RangeFloat(lt=asked.range.lt, lte=asked.range.lte, gt=asked.range.gt),
         )
     if isinstance(asked.match, models.MatchValue):
         return edge.FieldCondition(asked.key, match=edge.MatchValue(asked.match.value))

@@ -35,6 +35,7 @@ __all__ = [
     "of_datasets",
     "of_states",
     "point_id",
+    "without_cut",
 ]
 
 VECTOR = "dense"
@@ -180,6 +181,14 @@ def of_states(dataset: str, states: Sequence[int]) -> list[Condition]:
         FieldCondition(key=DATASET, match=MatchValue(value=dataset)),
         FieldCondition(key=STATE, match=MatchAny(any=list(states))),
     ]
+
+
+def without_cut(cut: Mapping[str, Sequence[int]]) -> list[Condition]:
+    """Conditions that the points of some states of each dataset do not pass; see `Position.cut`."""
+    of: list[Condition] = [
+        Filter(must=of_states(name, states)) for name, states in cut.items() if states
+    ]
+    return [Filter(must_not=of)] if of else []
 
 
 def of_datasets(unit: Field | None, datasets: Sequence[str]) -> list[Condition]:

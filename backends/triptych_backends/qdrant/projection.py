@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from uuid import uuid4
 
-from attrs import evolve
+from attrs import evolve, frozen
 from qdrant_client.models import FieldCondition, Filter, MatchValue
 
 from triptych import deadlines
@@ -34,7 +34,7 @@ from triptych_backends.qdrant.points import (
 from triptych_backends.qdrant.position import Position
 from triptych_backends.qdrant.truth import Truth
 
-__all__ = ["Projection"]
+__all__ = ["Projection", "Trusted"]
 
 logger = logging.getLogger("triptych.qdrant")
 
@@ -42,7 +42,18 @@ _OTHER_STORE = (
     "the points of dataset %r in %s are of another state of the store, or of another store: "
     "they are %s. Two stores need names of their own in the URL's path"
 )
+_POLL = 0.1
+"""Seconds after which a thread that waits for another looks whether it was cancelled."""
+
 _IS_POSITION = FieldCondition(key=UNIT, match=MatchValue(value=POSITION))
+
+
+@frozen
+class Trusted:
+    """The points of a dataset that follow its log as far as their position says."""
+
+    place: Place
+    position: Position
 
 
 class Projection:
@@ -107,6 +118,25 @@ class Projection:
         """
         self._make(place)
 
+    def trusted(self, dataset: str) -> Trusted | None:
+        """Where the dataset's points are, and what they follow the log to; None if to nothing."""
+        head = self.truth.log.head()
+        place = self._place(dataset, head)
+        position = self._position(place, dataset)
+        if position is None or position.analyzer != place.layout.analyzer:
+            return None
+        return Trusted(place, position) if self._is_of_log(position, head) else None
+
+    def make_again(self, dataset: str) -> None:
+        """Make the dataset's points from the beginning.
+
+        Raises:
+            AwayError: Qdrant does not answer. The next search goes on.
+        """
+        with self._turn():
+            self._empty(dataset)
+            self._caught_up(dataset)
+
     def forget(self) -> None:
         """Remove all of the projection's collections; the next search makes them again."""
         with self._turn():
@@ -125,8 +155,10 @@ class Projection:
             wait = min(wait, left)
         end = time.monotonic() + wait
         # First among the threads: a turn may take a connection while it waits.
-        if not self._lock.acquire(timeout=min(wait, threading.TIMEOUT_MAX)):
-            raise self._busy(wait)
+        while not self._lock.acquire(timeout=min(_POLL, max(end - time.monotonic(), 0))):
+            deadlines.check("the search")
+            if time.monotonic() >= end:
+                raise self._busy(wait)
         try:
             with ExitStack() as held:
                 try:

@@ -32,7 +32,7 @@ from triptych_backends.qdrant.points import (
     Found,
     MissingError,
     of_datasets,
-    of_states,
+    without_cut,
 )
 from triptych_backends.qdrant.projection import Projection
 from triptych_backends.qdrant.words import best_by_words
@@ -234,11 +234,8 @@ class QdrantSearcher:
 
 def _units(unit: Field, places: Mapping[str, Place]) -> list[models.Condition]:
     """Conditions for the points of one kind, without those of parts that were cut short."""
-    cut: list[models.Condition] = [
-        Where(must=of_states(name, place.cut)) for name, place in places.items() if place.cut
-    ]
-    found = of_datasets(unit, list(places))
-    return [*found, Where(must_not=cut)] if cut else found
+    cut = {name: place.cut for name, place in places.items()}
+    return [*of_datasets(unit, list(places)), *without_cut(cut)]
 
 
 def _best(
