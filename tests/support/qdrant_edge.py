@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import qdrant_edge as edge
@@ -92,7 +93,7 @@ class EdgeCollections:
         if shard is not None:
             shard.update(edge.UpdateOperation.delete_points_by_filter(edge.Filter()))
             shard.close()
-            (self.folder / name).rename(self.folder.parent / f"dropped-{name}-{id(shard)}")
+            (self.folder / name).rename(self.folder.parent / f"dropped-{name}-{uuid4().hex}")
 
     def put(self, name: str, points: Sequence[Point], *, over: models.Filter) -> None:
         structs = [
