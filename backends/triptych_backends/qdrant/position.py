@@ -39,6 +39,7 @@ class Position:
         made: another text whenever the points were made from the beginning.
         state: the number of the newest part of the points that was written whole. Each part has
             one, which all of its points have, and which is greater than those before.
+        rests: whether no part was begun after it, though points may be newer than ``at``.
         cut: the numbers of parts that a writer was cut short at. What is there of them is of no
             use: whoever went on wrote it again. Their requests may still be under way.
     """
@@ -49,6 +50,7 @@ class Position:
     has_empty: bool = False
     made: str
     state: int = 0
+    rests: bool = False
     cut: tuple[int, ...] = ()
 
     @classmethod
@@ -70,6 +72,7 @@ class Position:
             made=payload.get("made", ""),
             # Of a version that had no numbers, the points have those of the log.
             state=payload[STATE] or until.seq,
+            rests=payload.get("rests", False),
             cut=tuple(payload.get("cut", ())),
         )
 
@@ -79,8 +82,8 @@ class Position:
 
     def resumed(self) -> Position:
         """This position, after which another part was begun by nobody."""
-        if self.until == self.at:
-            return self
+        if self.until == self.at or self.rests:
+            return evolve(self, rests=False)
         begun = self.state + 1
         return evolve(self, state=begun, cut=(*self.cut, begun)[-_MOST_CUT:])
 
@@ -98,6 +101,7 @@ class Position:
             "format": _FORMAT,
             "has_empty": self.has_empty,
             "made": self.made,
+            "rests": self.rests,
             "cut": list(self.cut),
             STATE: self.state,
         }

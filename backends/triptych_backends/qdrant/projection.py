@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -16,7 +14,7 @@ from attrs import evolve, frozen
 from qdrant_client.models import FieldCondition, Filter, MatchValue
 
 from triptych import deadlines
-from triptych.errors import StoreLockedError
+from triptych.errors import CancelledError
 from triptych_backends.index import Change, LogPosition
 from triptych_backends.qdrant.feed import batches, up_to, write_changed
 from triptych_backends.qdrant.place import Place, is_of_store, place_of
@@ -25,7 +23,6 @@ from triptych_backends.qdrant.points import (
     POSITION,
     STATE,
     UNIT,
-    BusyError,
     Collections,
     of_datasets,
     of_states,
@@ -33,6 +30,7 @@ from triptych_backends.qdrant.points import (
 )
 from triptych_backends.qdrant.position import Position
 from triptych_backends.qdrant.truth import Truth
+from triptych_backends.qdrant.turns import Turns
 
 __all__ = ["Projection", "Trusted"]
 
@@ -42,8 +40,11 @@ _OTHER_STORE = (
     "the points of dataset %r in %s are of another state of the store, or of another store: "
     "they are %s. Two stores need names of their own in the URL's path"
 )
-_POLL = 0.1
-"""Seconds after which a thread that waits for another looks whether it was cancelled."""
+_SLICE = 1.0
+"""Seconds for which a thread writes before it lets others write."""
+
+_PAUSE = 0.05
+"""Seconds in which the others can begin."""
 
 _IS_POSITION = FieldCondition(key=UNIT, match=MatchValue(value=POSITION))
 
@@ -96,11 +97,16 @@ class Projection:
         position = self._position(place, dataset)
         if self._is_current(place, position, dataset, head):
             return None if position is None else _found(place, position)
-        with self._turn(wait):
-            if not self._swept:
-                self._sweep()
-                self._swept = True
-            return self._caught_up(dataset)
+        while True:
+            with self._turns.held(wait):
+                if not self._swept:
+                    self._sweep()
+                    self._swept = True
+                is_done, found = self._caught_up(dataset)
+            deadlines.check("the search, which writes to Qdrant first,")
+            if is_done:
+                return found
+            time.sleep(_PAUSE)  # others have less to write
 
     def is_there(self, dataset: str, place: Place) -> bool:
         """Whether the points that `up_to_date` found at ``place`` were there until now.
@@ -133,51 +139,20 @@ class Projection:
         Raises:
             AwayError: Qdrant does not answer. The next search goes on.
         """
-        with self._turn():
+        with self._turns.held():
             self._empty(dataset)
-            self._caught_up(dataset)
+        self.up_to_date(dataset)
 
     def forget(self) -> None:
         """Remove all of the projection's collections; the next search makes them again."""
-        with self._turn():
+        with self._turns.held():
             for name in self._collections():
                 self.collections.drop(name)
             self._known.clear()
             self._made.clear()
 
-    @contextmanager
-    def _turn(self, wait: float | None = None) -> Iterator[None]:
-        """The turn of this thread among those of all processes; see `up_to_date`."""
-        database = self.truth.database
-        wait = database.lock_timeout if wait is None else wait
-        left = deadlines.remaining()
-        if left is not None:
-            wait = min(wait, left)
-        end = time.monotonic() + wait
-        # First among the threads: a turn may take a connection while it waits.
-        while not self._lock.acquire(timeout=min(_POLL, max(end - time.monotonic(), 0))):
-            deadlines.check("the search")
-            if time.monotonic() >= end:
-                raise self._busy(wait)
-        try:
-            with ExitStack() as held:
-                try:
-                    held.enter_context(database.turn("qdrant", wait=max(end - time.monotonic(), 0)))
-                except StoreLockedError as error:
-                    raise self._busy(wait) from error
-                yield
-        finally:
-            self._lock.release()
-
-    def _busy(self, wait: float) -> BusyError:
-        deadlines.check("the search")
-        return BusyError(
-            f"another thread or process has been writing to Qdrant at {self.collections.where} for "
-            f"longer than {wait:g} s: try again when it is done, or give a longer lock_timeout"
-        )
-
     def _after_fork_in_child(self) -> None:
-        self._lock = threading.Lock()
+        self._turns = Turns(self.truth.database, self.collections.where)
 
     def _place(self, dataset: str, head: LogPosition) -> Place:
         known = self._known.get(dataset)
@@ -222,14 +197,18 @@ class Projection:
         has = self.truth.has
         return position.at.seq > 0 and has(position.at, head) and has(position.until, head)
 
-    def _caught_up(self, dataset: str) -> Place | None:
+    def _caught_up(self, dataset: str) -> tuple[bool, Place | None]:
+        """Whether all is written, and where the points are, as `up_to_date` returns it."""
+        end = time.monotonic() + _SLICE
         while True:
             head = self.truth.log.head()
             place = self._place(dataset, head)
             start, changes = self._start(place, dataset, head)
             reached: Position | None = None
             if start.at.seq or changes:
-                reached = self._go_on(place, dataset, start, changes, head)
+                reached = self._go_on(place, dataset, start, changes, head, end)
+                if reached.rests:
+                    return False, None
             now = self.truth.log.head()
             # A layout of another moment, or a truth that went back in time: all of it again. So it
             # is where the vectors were swapped meanwhile, even if they were swapped back.
@@ -242,7 +221,7 @@ class Projection:
                 and self.truth.layout(dataset) == place.layout
             ):
                 self._known.pop(dataset, None)
-                return None if reached is None else _found(place, reached)
+                return True, None if reached is None else _found(place, reached)
 
     def _start(
         self, place: Place, dataset: str, head: LogPosition
@@ -280,13 +259,17 @@ class Projection:
         start: Position,
         changes: Sequence[Change],
         head: LogPosition,
+        end: float,
     ) -> Position:
-        """Write what changed since ``start``, and move the position to ``head``."""
+        """Write what changed since ``start``, and move the position to ``head``.
+
+        It rests between two parts when the time is ``end``, or the deadline has passed.
+        """
         self._make(place)
         position = evolve(start, until=head, state=max(start.state + 1, head.seq))
 
-        def move(at: LogPosition) -> Position:
-            moved = evolve(position, at=at)
+        def move(at: LogPosition, *, rests: bool = False) -> Position:
+            moved = evolve(position, at=at, rests=rests)
             point = moved.point(dataset)
             # As for any other point, a request of a writer that was cut short comes too late.
             self.collections.put(place.collection, [point], over=up_to(moved.state))
@@ -301,7 +284,8 @@ class Projection:
             lost = Filter(must=of_states(dataset, position.cut), must_not=[_IS_POSITION])
             self.collections.delete(place.collection, lost)
         for some in batches(changes):
-            deadlines.check("the search, which writes to Qdrant first,")
+            if position.at != start.at and _is_over(end):
+                return move(position.at, rests=True)
             position = evolve(position, state=position.state + 1)
             if write_changed(self.collections, self.truth, place, dataset, some, position.state):
                 position = evolve(position, has_empty=True)
@@ -377,6 +361,14 @@ class Projection:
 
     def _collections(self) -> list[str]:
         return [name for name in self.collections.names() if is_of_store(self.prefix, name)]
+
+
+def _is_over(end: float) -> bool:
+    try:
+        deadlines.check()
+    except CancelledError:
+        return True
+    return time.monotonic() >= end
 
 
 def _found(place: Place, position: Position) -> Place:

@@ -399,6 +399,28 @@ def test_one_thread_at_a_time_writes_and_others_wait_for_so_long(
         shared.close()
 
 
+def test_a_search_need_not_wait_for_all_that_another_dataset_has_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("triptych_backends.qdrant.feed.OWNERS_AT_ONCE", 1)
+    monkeypatch.setattr("triptych_backends.qdrant.projection._SLICE", 0)
+    shared = Slow(tmp_path / "qdrant")
+    with open_store(tmp_path, shared) as store, ThreadPoolExecutor(2) as pool:
+        fill(store, "d", dict(list(PAGES.items())[:12]))
+        fill(store, "e", {"a": "salmon"})
+        feeding = pool.submit(store.chunks.search, keyword_query("salmon", "d"))
+        assert shared.begun.wait(60)
+        small = pool.submit(store.chunks.search, keyword_query("salmon", "e"))
+        shared.go_on.set()
+        assert len(small.result()) == 1
+        assert len(feeding.result()) > 1
+        order = shared.stored
+        assert order[0] == order[-1] == "d"
+        assert "e" in order
+        assert all(position["cut"] == [] for position in points(store, POSITION))
+        assert len(points(store, "chunk")) == 12 * 3 + 1
+
+
 def test_a_deadline_ends_a_feed_between_two_parts(tmp_path: Path) -> None:
     shared = Cancelling(tmp_path / "qdrant")
     with open_store(tmp_path, shared) as store:
@@ -407,6 +429,8 @@ def test_a_deadline_ends_a_feed_between_two_parts(tmp_path: Path) -> None:
             store.chunks.search(keyword_query("salmon", "d"))
         (position,) = points(store, POSITION)
         assert position["seq"] > 0
+        assert position["cut"] == []
+        assert 0 < len(points(store, "chunk")) < 3 * len(PAGES)
         assert_is_projected(store)
 
 
@@ -427,10 +451,12 @@ class Slow(EdgeCollections):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.begun, self.go_on = threading.Event(), threading.Event()
+        self.stored: list[str] = []
 
     def put(self, name: str, points: Sequence[Point], *, over: Filter) -> None:
         self.begun.set()
         assert self.go_on.wait(60)
+        self.stored += [point.payload[DATASET] for point in points]
         super().put(name, points, over=over)
 
 
