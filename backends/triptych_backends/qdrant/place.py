@@ -17,13 +17,15 @@ class Place:
     """Where a dataset's points are, and how they were made.
 
     ``has_empty`` is False if no unit is without tokens. ``made`` says which points they are: those
-    that are made from the beginning have another.
+    that are made from the beginning have another. Points of the states ``cut`` do not count: see
+    `Position`.
     """
 
     collection: str
     layout: Layout
     has_empty: bool = False
     made: str = ""
+    cut: tuple[int, ...] = ()
 
 
 def place_of(prefix: str, layout: Layout) -> Place:
