@@ -59,7 +59,7 @@ def open_tables(
     Args:
         url: ``postgresql://user@host/database``; options are libpq's, ``statement_timeout`` (30
             seconds) and ``pool_size`` (8 connections).
-        tables: what to search: see `triptych_backends.tables.TableSpec`.
+        tables: what to search: see `triptych_backends.in_place.TableSpec`.
         embedder: the model that filled the vector columns, or its name; None for tables without
             vectors.
         language: what queries and texts are analyzed as.
@@ -71,7 +71,8 @@ def open_tables(
         NotAvailableError: psycopg is not installed, or there are vectors and no embedder.
     """
     with psycopg_needed():
-        from triptych_backends.tables import DistinctRows, TableSpec, TableStore
+        from triptych_backends.in_place import DistinctRows, TableSpec
+        from triptych_backends.tables import TableStore
     if isinstance(tables, str | Mapping) or not isinstance(tables, Sequence):
         raise ValidationError(f"tables is {tables!r:.60}: give a list of tables")
     specs = [TableSpec.of(each) for each in tables]
@@ -99,7 +100,7 @@ def open_rows(url: str, table: Mapping[str, Any], *, overlap: float = 600.0) -> 
 
     Args:
         url: the database, as for `open_tables`.
-        table: its columns: see `triptych_backends.tables.TableSpec`; vectors play no role.
+        table: its columns: see `triptych_backends.in_place.TableSpec`; vectors play no role.
         overlap: seconds before the newest change that a pass begins: longer than a transaction
             of the database takes.
 
@@ -108,7 +109,8 @@ def open_rows(url: str, table: Mapping[str, Any], *, overlap: float = 600.0) -> 
         NotAvailableError: psycopg is not installed.
     """
     with psycopg_needed():
-        from triptych_backends.tables import TableRows, TableSpec
+        from triptych_backends.in_place import TableSpec
+        from triptych_backends.tables import TableRows
     return TableRows(url, TableSpec.of(table), overlap=overlap)
 
 

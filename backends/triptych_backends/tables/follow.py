@@ -12,13 +12,13 @@ from triptych._internal.close_on_exit import CloseOnExit
 from triptych._internal.digests import digest
 from triptych.errors import ValidationError
 from triptych.sync.rows import RowPage, SourceRow
+from triptych_backends.in_place import ColumnPair, Row, TableSpec
 from triptych_backends.tables.catalog import Table
 from triptych_backends.tables.columns import identifier
 from triptych_backends.tables.conditions import Parameters, name_condition
 from triptych_backends.tables.connections import ForeignDatabase, Reader
-from triptych_backends.tables.rows import Row, read_rows, searched
+from triptych_backends.tables.rows import read_rows, searched
 from triptych_backends.tables.source import TableSource
-from triptych_backends.tables.spec import ColumnPair, TableSpec
 
 __all__ = ["OVERLAP", "TableRows"]
 
