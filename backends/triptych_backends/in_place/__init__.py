@@ -14,6 +14,7 @@ from triptych_backends.in_place.spec import (
     Keywords,
     TableSpec,
     parse_name,
+    split_name,
 )
 
 __all__ = [
@@ -37,4 +38,5 @@ __all__ = [
     "find_by_keyword",
     "parse_name",
     "query_words",
+    "split_name",
 ]

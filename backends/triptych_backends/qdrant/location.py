@@ -26,6 +26,8 @@ _OPTIONS = (
     "fallback",
 )
 
+_OF_A_STORE = ("truth", "exact", "fallback")
+
 
 @attrs.frozen(kw_only=True)
 class QdrantLocation:
@@ -69,12 +71,15 @@ class QdrantLocation:
         )
 
 
-def parse_url(url: str) -> QdrantLocation:
+def parse_url(url: str, *, alone: bool = False) -> QdrantLocation:
     """Read ``url``: ``qdrant://host:6333/name?truth=…``; the path names the collections.
 
     ``truth`` is the URL or path of a store in SQLite or PostgreSQL, percent-encoded. The other
     options are ``api_key``, ``tls`` (false), ``grpc`` (false), ``grpc_port`` (6334), ``timeout``
     (10 seconds), ``exact`` (false) and ``fallback`` (``none`` or ``local``).
+
+    With ``alone`` it is a server whose own collections are searched: there is no ``truth``, and no
+    path.
 
     Raises:
         ValidationError: it is invalid; the message shows no key.
@@ -92,12 +97,18 @@ def parse_url(url: str) -> QdrantLocation:
             f"{shown!r} carries a user or a password: give the key as its option api_key"
         )
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    unknown = sorted(options.keys() - set(_OPTIONS))
+    known = [each for each in _OPTIONS if not alone or each not in _OF_A_STORE]
+    unknown = sorted(options.keys() - set(known))
     if unknown:
         raise ValidationError(
-            f"{shown!r} has an option {unknown[0]!r}: the options are " + ", ".join(_OPTIONS)
+            f"{shown!r} has an option {unknown[0]!r}: the options are " + ", ".join(known)
         )
-    if not options.get("truth"):
+    if alone and parts.path.strip("/"):
+        raise ValidationError(
+            f"{shown!r} has a path: name the collection as table, and the server by "
+            "qdrant://host:6333"
+        )
+    if not alone and not options.get("truth"):
         raise ValidationError(
             f"{shown!r} names no store that keeps the documents: add truth=, such as "
             "qdrant://localhost:6333?truth=kb.db; Qdrant holds only what is searched"
@@ -112,7 +123,7 @@ def parse_url(url: str) -> QdrantLocation:
         raise ValidationError(f"fallback is none or local, not {fallback!r}")
     port = port or 6333
     return QdrantLocation(
-        truth=options["truth"],
+        truth=options.get("truth", ""),
         where=f"{host}:{port}",
         prefix=prefix,
         host=host,

@@ -29,6 +29,8 @@ class TableSource(InPlaceSource):
         embedder: Embedder | None,
         language: str,
     ) -> None:
+        for spec in specs:
+            spec.refuse(["document"], "collections of Qdrant")
         super().__init__(specs, chunker_sig=chunker_sig, embedder=embedder, language=language)
         if embedder is None and any(pair.vector for spec in specs for pair in spec.columns):
             raise NotAvailableError(

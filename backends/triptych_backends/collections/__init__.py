@@ -1,0 +1,21 @@
+"""Qdrant collections that are not ours: searched where they are (extra ``qdrant``)."""
+
+from triptych_backends.collections.connection import (
+    ClientPoints,
+    FoundPoint,
+    Layout,
+    PointReader,
+    VectorSpace,
+    reader_of,
+)
+from triptych_backends.collections.store import CollectionStore
+
+__all__ = [
+    "ClientPoints",
+    "CollectionStore",
+    "FoundPoint",
+    "Layout",
+    "PointReader",
+    "VectorSpace",
+    "reader_of",
+]
