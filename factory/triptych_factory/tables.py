@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
     from triptych.contracts import Store
+    from triptych_backends.collections import CollectionRows
     from triptych_backends.in_place import TableSpec
     from triptych_backends.tables import TableRows
 
@@ -122,24 +123,35 @@ def is_qdrant(url: object) -> bool:
     return client is not None and isinstance(url, client.QdrantClient)
 
 
-def open_rows(url: str, table: Mapping[str, Any], *, overlap: float = 600.0) -> TableRows:
-    """The rows of a table, for `triptych.sync.follow_rows`. Close it, or use it in a block.
+def open_rows(
+    url: str | QdrantClient, table: Mapping[str, Any], *, overlap: float = 600.0
+) -> TableRows | CollectionRows:
+    """The rows of a table, or the points of a collection, for `triptych.sync.follow_rows`.
+
+    Close it, or use it in a block.
 
     Args:
         url: the database, as for `open_tables`.
         table: its columns: see `triptych_backends.in_place.TableSpec`; vectors play no role.
-        overlap: seconds before the newest change that a pass begins: longer than a transaction
+        overlap: seconds before the newest change that a pass begins: longer than a write
             of the database takes.
 
     Raises:
         ValidationError: the URL or the table is invalid.
-        NotAvailableError: psycopg is not installed.
+        NotAvailableError: psycopg or qdrant-client is not installed.
     """
     from triptych_backends.in_place import TableSpec
 
+    spec = TableSpec.of(table)
+    if is_qdrant(url):
+        with _driver_needed():
+            from triptych_backends.collections import CollectionRows, reader_of
+        return CollectionRows(reader_of(url), spec, overlap=overlap)
+    if not isinstance(url, str):
+        raise ValidationError(f"url is {url!r:.60}: give a URL, or a QdrantClient")
     with _driver_needed():
         from triptych_backends.tables import TableRows
-    return TableRows(url, TableSpec.of(table), overlap=overlap)
+    return TableRows(url, spec, overlap=overlap)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ _TYPES = {
     "text": edge.TextIndexParams(tokenizer=edge.TokenizerType.Word),
     "keyword": edge.KeywordIndexParams(),
     "datetime": edge.DatetimeIndexParams(),
+    "integer": edge.IntegerIndexParams(lookup=True, range=True),
 }
 
 
@@ -147,12 +148,19 @@ class EdgePoints:
         limit: int,
         fields: Sequence[str],
         after: Any = None,
+        order_by: str | None = None,
     ) -> tuple[Sequence[FoundPoint], Any]:
         request = edge.ScrollRequest(
-            offset=after, filter=_filter(where), limit=limit, with_payload=list(fields) or False
+            offset=after,
+            filter=_filter(where),
+            limit=limit,
+            with_payload=list(fields) or False,
+            order_by=None if order_by is None else edge.OrderBy(order_by),
         )
         found, following = self._shards[name].scroll(request)
-        points = [FoundPoint(_id(each.id), each.payload or {}) for each in found]
+        points = [
+            FoundPoint(_id(each.id), each.payload or {}, order=each.order_value) for each in found
+        ]
         return points, None if following is None else _id(following)
 
     def count(self, name: str, where: models.Filter) -> int:
@@ -172,7 +180,9 @@ def _filter(asked: models.Filter) -> edge.Filter:
     def several(part: Any) -> list[Any] | None:
         return None if part is None else [_condition(each) for each in part]
 
-    return edge.Filter(must=several(asked.must), should=several(asked.should))
+    return edge.Filter(
+        must=several(asked.must), should=several(asked.should), must_not=several(asked.must_not)
+    )
 
 
 def _condition(asked: Any) -> Any:
@@ -180,11 +190,18 @@ def _condition(asked: Any) -> Any:
         return _filter(asked)
     if isinstance(asked, models.HasIdCondition):
         return edge.HasIdCondition(set(asked.has_id))
+    if isinstance(asked, models.IsEmptyCondition):
+        return edge.IsEmptyCondition(asked.is_empty.key)
     assert isinstance(asked, models.FieldCondition)
     if asked.range is not None:
-        assert isinstance(asked.range, models.Range)
-        bounds = edge.RangeFloat(gte=asked.range.gte, lte=asked.range.lte)
-        return edge.FieldCondition(asked.key, range=bounds)
+        times = isinstance(asked.range, models.DatetimeRange)
+        bounds = {
+            name: value.isoformat() if times else value
+            for name in ("gt", "gte", "lt", "lte")
+            if (value := getattr(asked.range, name)) is not None
+        }
+        made = edge.RangeDateTime(**bounds) if times else edge.RangeFloat(**bounds)
+        return edge.FieldCondition(asked.key, range=made)
     if isinstance(asked.match, models.MatchValue):
         return edge.FieldCondition(asked.key, match=edge.MatchValue(asked.match.value))
     if isinstance(asked.match, models.MatchText):

@@ -1,4 +1,4 @@
-"""Qdrant collections that are not ours: searched where they are (extra ``qdrant``)."""
+"""Qdrant collections that are not ours: searched where they are, or followed (extra ``qdrant``)."""
 
 from triptych_backends.collections.connection import (
     ClientPoints,
@@ -8,10 +8,12 @@ from triptych_backends.collections.connection import (
     VectorSpace,
     reader_of,
 )
+from triptych_backends.collections.follow import CollectionRows
 from triptych_backends.collections.store import CollectionStore
 
 __all__ = [
     "ClientPoints",
+    "CollectionRows",
     "CollectionStore",
     "FoundPoint",
     "Layout",

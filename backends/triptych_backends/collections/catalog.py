@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 
 import attrs
 from qdrant_client import models
@@ -62,6 +63,25 @@ class Collection:
         keys = [path.key for path in (*paths, *self.own.values()) if path is not None]
         return list(dict.fromkeys(keys))
 
+    @property
+    def name_fields(self) -> list[str]:
+        """The keys that tell what a point is called, and whether it is one of the dataset's."""
+        paths = [self.id, self.document, self.updated_at, *self.own.values()]
+        return list(dict.fromkeys(path.key for path in paths if path is not None))
+
+    def has_text(self) -> models.Condition:
+        """The condition that a point has a value where a text is."""
+        return models.Filter(
+            should=[
+                models.Filter(
+                    must_not=[
+                        models.IsEmptyCondition(is_empty=models.PayloadField(key=pair.text.key))
+                    ]
+                )
+                for pair in self.pairs
+            ]
+        )
+
     def point_name(self, point: FoundPoint) -> str | None:
         """What the point is called as a document; None where it has no name."""
         name = str(point.id) if self.id is None else name_of(self.id.read(point.payload))
@@ -83,21 +103,25 @@ class Collection:
         texts = [_text(pair.text.read(point.payload)) for pair in self.pairs]
         if name is None or not any(text is not None for text in texts):
             return None
-        metadata: Metadata = {
-            key: value
-            for key, path in self.metadata.items()
-            if (value := read_value(path.read(point.payload))) is not None
-        }
-        moment = None
-        if self.updated_at is not None:
-            moment = read_moment(self.updated_at.read(point.payload))
         return Row(
             dataset_id=self.spec.name,
             name=name,
             texts=texts,
-            metadata=metadata,
-            updated_at=moment or EPOCH,
+            metadata=_values(self.metadata, point),
+            updated_at=self.moment(point),
         )
+
+    def moment(self, point: FoundPoint) -> datetime:
+        """When the point last changed; `EPOCH` where it does not say."""
+        if self.updated_at is None:
+            return EPOCH
+        return read_moment(self.updated_at.read(point.payload)) or EPOCH
+
+    def admits(self, point: FoundPoint, name: str, moment: datetime) -> bool:
+        """Whether the point passes the collection's own filter."""
+        if self.where is None:
+            return True
+        return self.where.admits(_subject(name, _values(self.own, point), moment))
 
 
 @attrs.frozen
@@ -138,21 +162,22 @@ class Passing:
         row = collection.row(point)
         if row is None:
             return None
-        if collection.where is not None:
-            own = {
-                key: value
-                for key, path in collection.own.items()
-                if (value := read_value(path.read(point.payload))) is not None
-            }
-            if not collection.where.admits(_subject(row, own)):
-                return None
-        if self.tree is not None and not self.tree.admits(_subject(row, row.metadata)):
+        if not collection.admits(point, row.name, row.updated_at):
             return None
-        return row
+        subject = _subject(row.name, row.metadata, row.updated_at)
+        return row if self.tree is None or self.tree.admits(subject) else None
 
 
-def _subject(row: Row, metadata: Metadata) -> Subject:
-    return Subject(name=row.name, metadata=metadata, version=ROW_VERSION, updated_at=row.updated_at)
+def _values(fields: Mapping[str, Path], point: FoundPoint) -> Metadata:
+    return {
+        key: value
+        for key, path in fields.items()
+        if (value := read_value(path.read(point.payload))) is not None
+    }
+
+
+def _subject(name: str, metadata: Metadata, moment: datetime) -> Subject:
+    return Subject(name=name, metadata=metadata, version=ROW_VERSION, updated_at=moment)
 
 
 def _text(value: object) -> str | None:

@@ -52,12 +52,14 @@ class Layout:
 
 @attrs.frozen
 class FoundPoint:
-    """A point: the fields of its payload that were asked for, its score and its vector, if any."""
+    """A point: the fields of its payload that were asked for, its score, its vector, and the
+    number that it was ordered by: microseconds of a time."""
 
     id: PointId
     payload: Mapping[str, Any]
     score: float = 0.0
     vector: Sequence[float] | None = None
+    order: float | None = None
 
 
 class PointReader(Protocol):
@@ -98,10 +100,12 @@ class PointReader(Protocol):
         limit: int,
         fields: Sequence[str],
         after: PointId | None = None,
+        order_by: str | None = None,
     ) -> tuple[Sequence[FoundPoint], PointId | None]:
         """A page of the points that pass, in the order of their ids, from ``after`` on.
 
-        The second value is where the next page begins, None after the last.
+        The second value is where the next page begins, None after the last. With ``order_by``, an
+        indexed field, it is the first page in that order, and there is no other.
         """
         ...
 
@@ -202,13 +206,23 @@ class ClientPoints:
         limit: int,
         fields: Sequence[str],
         after: PointId | None = None,
+        order_by: str | None = None,
     ) -> tuple[Sequence[FoundPoint], PointId | None]:
         """See `PointReader.scroll`."""
         with self._connection.reading() as client:
             found, following = client.scroll(
-                name, where, limit=limit, offset=after, with_payload=_included(fields)
+                name,
+                where,
+                limit=limit,
+                offset=after,
+                order_by=order_by,
+                with_payload=_included(fields),
             )
-        return [FoundPoint(each.id, each.payload or {}) for each in found], following  # type: ignore[return-value, arg-type]  # as above
+        points = [
+            FoundPoint(each.id, each.payload or {}, order=each.order_value)  # type: ignore[arg-type]  # ids: int, str
+            for each in found
+        ]
+        return points, following  # type: ignore[return-value]  # as above
 
     def count(self, name: str, where: Filter) -> int:
         """See `PointReader.count`."""

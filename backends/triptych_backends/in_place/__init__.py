@@ -2,6 +2,7 @@
 
 from triptych_backends.in_place.counts import Counts
 from triptych_backends.in_place.distinct import DistinctRows
+from triptych_backends.in_place.follow import OVERLAP, FollowedRows, source_row
 from triptych_backends.in_place.keyword_lane import Part, Text, find_by_keyword
 from triptych_backends.in_place.layers import NoLayers
 from triptych_backends.in_place.query_words import QueryWord, query_words
@@ -19,11 +20,13 @@ from triptych_backends.in_place.spec import (
 
 __all__ = [
     "EPOCH",
+    "OVERLAP",
     "ROW_VERSION",
     "ColumnPair",
     "Counts",
     "Distance",
     "DistinctRows",
+    "FollowedRows",
     "InPlaceSource",
     "Keywords",
     "NoLayers",
@@ -38,5 +41,6 @@ __all__ = [
     "find_by_keyword",
     "parse_name",
     "query_words",
+    "source_row",
     "split_name",
 ]

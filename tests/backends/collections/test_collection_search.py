@@ -224,6 +224,7 @@ def test_a_filtered_search_is_not_short(engine: Engine, mode: str) -> None:
         ({"brand": "O'Brand"}, {"kettle", "lamp", "kettle-2"}),
         ({"$not": {"brand": "Acme"}, "price": {"$lt": 1}}, {"kettle"}),
         ({"price": {"$gte": 4.5, "$lt": 5.5}}, {"kettle-2"}),
+        ({"brand": {"$ne": "O'Brand"}}, {"teapot", "boat", "o'neil"}),
         ({"$name": {"$contains": "ttle"}}, {"kettle", "kettle-2"}),
         ({"missing": "x"}, set()),
         ({"active": True}, set()),  # not one of its metadata
