@@ -22,6 +22,7 @@ pytest.importorskip("qdrant_edge", reason="qdrant-edge-py is not installed: the 
 from qdrant_client.models import FieldCondition, Filter, Range
 
 from support.qdrant_edge import EdgeCollections
+from support.qdrant_late import Late
 from triptych._internal.lane_warnings import collected_warnings
 from triptych.deadlines import CancelScope, deadline
 from triptych.errors import CancelledError, StoreLockedError
@@ -162,6 +163,7 @@ _CHILD = """
 import os, sys
 from pathlib import Path
 from support.qdrant_edge import EdgeCollections
+from support.qdrant_late import Late
 from triptych.testing.builders import keyword_query
 from triptych_backends.qdrant import QdrantStore
 from triptych_backends.sqlite import SqliteStore
@@ -214,33 +216,6 @@ def test_a_late_request_of_a_killed_process_does_no_harm(tmp_path: Path) -> None
         older = Filter(must=[FieldCondition(key=STATE, range=Range(lte=old[STATE]))])
         store.collections.put(name, [late], over=older)
         assert_is_projected(store)
-
-
-class Late(EdgeCollections):
-    """The write of this number, and those after it, are cut off, and reach it by `arrive`."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.left = 1_000_000
-        self.under_way: list[Callable[[], None]] = []
-
-    def put(self, name: str, points: Sequence[Point], *, over: Filter) -> None:
-        self._write(lambda: super(Late, self).put(name, points, over=over))
-
-    def delete(self, name: str, where: Filter) -> None:
-        self._write(lambda: super(Late, self).delete(name, where))
-
-    def _write(self, write: Callable[[], None]) -> None:
-        self.left -= 1
-        if self.left < 0:
-            self.under_way.append(write)
-            raise AwayError("no answer in time")
-        write()
-
-    def arrive(self) -> None:
-        for write in self.under_way:
-            write()
-        self.under_way.clear()
 
 
 @pytest.mark.parametrize("tries", [1, 2])
