@@ -256,6 +256,35 @@ def test_requests_that_arrive_after_others_took_over_do_no_harm(
     assert at > 4
 
 
+def test_requests_that_arrive_after_a_purge_bring_nothing_back(tmp_path: Path) -> None:
+    late = Late(tmp_path / "qdrant")
+    with open_store(tmp_path, late) as store:
+        fill(store, "d", {"a": "salmon"})
+        fill(store, "e", {"a": "salmon"})
+        late.left = 1
+        for name in ("d", "e"):
+            with pytest.raises(AwayError):
+                store.chunks.search(keyword_query("salmon", name))
+            late.left = 1
+        late.left = 1_000_000
+        store.documents.delete("d", "a")
+        store.documents.delete_dataset("e")
+        store.scrub()
+        fill(store, "d", {"b": "stone"})
+        assert store.chunks.search(keyword_query("salmon", "d")) == []
+        late.arrive()
+        assert sorted(each["name"] for each in points(store, "document")) == ["a", "a", "b"]
+        for name in ("d", "e"):
+            assert store.chunks.search(keyword_query("salmon", name)) == []
+        fill(store, "d", {"b": "stone"})
+        assert store.chunks.search(keyword_query("salmon", "d")) == []
+        held = [(each[DATASET], each["name"]) for each in points(store, "document")]
+        assert sorted(held) == [("d", "b"), ("e", "a")]
+    with open_store(tmp_path) as store:
+        fill(store, "d", {"b": "trout"})
+        assert_is_projected(store)
+
+
 def test_a_dataset_that_was_deleted_meanwhile_is_swept(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         fill(store, "d", {"a": "salmon"})
