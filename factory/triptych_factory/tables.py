@@ -1,7 +1,8 @@
-"""A Service over tables that are not ours: what `open_tables` does, and ``tables`` of pipelines."""
+"""A Service over tables or collections that are not ours: for `open_tables` and pipelines."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,11 @@ from triptych_factory.locations import parse_location
 from triptych_factory.settings import Settings
 
 if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
+
+    from triptych.contracts import Store
+    from triptych_backends.collections import CollectionRows
+    from triptych_backends.in_place import TableSpec
     from triptych_backends.tables import TableRows
 
 __all__ = [
@@ -42,7 +48,7 @@ BREAKING = frozenset({"tables.columns", "tables.database"})
 
 
 def open_tables(
-    url: str,
+    url: str | QdrantClient,
     tables: Sequence[Mapping[str, Any]],
     *,
     embedder: Embedder | str | None = None,
@@ -50,28 +56,31 @@ def open_tables(
     ranker: Ranker | None = None,
     llm: LLM | None = None,
 ) -> Service:
-    """A Service that searches tables of a PostgreSQL database where they are.
+    """A Service that searches tables of PostgreSQL, or collections of Qdrant, where they are.
 
-    Each table is a dataset, each of its rows a document. Nothing is written: a role that may
-    SELECT is enough. The database is asked when the Service is first used. Close the Service, which
-    closes an embedder that was made here.
+    Each table is a dataset, each of its rows a document; of a collection, each point. Nothing is
+    written: the right to read is enough. The database is asked when the Service is first
+    used. Close the Service, which closes an embedder that was made here.
 
     Args:
         url: ``postgresql://user@host/database``; options are libpq's, ``statement_timeout`` (30
-            seconds) and ``pool_size`` (8 connections).
-        tables: what to search: see `triptych_backends.tables.TableSpec`.
+            seconds) and ``pool_size`` (8 connections). For Qdrant ``qdrant://host:6333``, whose
+            options are ``api_key``, ``tls``, ``grpc``, ``grpc_port`` and ``timeout``; or a
+            `QdrantClient`, which stays open.
+        tables: what to search: see `triptych_backends.in_place.TableSpec`.
         embedder: the model that filled the vector columns, or its name; None for tables without
-            vectors.
+            vectors, and for collections that are searched by keyword only.
         language: what queries and texts are analyzed as.
         ranker: fuses the lanes; None for the default.
         llm: the model that answers.
 
     Raises:
         ValidationError: the URL, a table or a name is invalid.
-        NotAvailableError: psycopg is not installed, or there are vectors and no embedder.
+        NotAvailableError: psycopg or qdrant-client is not installed, or there are vectors and no
+            embedder.
     """
-    with psycopg_needed():
-        from triptych_backends.tables import DistinctRows, TableSpec, TableStore
+    from triptych_backends.in_place import DistinctRows, TableSpec
+
     if isinstance(tables, str | Mapping) or not isinstance(tables, Sequence):
         raise ValidationError(f"tables is {tables!r:.60}: give a list of tables")
     specs = [TableSpec.of(each) for each in tables]
@@ -85,7 +94,7 @@ def open_tables(
         postprocessors=[DistinctRows({spec.name: str(spec.path) for spec in specs})],
         llm=llm,
     )
-    store = TableStore(url, specs, chunker_sig=chunkers.signature, embedder=made, language=language)
+    store = _store(url, specs, chunker_sig=chunkers.signature, embedder=made, language=language)
 
     def close() -> None:
         if isinstance(embedder, str):
@@ -94,35 +103,73 @@ def open_tables(
     return Service(store, options=options, on_close=close)
 
 
-def open_rows(url: str, table: Mapping[str, Any], *, overlap: float = 600.0) -> TableRows:
-    """The rows of a table, for `triptych.sync.follow_rows`. Close it, or use it in a block.
+def _store(url: str | QdrantClient, specs: Sequence[TableSpec], **options: Any) -> Store:
+    if is_qdrant(url):
+        with _driver_needed():
+            from triptych_backends.collections import CollectionStore, reader_of
+        return CollectionStore(reader_of(url), specs, **options)
+    if not isinstance(url, str):
+        raise ValidationError(f"url is {url!r:.60}: give a URL, or a QdrantClient")
+    with _driver_needed():
+        from triptych_backends.tables import TableStore
+    return TableStore(url, specs, **options)
+
+
+def is_qdrant(url: object) -> bool:
+    """Whether tables are collections of Qdrant: by the URL's scheme, or a client that is given."""
+    if isinstance(url, str):
+        return url.lower().startswith("qdrant:")
+    client = sys.modules.get("qdrant_client")
+    return client is not None and isinstance(url, client.QdrantClient)
+
+
+def open_rows(
+    url: str | QdrantClient, table: Mapping[str, Any], *, overlap: float = 600.0
+) -> TableRows | CollectionRows:
+    """The rows of a table, or the points of a collection, for `triptych.sync.follow_rows`.
+
+    Close it, or use it in a block.
 
     Args:
         url: the database, as for `open_tables`.
-        table: its columns: see `triptych_backends.tables.TableSpec`; vectors play no role.
-        overlap: seconds before the newest change that a pass begins: longer than a transaction
+        table: its columns: see `triptych_backends.in_place.TableSpec`; vectors play no role.
+        overlap: seconds before the newest change that a pass begins: longer than a write
             of the database takes.
 
     Raises:
         ValidationError: the URL or the table is invalid.
-        NotAvailableError: psycopg is not installed.
+        NotAvailableError: psycopg or qdrant-client is not installed.
     """
-    with psycopg_needed():
-        from triptych_backends.tables import TableRows, TableSpec
-    return TableRows(url, TableSpec.of(table), overlap=overlap)
+    from triptych_backends.in_place import TableSpec
+
+    spec = TableSpec.of(table)
+    if is_qdrant(url):
+        with _driver_needed():
+            from triptych_backends.collections import CollectionRows, reader_of
+        return CollectionRows(reader_of(url), spec, overlap=overlap)
+    if not isinstance(url, str):
+        raise ValidationError(f"url is {url!r:.60}: give a URL, or a QdrantClient")
+    with _driver_needed():
+        from triptych_backends.tables import TableRows
+    return TableRows(url, spec, overlap=overlap)
 
 
 @contextmanager
-def psycopg_needed() -> Iterator[None]:
-    """Name the extra where psycopg is not installed."""
+def _driver_needed() -> Iterator[None]:
+    """Name the extra where a database's driver is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "psycopg":
-            raise
-        raise NotAvailableError(
-            "tables of PostgreSQL need psycopg: pip install 'triptych[postgres]'"
-        ) from error
+        missing = (error.name or "").partition(".")[0]
+        if missing == "psycopg":
+            raise NotAvailableError(
+                "tables of PostgreSQL need psycopg: pip install 'triptych[postgres]'"
+            ) from error
+        if missing in ("qdrant_client", "grpc"):
+            raise NotAvailableError(
+                "collections of Qdrant need qdrant-client: pip install 'triptych[qdrant]'"
+            ) from error
+        raise
 
 
 def service_over(
@@ -148,7 +195,8 @@ def service_over(
     url, language = table.get("url"), table.get("language", "english")
     if not isinstance(url, str) or not url:
         raise ValidationError(
-            "a pipeline over tables needs the database: url = 'postgresql://user@host/database'"
+            "a pipeline over tables needs the database: url = 'postgresql://user@host/database' "
+            "or 'qdrant://host:6333'"
         )
     name = table.get("embedder")
     if name is not None and not isinstance(name, str):
@@ -157,7 +205,14 @@ def service_over(
     has_vectors = isinstance(tables, list) and any(
         isinstance(each, Mapping) and ("vector" in each or "columns" in each) for each in tables
     )
-    made = embedder(name) if has_vectors else None
+    collections = is_qdrant(url)
+    made = embedder(name) if has_vectors or collections else None
+    if collections and made is None and name != "none":
+        raise NotAvailableError(
+            "a pipeline over collections of Qdrant needs the model that filled their vectors, such "
+            "as embedder = 'openai:text-embedding-3-small'; with embedder = 'none' they are "
+            "searched by keyword only"
+        )
     return open_tables(url, tables, embedder=made, language=language, llm=llm)
 
 

@@ -29,17 +29,26 @@ def register(app: typer.Typer) -> None:
             "--text title --text description -m brand --updated-at changed",
             "triptych follow postgresql://reader@db.example/shop notes --text body "
             "--updated-at changed --every 30",
+            "triptych follow qdrant://localhost:6333 manuals --document metadata.source "
+            "--text page_content --updated-at changed",
         ),
     )(follow)
 
 
 def follow(
     session: Session,
-    url: Annotated[str, typer.Argument(metavar="URL", help="The database.", show_default=False)],
+    url: Annotated[
+        str,
+        typer.Argument(
+            metavar="URL", help="The database, or qdrant://HOST:6333.", show_default=False
+        ),
+    ],
     table: Annotated[
         str,
         typer.Argument(
-            metavar="TABLE", help="A table or a view, SCHEMA.TABLE.", show_default=False
+            metavar="TABLE",
+            help="A table or a view, SCHEMA.TABLE; of Qdrant a collection.",
+            show_default=False,
         ),
     ],
     text: Annotated[
@@ -53,8 +62,20 @@ def follow(
         ),
     ],
     id_column: Annotated[
-        str, typer.Option("--id", metavar="COLUMN", help="Names a row; unique.")
+        str,
+        typer.Option(
+            "--id", metavar="COLUMN", help="Names a row; unique. Of Qdrant the point's own."
+        ),
     ] = "id",
+    document: Annotated[
+        str | None,
+        typer.Option(
+            "--document",
+            metavar="FIELD",
+            help="Of a collection: stands before the id in the name, such as the file.",
+            show_default=False,
+        ),
+    ] = None,
     metadata: Annotated[
         list[str] | None,
         typer.Option(
@@ -119,12 +140,12 @@ def follow(
         bool, typer.Option("--adopt", help="Replace documents of the dataset from elsewhere.")
     ] = False,
 ) -> Exit:
-    """Keep a dataset as the rows of a table of your own are.
+    """Keep a dataset as the rows of a table are, or the points of a collection of Qdrant.
 
     Rows that changed are read, and only documents that differ are written and embedded. Documents
     whose row is gone are deleted: ids are compared at first, and every ten minutes. Where that
     would be more than half of them, none is. A run that was interrupted goes on where it was.
-    Nothing is written to the database: a role that may SELECT is enough.
+    Nothing is written to the database: a role that may SELECT, or a key that may read, is enough.
     """
     import triptych
     from triptych.errors import CancelledError, NotAvailableError
@@ -139,6 +160,7 @@ def follow(
         "metadata": metadata or [],
         "where": conditions(where or [], "--where"),
         **({} if updated_at is None else {"updated_at": updated_at}),
+        **({} if document is None else {"document": document}),
     }
     with (
         until_stopped(session.output, _GRACE) as on_stop,

@@ -27,6 +27,8 @@ _OPTIONS = (
     "fallback",
 )
 
+_OF_A_STORE = ("truth", "exact", "fallback")
+
 
 @attrs.frozen(kw_only=True)
 class QdrantLocation:
@@ -71,13 +73,16 @@ class QdrantLocation:
         )
 
 
-def parse_url(url: str) -> QdrantLocation:
+def parse_url(url: str, *, alone: bool = False) -> QdrantLocation:
     """Read ``url``: ``qdrant://host:6333/name?truth=…``; the path names the collections.
 
     ``truth`` is the URL or path of a store in SQLite or PostgreSQL. The other options are
     ``api_key``, ``tls`` (false), ``grpc`` (false), ``grpc_port`` (6334), ``timeout`` (10 seconds),
     ``exact`` (false) and ``fallback`` (``none`` or ``local``). Values are percent-encoded; a plus
     sign is itself.
+
+    With ``alone`` it is a server whose own collections are searched: there is no ``truth``, and no
+    path.
 
     Raises:
         ValidationError: it is invalid; the message shows no key.
@@ -98,12 +103,18 @@ def parse_url(url: str) -> QdrantLocation:
             f"{shown!r} carries a user or a password: give the key as its option api_key"
         )
     options = dict(url_options(url))
-    unknown = sorted(options.keys() - set(_OPTIONS))
+    known = [each for each in _OPTIONS if not alone or each not in _OF_A_STORE]
+    unknown = sorted(options.keys() - set(known))
     if unknown:
         raise ValidationError(
-            f"{shown!r} has an option {unknown[0]!r}: the options are " + ", ".join(_OPTIONS)
+            f"{shown!r} has an option {unknown[0]!r}: the options are " + ", ".join(known)
         )
-    if not options.get("truth"):
+    if alone and parts.path.strip("/"):
+        raise ValidationError(
+            f"{shown!r} has a path: name the collection as table, and the server by "
+            "qdrant://host:6333"
+        )
+    if not alone and not options.get("truth"):
         raise ValidationError(
             f"{shown!r} names no store that keeps the documents: add truth=, such as "
             "qdrant://localhost:6333?truth=kb.db; Qdrant holds only what is searched"
@@ -127,7 +138,7 @@ def parse_url(url: str) -> QdrantLocation:
             "digits and signs of ASCII, without spaces at the ends or line breaks"
         )
     return QdrantLocation(
-        truth=options["truth"],
+        truth=options.get("truth", ""),
         where=f"{host}:{grpc_port if grpc else port}",
         prefix=prefix,
         host=host,

@@ -3,49 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
-from triptych.errors import ModelMismatchError, NotFoundError, StoreError, ValidationError
 from triptych.records import Finding
+from triptych_backends.in_place.checks import MANY, checked
 from triptych_backends.tables.catalog import Table
 from triptych_backends.tables.source import TableSource
 
 __all__ = ["check_tables"]
 
-MANY: Final = 20_000
-"""From so many rows on a search without an index takes noticeably long."""
-
 
 def check_tables(source: TableSource) -> Iterator[Finding]:
-    """The findings about each table; the rows are not read.
+    """The findings about each table; the rows are not read."""
 
-    Raises:
-        StoreError: the database cannot be reached.
-    """
-    for name in source.names:
-        try:
-            tables = source.database.read(lambda reader, name=name: source.load(reader, [name]))  # type: ignore[misc]  # bound now
-        except (ValidationError, NotFoundError, ModelMismatchError) as error:
-            yield Finding(
-                check="tables.columns",
-                place=f"table {source.specs[name].table}",
-                detail=str(error),
-                why="searches of the pipeline fail",
-                remedy="correct the pipeline's tables in triptych.toml",
-                dataset_id=name,
-            )
-            continue
-        except StoreError as error:
-            yield Finding(
-                check="tables.database",
-                place=source.database.where,
-                detail=str(error),
-                why="searches of the pipeline fail",
-                remedy="correct the pipeline's url, or the rights of its user",
-                dataset_id=name,
-            )
-            continue
-        yield from _of_table(tables[name])
+    def load(name: str) -> Table:
+        return source.database.read(lambda reader: source.load(reader, [name]))[name]
+
+    return checked(source, source.database.where, load, _of_table)
 
 
 def _of_table(table: Table) -> Iterator[Finding]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -22,13 +21,22 @@ from triptych.records import (
 )
 from triptych.records.filters import all_of
 from triptych.repositories import ChunkRepoBase
+from triptych_backends.in_place import (
+    ReadOnlyChunks,
+    Row,
+    Text,
+    best_of,
+    find_by_keyword,
+    query_words,
+)
 from triptych_backends.tables.catalog import Pair, Table
 from triptych_backends.tables.columns import identifier
 from triptych_backends.tables.conditions import Parameters, name_condition
 from triptych_backends.tables.connections import Reader
-from triptych_backends.tables.read_only import ReadOnlyChunks
-from triptych_backends.tables.rows import Row, read_rows, searched
+from triptych_backends.tables.keyword_lane import TablePart, texts_named
+from triptych_backends.tables.rows import read_rows, searched
 from triptych_backends.tables.source import TableSource
+from triptych_backends.tables.statistics import count_rows, count_texts, count_texts_with
 from triptych_backends.tables.vector_lane import Found, find_nearest
 
 __all__ = ["RowKey", "TableChunks"]
@@ -90,7 +98,7 @@ class TableChunks(ReadOnlyChunks, ChunkRepoBase):
         names = dict.fromkeys(dataset_ids)
         return self._source.read(
             lambda reader, tables: sum(
-                self._source.statistics.rows(reader, tables[each])
+                count_rows(reader, tables[each], self._source.counts)
                 for each in names
                 if each in tables
             )
@@ -159,7 +167,8 @@ class TableChunks(ReadOnlyChunks, ChunkRepoBase):
         return found
 
     def _sig(self, row: Row) -> DerivedSig:
-        return row.sig(self._source.chunker_sig, self._source.embed_sig(row.table.spec))
+        spec = self._source.specs[row.dataset_id]
+        return row.sig(self._source.chunker_sig, self._source.embed_sig(spec))
 
     def _named(self, dataset_id: str, names: list[str]) -> list[Row]:
         def ask(reader: Reader, tables: Mapping[str, Table]) -> list[Row]:
@@ -180,7 +189,7 @@ class TableChunks(ReadOnlyChunks, ChunkRepoBase):
         assert query.vector is not None
         tree = all_of(query.filter.tree, query.filter.within)
         found = [
-            (table, each)
+            (table.spec.name, each)
             for table in _asked(tables, query)
             if self._source.embed_sig(table.spec) == query.embed_sig
             for pair in table.pairs
@@ -203,18 +212,28 @@ class TableChunks(ReadOnlyChunks, ChunkRepoBase):
         vector: Vector | None,
     ) -> list[Candidate]:
         tree = all_of(query.filter.tree, query.filter.within)
-        asked = _asked(tables, query)
-        nearest: dict[tuple[int, int], Sequence[str]] = {}
-        if vector is not None:
-            reach = max(NEAREST, 2 * query.top_k)
-            for at, table in enumerate(asked):
-                for pair in table.pairs:
-                    if _looks_among_nearest(table, pair):
-                        near = find_nearest(reader, table, pair, vector, reach, tree)
-                        nearest[at, pair.index] = [name for name, _, _ in near]
-        filter_ = attrs.evolve(query.filter, tree=tree)
-        found = self._source.keywords.find(reader, asked, query.text, query.top_k, filter_, nearest)
-        return _candidates(found, query)
+        analyzer, counts = self._source.analyzer, self._source.counts
+        words = query_words(analyzer, query.text)
+        if not words:
+            return []
+        parts: list[TablePart] = []
+        near: list[Text] = []
+        reach = max(NEAREST, 2 * query.top_k)
+        for table in _asked(tables, query):
+            for pair in table.pairs:
+                if vector is not None and _looks_among_nearest(table, pair):
+                    there = find_nearest(reader, table, pair, vector, reach, tree)
+                    names = [name for name, _, _ in there]
+                    near += texts_named(reader, table, pair, names, tree)
+                    continue
+                within = query.filter.within
+                texts = count_texts(reader, table, pair, within, counts)
+                held = count_texts_with(reader, table, pair, words, within, counts)
+                parts.append(TablePart(reader, table, pair, tree, texts, held))
+        found = find_by_keyword(analyzer, parts, near, words, query.text, query.top_k)
+        return _candidates(
+            [(each.dataset_id, (each.name, each.index, score)) for each, score in found], query
+        )
 
 
 def _asked(tables: Mapping[str, Table], query: ChunkQuery) -> list[Table]:
@@ -239,23 +258,17 @@ def _rows_named(reader: Reader, table: Table, names: list[str], filter_: Filter)
     return read_rows(reader, table, where, values)
 
 
-def _candidates(found: Sequence[tuple[Table, Found]], query: ChunkQuery) -> list[Candidate]:
-    best: dict[tuple[str, str, int], float] = {}
-    for table, (name, pair, score) in found:
-        place = table.spec.name, name, pair
-        best[place] = max(best.get(place, score), score)
-    made = (
-        Candidate(
-            dataset_id=dataset_id,
-            doc_name=name,
-            index=pair,
-            key=RowKey(dataset_id, name, pair, query.filter),
-            score=round(score, 6),
-        )
-        for (dataset_id, name, pair), score in best.items()
-    )
-    return heapq.nsmallest(
+def _candidates(found: Sequence[tuple[str, Found]], query: ChunkQuery) -> list[Candidate]:
+    return best_of(
+        (
+            Candidate(
+                dataset_id=dataset_id,
+                doc_name=name,
+                index=pair,
+                key=RowKey(dataset_id, name, pair, query.filter),
+                score=round(score, 6),
+            )
+            for dataset_id, (name, pair, score) in found
+        ),
         query.top_k,
-        made,
-        key=lambda each: (-each.score, each.doc_name, each.index, each.dataset_id),
     )

@@ -28,15 +28,10 @@ from triptych.records.filters import (
     Or,
 )
 from triptych.records.metadata import ComparisonKey
+from triptych_backends.in_place import EPOCH, ROW_VERSION
 from triptych_backends.tables.columns import Column, identifier, in_calendar, is_flat
 
-__all__ = ["EPOCH", "ROW_VERSION", "Columns", "Parameters", "condition", "name_condition"]
-
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-"""When a row without a time of its own was updated."""
-
-ROW_VERSION: Final = 1
-"""The version of every row: the table keeps no others."""
+__all__ = ["Columns", "Parameters", "condition", "name_condition"]
 
 _TRUE, _FALSE = sql.SQL("true"), sql.SQL("false")
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1

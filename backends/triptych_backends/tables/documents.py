@@ -11,13 +11,14 @@ from psycopg import sql
 
 from triptych.records import DocumentInfo, FilterTree, SourceDocument
 from triptych.repositories import DocumentRepoBase
+from triptych_backends.in_place import ReadOnlyDocuments, Row
 from triptych_backends.tables.catalog import Table
 from triptych_backends.tables.columns import identifier
 from triptych_backends.tables.conditions import Parameters, name_condition
 from triptych_backends.tables.connections import Reader
-from triptych_backends.tables.read_only import ReadOnlyDocuments
-from triptych_backends.tables.rows import Row, read_rows, searched
+from triptych_backends.tables.rows import read_rows, searched
 from triptych_backends.tables.source import TableSource
+from triptych_backends.tables.statistics import count_rows
 
 __all__ = ["TableDocuments"]
 
@@ -89,7 +90,7 @@ class TableDocuments(ReadOnlyDocuments, DocumentRepoBase):
             if table is None:
                 return 0
             if where is None:
-                return self._source.statistics.rows(reader, table)
+                return count_rows(reader, table, self._source.counts)
             values = Parameters()
             statement = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(
                 table.name, searched(table, where, values)

@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from psycopg import sql
 
-from triptych._internal.close_on_exit import CloseOnExit
-from triptych._internal.digests import digest
-from triptych.errors import ValidationError
 from triptych.sync.rows import RowPage, SourceRow
+from triptych_backends.in_place import OVERLAP, FollowedRows, Row, TableSpec, source_row
 from triptych_backends.tables.catalog import Table
 from triptych_backends.tables.columns import identifier
 from triptych_backends.tables.conditions import Parameters, name_condition
 from triptych_backends.tables.connections import ForeignDatabase, Reader
-from triptych_backends.tables.rows import Row, read_rows, searched
+from triptych_backends.tables.rows import read_rows, searched
 from triptych_backends.tables.source import TableSource
-from triptych_backends.tables.spec import ColumnPair, TableSpec
 
-__all__ = ["OVERLAP", "TableRows"]
+__all__ = ["TableRows"]
 
 T = TypeVar("T")
 
-OVERLAP: Final = 600.0
-"""Seconds before the newest change seen that are read again: longer than a transaction takes."""
 
-
-class TableRows(CloseOnExit):
+class TableRows(FollowedRows):
     """A `RowSource` over one table of a PostgreSQL database, which it only reads.
 
     Changes are found by ``updated_at`` and the id. A transaction stamps its rows when it begins,
@@ -39,32 +33,11 @@ class TableRows(CloseOnExit):
 
     def __init__(self, url: str, table: TableSpec, *, overlap: float = OVERLAP) -> None:
         """Raises ValidationError: the URL is invalid, or ``overlap`` is negative."""
-        if not 0 <= overlap < 1e9:
-            raise ValidationError(f"overlap is {overlap!r}: give seconds from 0 up")
-        self.spec = TableSpec(
-            **{
-                **{name: getattr(table, name) for name in _KEPT},
-                "columns": [ColumnPair(pair.text) for pair in table.columns],
-            }
-        )
-        self.overlap = overlap
         database = ForeignDatabase(url)
-        self.where: str = database.where
+        super().__init__(table, database.where, overlap)
         self._source = TableSource(
             database, [self.spec], chunker_sig="", embedder=None, language="none"
         )
-        place = digest("table", self.where, *self.spec.path)[:16]
-        self.key: str = f"{self.spec.path[-1][:64]}-{place}"
-        shown = [
-            self.spec.id,
-            *(pair.text for pair in self.spec.columns),
-            "metadata",
-            *self.spec.metadata,
-            "where",
-            repr(self.spec.where),
-            repr(self.spec.updated_at),
-        ]
-        self.shape: str = digest(*shown)
 
     def resume(self, cursor: str) -> str:
         """See `RowSource.resume`."""
@@ -129,7 +102,7 @@ class TableRows(CloseOnExit):
                 values,
             )
             return RowPage(
-                rows=[_source_row(row) for row in rows],
+                rows=[source_row(row) for row in rows],
                 cursor=json.dumps([last, rows[-1].name]),
                 more=len(rows) == limit,
             )
@@ -146,7 +119,7 @@ class TableRows(CloseOnExit):
             )
             return read_rows(reader, table, where, values)
 
-        return [_source_row(row) for row in self._read(ask)] if names else []
+        return [source_row(row) for row in self._read(ask)] if names else []
 
     def names(self, after: str, limit: int) -> Sequence[str]:
         """See `RowSource.names`."""
@@ -177,14 +150,6 @@ class TableRows(CloseOnExit):
     def close(self) -> None:
         """Close every connection. Idempotent."""
         self._source.close()
-
-
-_KEPT: Final = ("table", "id", "metadata", "where", "name", "updated_at")
-
-
-def _source_row(row: Row) -> SourceRow:
-    document = row.document
-    return SourceRow(name=row.name, content=document.content, metadata=row.metadata)
 
 
 def _position(cursor: str) -> tuple[str | None, str | None]:

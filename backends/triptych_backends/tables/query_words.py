@@ -1,51 +1,15 @@
-"""The words of a query, as the server's text search is asked for them."""
+"""A word of a query as a condition of the server's text search."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
-
-import attrs
 from psycopg import sql
 
-from triptych.text import Analyzer, cjk
-from triptych.text.words import normalize, tokens
+from triptych_backends.in_place import QueryWord
 from triptych_backends.tables.catalog import TextSearch
 from triptych_backends.tables.columns import Column, identifier
 from triptych_backends.tables.conditions import Parameters
 
-__all__ = ["QueryWord", "matches", "query_words"]
-
-_MOST: Final = 32
-"""Words of a query that are looked for; the terms of all are scored."""
-
-
-@attrs.frozen
-class QueryWord:
-    """A word of a query and the analyzer's terms of it.
-
-    Languages without spaces are looked for as substrings: no text search of the server cuts them.
-    """
-
-    text: str
-    terms: tuple[str, ...]
-    unspaced: bool = False
-
-
-def query_words(analyzer: Analyzer, text: str) -> Sequence[QueryWord]:
-    """The words of ``text`` that it searches by, each once."""
-    wanted = set(analyzer.analyze_query(text))
-    found: dict[str, QueryWord] = {}
-    for run, token in tokens(normalize(text)):
-        if run:
-            for term in cjk.query_terms(run):
-                if term in wanted:
-                    found.setdefault(term, QueryWord(term, (term,), unspaced=True))
-            continue
-        terms = tuple(term for term in analyzer.analyze(token) if term in wanted)
-        if terms:
-            found.setdefault(token.lower(), QueryWord(token, terms))
-    return list(found.values())[:_MOST]
+__all__ = ["matches"]
 
 
 def _asked(word: QueryWord, search: TextSearch, values: Parameters) -> sql.Composable:

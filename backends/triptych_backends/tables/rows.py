@@ -1,98 +1,23 @@
-"""Rows as documents: a row's texts are the chunks of a document whose name is the row's id."""
+"""Rows of a table as documents, whose names are the rows' ids."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
-from typing import Any, Final
+from typing import Any
 
-import attrs
 from psycopg import sql
 
 from triptych.records import (
-    DerivedChunk,
-    DerivedSig,
-    DocumentInfo,
     FilterTree,
-    Metadata,
-    SourceDocument,
 )
-from triptych.signatures import document_info, embedding_input_sig
+from triptych_backends.in_place import EPOCH, Row
 from triptych_backends.tables.catalog import Table
 from triptych_backends.tables.columns import identifier, read_value, select
-from triptych_backends.tables.conditions import EPOCH, ROW_VERSION, Parameters, condition
+from triptych_backends.tables.conditions import Parameters, condition
 from triptych_backends.tables.connections import Reader
 
-__all__ = ["Row", "read_rows", "searched"]
-
-_BETWEEN: Final = "\n\n"
-"""What stands between two texts of a row in the text of its document."""
-
-
-@attrs.frozen(kw_only=True)
-class Row:
-    """A row: its id as text, the texts of its columns (None: NULL), its metadata."""
-
-    table: Table
-    name: str
-    texts: Sequence[str | None]
-    metadata: Metadata
-    updated_at: datetime
-
-    @property
-    def document(self) -> SourceDocument:
-        """The row as a document of the dataset."""
-        return SourceDocument(
-            dataset_id=self.table.spec.name,
-            name=self.name,
-            content=_BETWEEN.join(text for text in self.texts if text is not None),
-            metadata=self.metadata,
-            version=ROW_VERSION,
-            updated_at=self.updated_at,
-        )
-
-    @property
-    def info(self) -> DocumentInfo:
-        """The same without its content."""
-        return document_info(self.document)
-
-    def chunks(self, sig: DerivedSig) -> Iterator[tuple[int, DerivedChunk]]:
-        """The chunk of each text, with the number of its pair of columns.
-
-        ``sig`` is that of the set.
-        """
-        start = offset = position = 0
-        line = 1
-        for pair, text in enumerate(self.texts):
-            if text is None:
-                continue
-            yield (
-                pair,
-                DerivedChunk(
-                    dataset_id=self.table.spec.name,
-                    doc_name=self.name,
-                    index=position,
-                    start=start,
-                    end=start + len(text),
-                    offset=offset,
-                    start_line=line,
-                    content=text,
-                    sig=attrs.evolve(sig, input_sig=embedding_input_sig(text)),
-                ),
-            )
-            position += 1
-            start += len(text) + len(_BETWEEN)
-            offset += len(text.encode("utf-8")) + len(_BETWEEN)
-            line += text.count("\n") + text.count("\r") - text.count("\r\n") + len(_BETWEEN)
-
-    def sig(self, chunker_sig: str, embed_sig: str) -> DerivedSig:
-        """The signature of the row's set: it is always fresh."""
-        return DerivedSig(
-            source_version=ROW_VERSION,
-            chunker_sig=chunker_sig,
-            embed_sig=embed_sig,
-            input_sig=self.info.input_sig,
-        )
+__all__ = ["read_rows", "searched"]
 
 
 def searched(table: Table, tree: FilterTree | None, values: Parameters) -> sql.Composable:
@@ -141,7 +66,13 @@ def _row(table: Table, found: Sequence[Any]) -> Row:
         for column, raw in zip(table.metadata, values, strict=True)
         if (value := read_value(column, raw)) is not None
     }
-    return Row(table=table, name=name, texts=texts, metadata=metadata, updated_at=_moment(updated))
+    return Row(
+        dataset_id=table.spec.name,
+        name=name,
+        texts=texts,
+        metadata=metadata,
+        updated_at=_moment(updated),
+    )
 
 
 def _moment(value: date | None) -> datetime:

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import Embedder
 from triptych.records import DatasetStats, Finding
+from triptych_backends.in_place import NoLayers, TableSpec
 from triptych_backends.tables.checks import check_tables
 from triptych_backends.tables.chunks import TableChunks
 from triptych_backends.tables.connections import ForeignDatabase
 from triptych_backends.tables.documents import TableDocuments
-from triptych_backends.tables.layers import NoLayers
 from triptych_backends.tables.source import TableSource
-from triptych_backends.tables.spec import TableSpec
 
 __all__ = ["TableStore"]
 
@@ -53,20 +52,7 @@ class TableStore(CloseOnExit):
 
     def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
         """See `Store.stats`: rows are counted, sizes are not."""
-        config = self.source.config(dataset_id)
-        if config is None:
-            return None
-        rows = self.documents.count(dataset_id)
-        return DatasetStats(
-            dataset_id=dataset_id,
-            documents=rows,
-            chunks=rows,
-            vectors=rows if config.embed_sig else 0,
-            layers=0,
-            stale=0,
-            size=0,
-            config=config,
-        )
+        return self.source.stats(dataset_id, self.documents.count(dataset_id))
 
     def check(self) -> Sequence[Finding]:
         """What is wrong with the tables, and what makes their searches slow; no row is read."""

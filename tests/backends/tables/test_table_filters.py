@@ -20,7 +20,8 @@ from triptych_backends.memory import MemoryStore
 
 pytest.importorskip("psycopg")
 
-from triptych_backends.tables import TableSpec, TableStore
+from triptych_backends.in_place import TableSpec
+from triptych_backends.tables import TableStore
 
 WORDS = ("", "a", "A", "a b", "it's", 'say "hi"', "100%", "a_b", "ä", "Z", "'; DROP TABLE t; --")
 UUIDS = [str(uuid.UUID(int=number)) for number in (0, 1, 255, 2**127)]

@@ -15,7 +15,8 @@ from triptych.sync import RowReport, RowSource, follow_rows
 
 pytest.importorskip("psycopg")
 
-from triptych_backends.tables import TableRows, TableSpec
+from triptych_backends.in_place import TableSpec
+from triptych_backends.tables import TableRows
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from triptych.records import Candidate, DerivedLayer, Layer, LayerQuery, StoredUnit
 from triptych.repositories import LayerRepoBase
-from triptych_backends.tables.read_only import ReadOnlyLayers
+from triptych_backends.in_place.read_only import ReadOnlyLayers
 
 __all__ = ["NoLayers"]
 

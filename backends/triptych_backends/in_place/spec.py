@@ -11,7 +11,7 @@ import attrs
 from triptych.errors import ValidationError
 from triptych.records import check_identifier, check_text
 
-__all__ = ["ColumnPair", "Distance", "Keywords", "TableSpec", "parse_name"]
+__all__ = ["ColumnPair", "Distance", "Keywords", "TableSpec", "parse_name", "split_name"]
 
 Distance: TypeAlias = Literal["cosine", "l2", "ip"]
 Keywords: TypeAlias = Literal["auto", "text-search", "nearest"]
@@ -30,23 +30,33 @@ def parse_name(name: str) -> tuple[str, ...]:
         ValidationError: it is no name of a table.
     """
     check_text(name, "a table's name")
+    parts = split_name(name)
+    if parts is None or len(parts) > 2 or "\0" in name:
+        raise ValidationError(
+            f"{name!r:.80} names no table: write table or schema.table, and put a name with a dot "
+            'or a quote into double quotes, as in public."my.table"'
+        )
+    return parts
+
+
+def split_name(name: str) -> tuple[str, ...] | None:
+    """The parts of a name between its dots; None if it is no such name.
+
+    A part with a dot or a quote in it stands in double quotes, as in SQL.
+    """
     parts: list[str] = []
     at = 0
     while True:
         found = _PART.match(name, at)
         if found is None:
-            break
+            return None
         parts.append(found[2] if found[1] is None else found[1].replace('""', '"'))
         at = found.end()
-        if at == len(name) or name[at] != ".":
-            break
+        if at == len(name):
+            return tuple(parts)
+        if name[at] != ".":
+            return None
         at += 1
-    if at != len(name) or not 1 <= len(parts) <= 2 or "\0" in name:
-        raise ValidationError(
-            f"{name!r:.80} names no table: write table or schema.table, and put a name with a dot "
-            'or a quote into double quotes, as in public."my.table"'
-        )
-    return tuple(parts)
 
 
 def _column(value: Any) -> str:
@@ -113,6 +123,12 @@ class TableSpec:
             search, "nearest" among the nearest vectors, "auto" by what the table has.
         distance: what the vector index compares by; None: as the index that is found says.
         updated_at: the column that says when a row last changed.
+        document: a field whose text, with "/" and the id after it, makes the names of a
+            collection's points, such as the file that each is a part of.
+
+    ``text_search``, ``text_config`` and ``distance`` are for tables of PostgreSQL, ``document`` for
+    collections of Qdrant. There the name is a collection's, "id" is the point's own id, columns
+    are fields of the payload, and a vector is a named vector: left out, the only one.
     """
 
     table: str
@@ -126,6 +142,7 @@ class TableSpec:
     keywords: Keywords = "auto"
     distance: Distance | None = None
     updated_at: str | None = attrs.field(default=None, converter=_optional_column)
+    document: str | None = attrs.field(default=None, converter=_optional_column)
 
     def __attrs_post_init__(self) -> None:
         parts = parse_name(self.table)
@@ -159,6 +176,14 @@ class TableSpec:
     def path(self) -> tuple[str, ...]:
         """The parts of the table's name."""
         return parse_name(self.table)
+
+    def refuse(self, keys: Sequence[str], what: str) -> None:
+        """Raise `ValidationError` where one of ``keys``, which are for ``what``, is given."""
+        for key in keys:
+            if getattr(self, key) is not None:
+                raise ValidationError(
+                    f"the table {self.table!r} has {key}, which is for {what}: leave it out"
+                )
 
     @classmethod
     def of(cls, given: Any) -> TableSpec:

@@ -1,0 +1,179 @@
+"""Filters as Qdrant's: conditions that every point which passes a `FilterTree` fulfils.
+
+Qdrant compares otherwise than metadata are compared: a list is met by any of its items, texts have
+no order, a condition on a missing field is no error. So what is sent to Qdrant only narrows the
+points down, by values and never by text that is interpreted, and each point that comes back is
+judged by `FilterTree.admits` itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+from uuid import UUID
+
+from qdrant_client import models
+from qdrant_client.models import FieldCondition, HasIdCondition, MatchAny, MatchValue
+
+from triptych.records import And, Condition, FilterTree, Not, Or
+from triptych.records.filters import EXPIRES_AT, HEADING, NAME, UPDATED_AT, VERSION
+from triptych.records.metadata import ComparisonKey, comparison_key
+from triptych_backends.collections.connection import PointId
+from triptych_backends.collections.fields import Path
+from triptych_backends.in_place import EPOCH, ROW_VERSION
+
+__all__ = ["Narrowing", "has_id", "has_value", "narrowed", "point_id"]
+
+Narrowing: TypeAlias = models.Condition | bool
+"""A condition; True where every point may pass, False where none does."""
+
+NameCondition: TypeAlias = Callable[[Sequence[str]], Narrowing]
+
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+_RANGES: Final = {"lt": "lte", "lte": "lte", "gt": "gte", "gte": "gte"}
+
+
+def narrowed(
+    tree: FilterTree | None,
+    fields: Mapping[str, Path],
+    named: NameCondition,
+    *,
+    has_times: bool,
+) -> Narrowing:
+    """What points that pass ``tree`` fulfil.
+
+    ``fields`` are those that the tree may name, others are missing; ``named`` is the condition
+    that a point has one of several names; ``has_times`` is whether points have an update time.
+    """
+    if tree is None:
+        return True
+    constant = _constant(tree, fields, has_times)
+    if constant is not None:
+        return constant
+    if isinstance(tree, Not):
+        return True  # what narrows a condition down does not widen its opposite
+    if isinstance(tree, And | Or):
+        parts = [narrowed(each, fields, named, has_times=has_times) for each in tree.parts]
+        conditions = [each for each in parts if not isinstance(each, bool)]
+        if isinstance(tree, And):
+            if False in parts:
+                return False
+            return models.Filter(must=conditions) if conditions else True
+        return _any(parts)
+    if tree.field == NAME:
+        if tree.operator != "in":
+            return True
+        return named([text for _, text in tree.values])
+    if tree.field == UPDATED_AT:
+        return True
+    return _on_field(tree, fields[tree.field].key)
+
+
+def _constant(tree: FilterTree, fields: Mapping[str, Path], has_times: bool) -> bool | None:
+    """What the tree is for every point; None where it depends on the point."""
+    if isinstance(tree, Not):
+        part = _constant(tree.part, fields, has_times)
+        return None if part is None else not part
+    if isinstance(tree, And | Or):
+        parts = [_constant(each, fields, has_times) for each in tree.parts]
+        decisive = isinstance(tree, Or)
+        if decisive in parts:
+            return decisive
+        return None if None in parts else not decisive
+    if tree.field in (HEADING, EXPIRES_AT):
+        return False
+    if tree.field == VERSION:
+        return tree.holds(comparison_key(ROW_VERSION))
+    if tree.field == UPDATED_AT:
+        return None if has_times else tree.holds(comparison_key(EPOCH))
+    if tree.field == NAME:
+        return None
+    return None if tree.field in fields else False
+
+
+def _on_field(wanted: Condition, key: str) -> Narrowing:
+    if wanted.operator == "exists":
+        return True
+    if wanted.operator == "in":
+        return _any(_equal(wanted.values, key))
+    ((kind, bound),) = wanted.values
+    if wanted.operator == "contains":
+        return True if kind == "text" else _any(_equal(wanted.values, key))
+    if kind != "number" or wanted.operator not in _RANGES:
+        return True
+    nearest = _float(bound)
+    if nearest is None:
+        return True
+    return FieldCondition(key=key, range=models.Range(**{_RANGES[wanted.operator]: nearest}))
+
+
+def _equal(values: Sequence[ComparisonKey], key: str) -> list[Narrowing]:
+    texts = [value for kind, value in values if kind == "text"]
+    found: list[Narrowing] = []
+    if texts:
+        found.append(FieldCondition(key=key, match=MatchAny(any=texts)))
+    for kind, value in values:
+        if kind == "bool":
+            found.append(FieldCondition(key=key, match=MatchValue(value=bool(value))))
+        elif kind == "number":
+            number = _float(value)
+            # 1 and 1.0 are equal here; by match they are not.
+            if number is None:
+                found.append(True)
+            else:
+                bounds = models.Range(gte=number, lte=number)
+                found.append(FieldCondition(key=key, range=bounds))
+        elif kind == "list":
+            found.append(True)
+    return found  # a time equals nothing in a payload
+
+
+def _any(parts: Sequence[Narrowing]) -> Narrowing:
+    if True in parts:
+        return True
+    conditions = [each for each in parts if not isinstance(each, bool)]
+    if len(conditions) == 1:
+        return conditions[0]
+    return models.Filter(should=conditions) if conditions else False
+
+
+def _float(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def point_id(name: str) -> PointId | None:
+    """The id of a point whose name is ``name``; None if no point can have it."""
+    if name.isascii() and name.isdigit():
+        number = int(name)
+        return number if str(number) == name and number < 1 << 64 else None
+    try:
+        return name if str(UUID(name)) == name else None
+    except ValueError:
+        return None
+
+
+def has_id(names: Sequence[str]) -> Narrowing:
+    """The condition that a point's id is one of ``names``."""
+    ids: list[int | str | UUID] = [found for name in names if (found := point_id(name)) is not None]
+    return HasIdCondition(has_id=ids) if ids else False
+
+
+def has_value(key: str, names: Sequence[str]) -> Narrowing:
+    """The condition that a field is one of ``names``, as a text or as a whole number."""
+    if not names:
+        return False
+    numbers = [int(name) for name in names if _is_whole(name) and _LEAST <= int(name) <= _MOST]
+    parts: list[Narrowing] = [FieldCondition(key=key, match=MatchAny(any=list(names)))]
+    if numbers:
+        parts.append(FieldCondition(key=key, match=MatchAny(any=numbers)))
+    return _any(parts)
+
+
+def _is_whole(name: str) -> bool:
+    digits = name.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and len(digits) < 20

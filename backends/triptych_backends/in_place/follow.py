@@ -1,0 +1,56 @@
+"""What every source of rows for `follow_rows` is described by."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from triptych._internal.close_on_exit import CloseOnExit
+from triptych._internal.digests import digest
+from triptych.errors import ValidationError
+from triptych.sync.rows import SourceRow
+from triptych_backends.in_place.rows import Row
+from triptych_backends.in_place.spec import ColumnPair, TableSpec
+
+__all__ = ["OVERLAP", "FollowedRows", "source_row"]
+
+OVERLAP: Final = 600.0
+"""Seconds before the newest change seen that are read again: longer than a write takes to be
+seen."""
+
+_KEPT: Final = ("table", "id", "metadata", "where", "name", "updated_at", "document")
+
+
+class FollowedRows(CloseOnExit):
+    """The part of a `RowSource` that is the same whatever database the rows are in."""
+
+    def __init__(self, table: TableSpec, where: str, overlap: float) -> None:
+        """``where`` is the database. Raises ValidationError: ``overlap`` is negative."""
+        if not 0 <= overlap < 1e9:
+            raise ValidationError(f"overlap is {overlap!r}: give seconds from 0 up")
+        self.spec = TableSpec(
+            **{
+                **{name: getattr(table, name) for name in _KEPT},
+                "columns": [ColumnPair(pair.text) for pair in table.columns],
+            }
+        )
+        self.overlap = overlap
+        self.where = where
+        place = digest("table", where, *self.spec.path)[:16]
+        self.key: str = f"{self.spec.path[-1][:64]}-{place}"
+        shown = [
+            self.spec.id,
+            *(pair.text for pair in self.spec.columns),
+            "metadata",
+            *self.spec.metadata,
+            "where",
+            repr(self.spec.where),
+            repr(self.spec.updated_at),
+        ]
+        if self.spec.document is not None:
+            shown.append(self.spec.document)
+        self.shape: str = digest(*shown)
+
+
+def source_row(row: Row) -> SourceRow:
+    """A row as `follow_rows` reads it."""
+    return SourceRow(name=row.name, content=row.document.content, metadata=row.metadata)
