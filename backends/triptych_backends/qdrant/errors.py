@@ -86,7 +86,8 @@ def _advice(error: Exception) -> str:
     refused = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
     if status in (401, 403) or code in refused:
         return "check the option api_key"
-    if status == 429 or isinstance(error, ResourceExhaustedResponse):
+    exhausted = code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    if status == 429 or exhausted or isinstance(error, ResourceExhaustedResponse):
         return "try again later"
     if status is not None or code not in (
         None,

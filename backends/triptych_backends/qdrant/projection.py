@@ -11,10 +11,9 @@ from typing import Any
 from uuid import uuid4
 
 from attrs import evolve, frozen
-from qdrant_client.models import FieldCondition, Filter, MatchValue
+from qdrant_client.models import FieldCondition, Filter, MatchAny, MatchValue
 
 from triptych import deadlines
-from triptych.errors import CancelledError
 from triptych_backends.index import Change, LogPosition
 from triptych_backends.qdrant.feed import batches, up_to, write_changed
 from triptych_backends.qdrant.place import Place, is_of_store, place_of
@@ -30,7 +29,7 @@ from triptych_backends.qdrant.points import (
 )
 from triptych_backends.qdrant.position import Position
 from triptych_backends.qdrant.truth import Truth
-from triptych_backends.qdrant.turns import Turns
+from triptych_backends.qdrant.turns import Turns, is_over
 
 __all__ = ["Projection", "Trusted"]
 
@@ -144,12 +143,24 @@ class Projection:
         self.up_to_date(dataset)
 
     def forget(self) -> None:
-        """Remove all of the projection's collections; the next search makes them again."""
+        """Remove all of the projection's collections; the next search makes them again.
+
+        Only the positions of datasets whose requests may be under way come back.
+        """
         with self._turns.held():
+            cut: dict[str, Position] = {}
             for name in self._collections():
+                for point in self._positions(name):
+                    read = Position.read(point)
+                    if read is not None and read.resumed().cut:
+                        cut[point[DATASET]] = read.resumed().at_start()
                 self.collections.drop(name)
             self._known.clear()
             self._made.clear()
+            for dataset in self.truth.live_datasets(list(cut)):
+                place = place_of(self.prefix, self.truth.layout(dataset))
+                self._make(place)
+                self.collections.put(place.collection, [cut[dataset].point(dataset)], over=Filter())
 
     def _after_fork_in_child(self) -> None:
         self._turns = Turns(self.truth.database, self.collections.where)
@@ -248,7 +259,7 @@ class Projection:
             start = evolve(start, state=former.state, cut=former.cut)
         changes = self.truth.log.changes(dataset, 0)
         changes = [change for change in changes if not change.concerns_all]
-        if former is not None and not changes:
+        if former is not None and not changes and not former.cut:
             self._remove_positions(dataset, former)
         return start.at_start(), changes
 
@@ -284,7 +295,7 @@ class Projection:
             lost = Filter(must=of_states(dataset, position.cut), must_not=[_IS_POSITION])
             self.collections.delete(place.collection, lost)
         for some in batches(changes):
-            if position.at != start.at and _is_over(end):
+            if position.at != start.at and is_over(end):
                 return move(position.at, rests=True)
             position = evolve(position, state=position.state + 1)
             if write_changed(self.collections, self.truth, place, dataset, some, position.state):
@@ -345,6 +356,11 @@ class Projection:
                 former = self._empty(dataset)
                 if former is not None:
                     self._remove_positions(dataset, former)
+            # What arrived after its dataset was removed.
+            names = MatchAny(any=sorted(found.keys() & live))
+            known = FieldCondition(key=DATASET, match=names)
+            if name in self.collections.names():
+                self.collections.delete(name, Filter(must_not=[known]))
 
     def _positions(self, name: str) -> Sequence[Mapping[str, Any]]:
         return self.collections.list_points(name, Filter(must=[_IS_POSITION]))
@@ -361,14 +377,6 @@ class Projection:
 
     def _collections(self) -> list[str]:
         return [name for name in self.collections.names() if is_of_store(self.prefix, name)]
-
-
-def _is_over(end: float) -> bool:
-    try:
-        deadlines.check()
-    except CancelledError:
-        return True
-    return time.monotonic() >= end
 
 
 def _found(place: Place, position: Position) -> Place:

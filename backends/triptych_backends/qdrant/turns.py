@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from triptych import deadlines
-from triptych.errors import StoreLockedError
+from triptych.errors import CancelledError, StoreLockedError
 from triptych_backends.qdrant.points import BusyError
 from triptych_backends.qdrant.truth import SharedDatabase
 
-__all__ = ["Turns"]
+__all__ = ["Turns", "is_over"]
 
 _POLL = 0.1
 """Seconds after which a thread that waits for another looks whether it was cancelled."""
@@ -61,3 +61,12 @@ class Turns:
             f"another thread or process has been writing to Qdrant at {self._where} for longer "
             f"than {wait:g} s: try again when it is done, or give a longer lock_timeout"
         )
+
+
+def is_over(end: float) -> bool:
+    """Whether the time is ``end``, or the deadline has passed."""
+    try:
+        deadlines.check()
+    except CancelledError:
+        return True
+    return time.monotonic() >= end

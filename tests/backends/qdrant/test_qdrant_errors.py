@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from urllib.parse import quote
 import pytest
 
 pytest.importorskip("qdrant_client", reason="qdrant-client is not installed: the extra qdrant")
+
+import grpc
 
 import triptych
 from support.qdrant_local import LocalMode
@@ -83,6 +86,47 @@ def test_another_answer_is_one_of_a_qdrant_that_is_away(
             result = kb.search("salmon", dataset_id="d", mode=mode)
             assert [hit.doc_name for hit in result.hits] == ["a"]
             assert "searched without Qdrant" in result.warnings[0]
+
+
+class Refusing(grpc.GenericRpcHandler):
+    """Answers every call of gRPC with an error."""
+
+    def __init__(self, code: grpc.StatusCode, said: str) -> None:
+        self.code, self.said = code, said
+
+    def service(self, _: object) -> grpc.RpcMethodHandler:
+        return grpc.unary_unary_rpc_method_handler(self.refuse)
+
+    def refuse(self, _: object, context: grpc.ServicerContext) -> None:
+        context.abort(self.code, self.said)
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "shown"),
+    [
+        ("UNAVAILABLE", "shutting down", "start it, or check its address"),
+        ("UNAUTHENTICATED", "Invalid API key hidden-key-123", "check the option api_key"),
+        ("INTERNAL", "No space left on device", "No space left on device.*see to the server"),
+        ("RESOURCE_EXHAUSTED", "Too many requests", "Too many requests.*try again later"),
+    ],
+)
+def test_errors_over_grpc_are_those_of_a_qdrant_that_is_away(
+    tmp_path: Path, code: str, said: str, shown: str
+) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        server = grpc.server(pool, [Refusing(grpc.StatusCode[code], said)])
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        truth = quote(str(tmp_path / "kb.db"))
+        url = f"qdrant://127.0.0.1:1?grpc=true&grpc_port={port}&api_key=hidden-key-123"
+        with triptych.open(f"{url}&truth={truth}", embedder="hash") as kb:
+            kb.put_document("d", "a", "salmon")
+            with pytest.raises(StoreError, match=shown) as caught:
+                kb.search("salmon", dataset_id="d", mode="vector")
+        server.stop(None).wait()
+    assert f"127.0.0.1:{port}" in str(caught.value)
+    assert code in str(caught.value)
+    assert "hidden-key" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

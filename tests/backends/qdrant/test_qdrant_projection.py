@@ -22,6 +22,7 @@ pytest.importorskip("qdrant_edge", reason="qdrant-edge-py is not installed: the 
 from qdrant_client.models import FieldCondition, Filter, Range
 
 from support.qdrant_edge import EdgeCollections
+from support.qdrant_late import Late
 from triptych._internal.lane_warnings import collected_warnings
 from triptych.deadlines import CancelScope, deadline
 from triptych.errors import CancelledError, StoreLockedError
@@ -162,6 +163,7 @@ _CHILD = """
 import os, sys
 from pathlib import Path
 from support.qdrant_edge import EdgeCollections
+from support.qdrant_late import Late
 from triptych.testing.builders import keyword_query
 from triptych_backends.qdrant import QdrantStore
 from triptych_backends.sqlite import SqliteStore
@@ -216,33 +218,6 @@ def test_a_late_request_of_a_killed_process_does_no_harm(tmp_path: Path) -> None
         assert_is_projected(store)
 
 
-class Late(EdgeCollections):
-    """The write of this number, and those after it, are cut off, and reach it by `arrive`."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.left = 1_000_000
-        self.under_way: list[Callable[[], None]] = []
-
-    def put(self, name: str, points: Sequence[Point], *, over: Filter) -> None:
-        self._write(lambda: super(Late, self).put(name, points, over=over))
-
-    def delete(self, name: str, where: Filter) -> None:
-        self._write(lambda: super(Late, self).delete(name, where))
-
-    def _write(self, write: Callable[[], None]) -> None:
-        self.left -= 1
-        if self.left < 0:
-            self.under_way.append(write)
-            raise AwayError("no answer in time")
-        write()
-
-    def arrive(self) -> None:
-        for write in self.under_way:
-            write()
-        self.under_way.clear()
-
-
 @pytest.mark.parametrize("tries", [1, 2])
 @pytest.mark.parametrize("fresh", [False, True])
 def test_requests_that_arrive_after_others_took_over_do_no_harm(
@@ -279,6 +254,35 @@ def test_requests_that_arrive_after_others_took_over_do_no_harm(
             held = sorted(p["name"] for p in points(store, "chunk") if p[DATASET] == name)
             assert held == ["kept", "kept", "less", "more"]
     assert at > 4
+
+
+def test_requests_that_arrive_after_a_purge_bring_nothing_back(tmp_path: Path) -> None:
+    late = Late(tmp_path / "qdrant")
+    with open_store(tmp_path, late) as store:
+        fill(store, "d", {"a": "salmon"})
+        fill(store, "e", {"a": "salmon"})
+        late.left = 1
+        for name in ("d", "e"):
+            with pytest.raises(AwayError):
+                store.chunks.search(keyword_query("salmon", name))
+            late.left = 1
+        late.left = 1_000_000
+        store.documents.delete("d", "a")
+        store.documents.delete_dataset("e")
+        store.scrub()
+        fill(store, "d", {"b": "stone"})
+        assert store.chunks.search(keyword_query("salmon", "d")) == []
+        late.arrive()
+        assert sorted(each["name"] for each in points(store, "document")) == ["a", "a", "b"]
+        for name in ("d", "e"):
+            assert store.chunks.search(keyword_query("salmon", name)) == []
+        fill(store, "d", {"b": "stone"})
+        assert store.chunks.search(keyword_query("salmon", "d")) == []
+        held = [(each[DATASET], each["name"]) for each in points(store, "document")]
+        assert sorted(held) == [("d", "b"), ("e", "a")]
+    with open_store(tmp_path) as store:
+        fill(store, "d", {"b": "trout"})
+        assert_is_projected(store)
 
 
 def test_a_dataset_that_was_deleted_meanwhile_is_swept(tmp_path: Path) -> None:
