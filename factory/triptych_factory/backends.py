@@ -101,7 +101,9 @@ def _qdrant(location: Location, settings: Settings) -> Store:
     kept = open_store(truth, attrs.evolve(settings, background_index=False))
     return QdrantStore(
         cast("TruthStore", kept),
-        ClientCollections(found.connect, found.where),
+        ClientCollections(
+            found.connect, found.where, secrets=[found.api_key] if found.api_key else []
+        ),
         prefix=found.prefix,
         exact=found.exact,
         falls_back=found.falls_back,

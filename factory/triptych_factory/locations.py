@@ -6,11 +6,11 @@ import errno
 import os
 import re
 from pathlib import Path
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import attrs
 
 from triptych._internal.redaction import shown_url
+from triptych._internal.urls import query_of, split_url, url_options
 from triptych.errors import ValidationError
 from triptych.records import check_text
 
@@ -125,8 +125,12 @@ def parse_location(url: str) -> Location:
 
 
 def truth_of(url: str) -> str | None:
-    """The store that keeps what ``url`` searches in Qdrant, None where it names none."""
-    return dict(parse_qsl(urlsplit(url).query)).get("truth")
+    """The store that keeps what ``url`` searches in Qdrant, None where it names none.
+
+    Raises:
+        ValidationError: it is not a URL.
+    """
+    return dict(url_options(url)).get("truth")
 
 
 def _searched(url: str) -> Location:
@@ -162,10 +166,9 @@ def relative_to(url: str, directory: Path) -> str:
         return str(directory / _at_home(url, url))
     truth = truth_of(url) if found[1].lower() == _SEARCHED else None
     if truth:
-        parts = urlsplit(url)
-        options = dict(parse_qsl(parts.query, keep_blank_values=True))
-        options["truth"] = relative_to(truth, directory)
-        return urlunsplit(parts._replace(query=urlencode(options)))
+        parts = split_url(url)
+        options = {**dict(url_options(url)), "truth": relative_to(truth, directory)}
+        return parts._replace(query=query_of(options.items())).geturl()
     if found[1].lower() == "sqlite" and found[2].startswith("/") and found[2] != "/":
         return f"sqlite:///{(directory / found[2][1:]).as_posix()}"
     if found[1].lower() == "files" and found[2].startswith("."):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 import triptych
 from support.cli_run import Shell, fresh_shell
+from triptych._internal.progress import Progress, ProgressCallback
 
 
 @pytest.fixture
@@ -73,6 +77,125 @@ def test_dataset_goes_through_an_archive(shell: Shell) -> None:
     ran = shell("--store", "other.db", "import", "notes.zip")
     assert (ran.code, ran.rows[0][:3]) == (0, ["default", "1", "2"])
     assert shell("--store", "third.db", "import", "notes.zip", "-d", "none").code == 3
+
+
+def test_refused_restore_is_done_by_the_command_that_it_names(shell: Shell) -> None:
+    assert shell("backup", "kb.zip").code == 0
+    assert shell("export", "--output", "notes.zip").code == 0
+    for load in (("restore", "kb.zip", "other.db"), ("--store", "other.db", "import", "notes.zip")):
+        shell.write("docs/cups.md", "# Cups\n")
+        assert shell("--store", "other.db", "put", "docs/cups.md").code == 0
+        ran = shell(*load)
+        assert (ran.code, "the same command with --replace" in ran.err) == (4, True)
+        ran = shell(*load, "--replace")
+        assert (ran.code, ran.rows[0][:3]) == (0, ["default", "1", "2"])
+        assert [row[0] for row in shell("--store", "other.db", "list").rows] == ["tea.md"]
+
+
+def test_copy_of_an_archive_names_restore(shell: Shell) -> None:
+    assert shell("backup", "kb.zip").code == 0
+    ran = shell("copy", "kb.zip", "other.db")
+    assert (ran.code, "triptych restore kb.zip other.db" in ran.err) == (2, True)
+    assert not (shell.directory / "other.db").exists()
+
+
+def test_options_of_one_kind_of_restore_and_import_are_refused_by_the_other(shell: Shell) -> None:
+    assert shell("backup", "kb.zip").code == 0
+    assert shell("export", "--output", "notes.jsonl").code == 0
+    for wrong in (
+        ("restore", "tea.md", "1", "--replace"),
+        ("restore", "kb.zip", "other.db", "--dataset", "default"),
+        ("restore", "kb.zip", "other.db", "--if-version", "2"),
+        ("import", "notes.jsonl", "--replace"),
+    ):
+        assert shell(*wrong).code == 2
+    assert shell("history", "tea.md").rows[0][0] == "2"
+    assert not (shell.directory / "other.db").exists()
+
+
+def test_access_key_that_was_revoked_stays_so_after_a_restore(shell: Shell) -> None:
+    assert shell("keys", "add", "eve").code == 0
+    assert shell("backup", "kb.zip").code == 0
+    key_id = shell("keys", "list").rows[0][0]
+    assert shell("keys", "revoke", key_id).code == 0
+    revoked = shell("keys", "list").text
+    ran = shell("restore", "kb.zip", str(shell.store))
+    assert (ran.code, "--replace takes over those of the source" in ran.err) == (0, True)
+    assert shell("keys", "list").text == revoked
+    ran = shell("restore", "kb.zip", str(shell.store), "--replace", "--json")
+    assert (ran.code, ran.json["settings"]) == (0, 1)
+    assert shell("keys", "list").text != revoked
+
+
+@pytest.mark.parametrize("command", ["export", "backup"])
+def test_output_is_never_written_over_the_store(shell: Shell, command: str) -> None:
+    os.link(shell.store, shell.directory / "linked")
+    (shell.directory / "pointer").symlink_to(shell.store)
+    beside = shell.store.with_name("kb.db-wal")
+    for target in (str(shell.store), "linked", "pointer", str(beside)):
+        output = ("--output", target) if command == "export" else (target, "--overwrite")
+        ran = shell(command, *output)
+        assert (ran.code, "of the store itself" in ran.err) == (2, True)
+    assert shell("get", "tea.md").code == 0
+    files = "files://" + str(shell.directory / "files")
+    assert shell("copy", str(shell.store), files).code == 0
+    output = ("--output",) if command == "export" else ("--overwrite",)
+    ran = shell("--store", files, command, *output, "files/out.zip")
+    assert (ran.code, "of the store itself" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["export", "backup"])
+@pytest.mark.skipif(os.name == "nt", reason="no SIGTERM that a process handles")
+def test_output_that_is_ended_by_a_signal_leaves_what_was_there(
+    shell: Shell, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(_: Progress) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    @contextmanager
+    def shown(*_: object, **__: object) -> Iterator[ProgressCallback]:
+        yield stop
+
+    monkeypatch.setattr("triptych_adapters.cli.progress.shown", shown)
+    (shell.directory / "kb.zip").write_text("before")
+    output = ("--output", "kb.zip") if command == "export" else ("kb.zip", "--overwrite")
+    before = signal.getsignal(signal.SIGTERM)
+    assert shell(command, *output).code == 128 + signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) == before
+    assert (shell.directory / "kb.zip").read_text() == "before"
+    assert not list(shell.directory.glob("*.part"))
+
+
+def test_export_that_fails_leaves_what_was_there(shell: Shell) -> None:
+    (shell.directory / "notes.jsonl").write_text("before")
+    assert shell("export", "--dataset", "none", "--output", "notes.jsonl").code == 3
+    assert (shell.directory / "notes.jsonl").read_text() == "before"
+    assert shell("export", "--output", "notes.jsonl").code == 0
+    assert json.loads((shell.directory / "notes.jsonl").read_text())["name"] == "tea.md"
+    assert shell("export", "--output", "none/notes.jsonl").code == 3
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are of Unix")
+def test_archive_is_its_writers_alone(shell: Shell) -> None:
+    path = shell.directory / "kb.zip"
+    assert shell("backup", "kb.zip").code == 0
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o640)
+    assert shell("backup", "kb.zip", "--overwrite").code == 0
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_copy_that_is_refused_leaves_no_store(shell: Shell) -> None:
+    store = str(shell.store)
+    assert shell("backup", "kb.zip").code == 0
+    for wrong in (
+        ("copy", store, "new.db", "--dataset", "typo"),
+        ("copy", store, "new.db", "--dataset", "typo", "--follow"),
+        ("--store", "new.db", "import", "kb.zip", "--dataset", "typo"),
+    ):
+        ran = shell(*wrong)
+        assert (ran.code, "'typo'" in ran.err) == (3, True)
+        assert not list(shell.directory.glob("new.db*"))
 
 
 def test_replica_follows_until_it_is_interrupted(tmp_path: Path) -> None:

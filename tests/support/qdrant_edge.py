@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from qdrant_client import models
 
 from triptych_backends.index.bm25 import K1, B
-from triptych_backends.qdrant import Found, Point
+from triptych_backends.qdrant import Found, MissingError, Point
 from triptych_backends.qdrant.points import (
     DATASET,
     HEADINGS,
@@ -37,34 +37,20 @@ class EdgeCollections:
     def __init__(self, folder: Path) -> None:
         self.where = str(folder)
         self.folder = folder
+        self.has_ranked_words = True
         self.shards: dict[str, edge.EdgeShard] = {}
         for path in sorted(folder.glob("*")):
             self.shards[path.name] = edge.EdgeShard.load(str(path))
 
     def ranks_words(self) -> bool:
-        return True
+        return self.has_ranked_words
 
     def names(self) -> Sequence[str]:
         return list(self.shards)
 
     def make(self, name: str, dimension: int) -> None:
-        if name in self.shards:
-            return
-        path = self.folder / name
-        path.mkdir(parents=True)
-        vectors = {VECTOR if dimension else _NOTHING: dimension or 1}
-        shard = edge.EdgeShard.create(
-            str(path),
-            edge.EdgeConfig(
-                vectors={
-                    each: edge.EdgeVectorParams(size, edge.Distance.Cosine)
-                    for each, size in vectors.items()
-                }
-            ),
-        )
-        words = edge.TextIndexParams(
-            tokenizer=edge.TokenizerType.Whitespace, lowercase=False, scoring=True
-        )
+        if name not in self.shards:
+            self._create(name, dimension)
         indexes: dict[str, Any] = {
             DATASET: edge.KeywordIndexParams(is_tenant=True),
             UNIT: edge.KeywordIndexParams(),
@@ -73,11 +59,33 @@ class EdgeCollections:
             LENGTH: edge.IntegerIndexParams(lookup=True, range=True),
             STATE: edge.IntegerIndexParams(lookup=True, range=True),
             "key": edge.IntegerIndexParams(lookup=True, range=True),
-            TOKENS: words,
         }
+        if self.has_ranked_words:
+            indexes[TOKENS] = edge.TextIndexParams(
+                tokenizer=edge.TokenizerType.Whitespace, lowercase=False, scoring=True
+            )
         for field, schema in indexes.items():
-            shard.update(edge.UpdateOperation.create_field_index(field, schema))
-        self.shards[name] = shard
+            self.shards[name].update(edge.UpdateOperation.create_field_index(field, schema))
+
+    def _create(self, name: str, dimension: int) -> None:
+        path = self.folder / name
+        path.mkdir(parents=True)
+        vectors = {VECTOR if dimension else _NOTHING: dimension or 1}
+        self.shards[name] = edge.EdgeShard.create(
+            str(path),
+            edge.EdgeConfig(
+                vectors={
+                    each: edge.EdgeVectorParams(size, edge.Distance.Cosine)
+                    for each, size in vectors.items()
+                }
+            ),
+        )
+
+    def _shard(self, name: str) -> edge.EdgeShard:
+        try:
+            return self.shards[name]
+        except KeyError:
+            raise MissingError(f"collection {name} is not there") from None
 
     def drop(self, name: str) -> None:
         shard = self.shards.pop(name, None)
@@ -96,10 +104,10 @@ class EdgeCollections:
             for point in points
         ]
         condition = None if over == models.Filter() else _filter(over)
-        self.shards[name].update(edge.UpdateOperation.upsert_points(structs, condition=condition))
+        self._shard(name).update(edge.UpdateOperation.upsert_points(structs, condition=condition))
 
     def delete(self, name: str, where: models.Filter) -> None:
-        self.shards[name].update(edge.UpdateOperation.delete_points_by_filter(_filter(where)))
+        self._shard(name).update(edge.UpdateOperation.delete_points_by_filter(_filter(where)))
 
     def read(self, name: str, point: str) -> Mapping[str, Any] | None:
         shard = self.shards.get(name)
@@ -107,7 +115,7 @@ class EdgeCollections:
         return found[0].payload if found else None
 
     def list_points(self, name: str, where: models.Filter) -> Sequence[Mapping[str, Any]]:
-        found, after = self.shards[name].scroll(
+        found, after = self._shard(name).scroll(
             edge.ScrollRequest(filter=_filter(where), limit=100_000, with_payload=True)
         )
         assert after is None
@@ -129,7 +137,7 @@ class EdgeCollections:
             with_payload=True,
             params=edge.SearchParams(exact=exact),
         )
-        return [Found(each.payload or {}, each.score) for each in self.shards[name].query(request)]
+        return [Found(each.payload or {}, each.score) for each in self._shard(name).query(request)]
 
     def best_by_words(
         self,
@@ -150,11 +158,11 @@ class EdgeCollections:
             with_payload=True,
             params=edge.SearchParams(idf=edge.IdfParams(_filter(corpus))),
         )
-        return [Found(each.payload or {}, each.score) for each in self.shards[name].query(request)]
+        return [Found(each.payload or {}, each.score) for each in self._shard(name).query(request)]
 
     def lengths(self, name: str, where: models.Filter) -> Mapping[int, int]:
         request = edge.FacetRequest(LENGTH, limit=100_000, exact=True, filter=_filter(where))
-        return {int(hit.value): hit.count for hit in self.shards[name].facet(request).hits}
+        return {int(hit.value): hit.count for hit in self._shard(name).facet(request).hits}
 
     def close(self) -> None:
         for shard in self.shards.values():

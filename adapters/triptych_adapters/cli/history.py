@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from triptych_adapters.cli import archives
+from triptych_adapters.cli.archives import Replace
 from triptych_adapters.cli.names import dataset_in_use
 from triptych_adapters.cli.output import visible
 from triptych_adapters.cli.session import Session, command, examples
@@ -117,29 +119,41 @@ def restore(
         int | None,
         typer.Option("--if-version", min=1, help="Only if the document is at this version."),
     ] = None,
+    replace: Replace = False,
 ) -> None:
     """Put an old version of a document back, as a new version; or a backup into a store.
 
     A backup, or an export to a .zip file, is taken over as it was written: versions, vectors and
     layers too. What the store has already is skipped, so run it again after a failure.
     """
-    if version.isascii() and version.isdecimal() and int(version):
-        _restore_version(session, name, int(version), dataset, if_version)
-    else:
-        _restore_archive(session, name, version)
-
-
-def _restore_archive(session: Session, file: str, store: str) -> None:
     from triptych.errors import ValidationError
-    from triptych_adapters.cli import stores
+
+    if version.isascii() and version.isdecimal() and int(version):
+        if replace:
+            raise ValidationError(
+                "--replace is for a backup: a document's version is always put in place of the "
+                "current one, which is kept"
+            )
+        _restore_version(session, name, int(version), dataset, if_version)
+    elif dataset is not None or if_version is not None:
+        raise ValidationError(
+            "--dataset and --if-version are for a version of a document: `triptych import FILE "
+            "--dataset NAME` takes one dataset of a backup"
+        )
+    else:
+        _restore_archive(session, name, version, replace=replace)
+
+
+def _restore_archive(session: Session, file: str, store: str, *, replace: bool) -> None:
+    from triptych.errors import ValidationError
 
     path = Path(file)
-    if not stores.is_archive(path):
+    if not archives.is_archive(path):
         raise ValidationError(
             f"{store!r} is not a version of a document, and {file!r} is not the file of a backup: "
             "give NAME and VERSION, or FILE and the store to make of it"
         )
-    stores.restore(session, path, store)
+    archives.load_archive(session, path, store, with_settings=True, replace=replace)
 
 
 def _restore_version(

@@ -1,25 +1,28 @@
-"""``triptych copy`` and ``backup``, and the other half of ``restore``: whole stores."""
+"""``triptych copy`` and ``backup``: whole stores."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from triptych_adapters.cli.archives import (
+    is_archive,
+    opened_store,
+    print_copy,
+    save_archive,
+)
 from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.output import SCHEMA, Output, json_text
 from triptych_adapters.cli.session import Session, command, examples
 
 if TYPE_CHECKING:
-    from triptych.contracts import Store
-    from triptych.replication import ArchiveSummary, CopyReport
+    from triptych.replication import CopyReport
 
-__all__ = ["is_archive", "opened_store", "print_copy", "print_summary", "register", "restore"]
+__all__ = ["register"]
 
-_SHOWN = 5
 _DATASETS = Annotated[
     list[str] | None,
     typer.Option(
@@ -78,14 +81,19 @@ def copy(
     What is there already is skipped, so run it again after a failure. At the end both are compared.
     Others may write to the source meanwhile: it is copied as it was at the beginning.
     """
-    from triptych.replication import copy_store, follow_store
+    from triptych.errors import ValidationError
+    from triptych.replication import check_datasets, copy_store, follow_store
     from triptych_adapters.cli.progress import shown
 
     output = session.output
-    with (
-        opened_store(session, source, create=False) as one,
-        opened_store(session, destination, create=True) as other,
-    ):
+    if is_archive(Path(source)):
+        raise ValidationError(
+            f"{source!r} is an archive, not a store: `triptych restore {source} {destination}`"
+        )
+    with ExitStack() as held:
+        one = held.enter_context(opened_store(session, source, create=False))
+        check_datasets(one, dataset)  # before the destination is made
+        other = held.enter_context(opened_store(session, destination, create=True))
         if not follow:
             with shown(output, "documents") as progress:
                 report = copy_store(
@@ -117,120 +125,7 @@ def backup(
     Versions, metadata, chunks, vectors and layers are in it. `triptych restore FILE STORE` makes a
     store of it. The same store gives the same file, byte for byte.
     """
-    from triptych.replication import write_archive
-    from triptych_adapters.cli.progress import shown
-
-    output = session.output
-    with (
-        opened_store(session, None, create=False) as store,
-        shown(output, "documents") as progress,
-    ):
-        summary = write_archive(
-            store, file, datasets=dataset, overwrite=overwrite, progress=progress
-        )
-    print_summary(output, file, summary)
-
-
-def restore(session: Session, file: Path, destination: str) -> None:
-    """Make a store of an archive, or complete one."""
-    from triptych.replication import Archive, copy_store
-    from triptych_adapters.cli.progress import shown
-
-    with (
-        Archive(file) as archive,
-        opened_store(session, destination, create=True) as store,
-        shown(session.output, "documents") as progress,
-    ):
-        report = copy_store(archive, store, progress=progress)
-    print_copy(session.output, report)
-
-
-def is_archive(file: Path) -> bool:
-    """Whether there is a file that begins as an archive does."""
-    try:
-        with file.open("rb") as stream:
-            return stream.read(4) == b"PK\x03\x04"
-    except OSError:
-        return False
-
-
-@contextmanager
-def opened_store(session: Session, url: str | None, *, create: bool) -> Iterator[Store]:
-    """The store at ``url``, or the one in force, without a model.
-
-    Raises:
-        NotAvailableError: it is on a server.
-    """
-    from triptych_factory.backends import open_store
-    from triptych_factory.locations import parse_location
-    from triptych_factory.remote import check_local
-
-    given = {} if url is None else {"url": url}
-    settings = session.settings(**given).without_llm()
-    check_local(settings, "copying a store")
-    store: Any = open_store(parse_location(settings.url), settings, create=create)
-    try:
-        yield store
-    finally:
-        store.close()
-
-
-def print_copy(output: Output, report: CopyReport) -> None:
-    """Tell what a copy did."""
-    from triptych_adapters.wire.schema import to_json
-
-    if output.as_json:
-        output.emit(to_json(report))
-        return
-    if report.settings_different:
-        output.warn(
-            f"{len(report.settings_different)} settings are other in the destination and stay as "
-            f"they are there ({', '.join(report.settings_different[:_SHOWN])}"
-            f"{', …' if report.settings_different[_SHOWN:] else ''}): --replace takes over those "
-            "of the source"
-        )
-    if not output.quiet:
-        output.table(
-            ("dataset", "documents", "versions", "chunks", "vectors", "layers", "copied"),
-            [
-                (
-                    each.dataset_id,
-                    each.counts.documents,
-                    each.counts.versions,
-                    each.counts.chunks,
-                    each.counts.vectors + each.counts.sparse_vectors,
-                    each.counts.layers,
-                    each.written,
-                )
-                for each in report.datasets
-            ],
-        )
-    output.note("compared: the destination is as the source")
-
-
-def print_summary(output: Output, file: Path, summary: ArchiveSummary) -> None:
-    """Tell what an archive holds."""
-    from triptych_adapters.wire.schema import to_json
-
-    if output.as_json:
-        output.emit({"file": str(file), **to_json(summary)})
-        return
-    if not output.quiet:
-        output.table(
-            ("dataset", "documents", "versions", "chunks", "vectors", "layers"),
-            [
-                (
-                    each.dataset_id,
-                    each.counts.documents,
-                    each.counts.versions,
-                    each.counts.chunks,
-                    each.counts.vectors + each.counts.sparse_vectors,
-                    each.counts.layers,
-                )
-                for each in summary.datasets
-            ],
-        )
-    output.note(f"written: {file}")
+    save_archive(session, file, datasets=dataset, overwrite=overwrite)
 
 
 def _print_followed(output: Output, report: CopyReport) -> None:

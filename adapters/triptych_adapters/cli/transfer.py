@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
 import typer
 
+from triptych_adapters.cli.archives import (
+    Replace,
+    check_output,
+    is_archive,
+    load_archive,
+    save_archive,
+    until_terminated,
+)
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.session import Session, command, examples
-from triptych_adapters.cli.stores import (
-    is_archive,
-    opened_store,
-    print_copy,
-    print_summary,
-)
 
 
 def register(app: typer.Typer) -> None:
@@ -79,6 +83,7 @@ def import_(
             "Without it: the object under metadata.",
         ),
     ] = None,
+    replace: Replace = False,
 ) -> Exit:
     """Put a document for each line of a JSONL file, or each row of a Parquet file.
 
@@ -86,14 +91,21 @@ def import_(
     cost nothing. An archive, which export or backup wrote, is taken over as it is: with versions,
     chunks, vectors and layers.
     """
-    from triptych.errors import NotFoundError
+    from triptych.errors import NotFoundError, ValidationError
     from triptych.transfer import ImportFields, import_jsonl, import_parquet
     from triptych_adapters.cli.progress import shown
     from triptych_adapters.wire.schema import to_json
 
     output = session.output
     if is_archive(file):
-        return _import_archive(session, file, dataset)
+        chosen = None if dataset is None else [dataset]
+        load_archive(session, file, None, datasets=chosen, with_settings=False, replace=replace)
+        return Exit.OK
+    if replace:
+        raise ValidationError(
+            f"--replace is for an archive, which {str(file)!r} is not: documents are always put in "
+            "place of those of the same name"
+        )
     dataset = dataset or "default"
     fields = ImportFields(name=name_field, content=content_field, metadata=metadata_field)
     from_stdin = file == Path("-")
@@ -122,21 +134,6 @@ def import_(
     return exit_after([failure.error for failure in report.failed], done=done)
 
 
-def _import_archive(session: Session, file: Path, dataset: str | None) -> Exit:
-    from triptych.replication import Archive, copy_store
-    from triptych_adapters.cli.progress import shown
-
-    with (
-        Archive(file) as archive,
-        opened_store(session, None, create=True) as store,
-        shown(session.output, "documents") as progress,
-    ):
-        datasets = archive.datasets() if dataset is None else [dataset]
-        report = copy_store(archive, store, datasets=datasets, progress=progress)
-    print_copy(session.output, report)
-    return Exit.OK
-
-
 def export(
     session: Session,
     dataset: Annotated[str, typer.Option("--dataset", "-d", help="The dataset.")] = "default",
@@ -149,7 +146,8 @@ def export(
             "--output",
             "-o",
             metavar="FILE",
-            help="Write there, and not to standard output; an archive where it ends in .zip.",
+            help="Write there, and not to standard output; an archive where it ends in .zip. A "
+            "file that exists is replaced when the new one is whole.",
         ),
     ] = None,
 ) -> None:
@@ -163,8 +161,10 @@ def export(
     from triptych.transfer import export_jsonl
 
     if to is not None and to.suffix.lower() == ".zip":
-        _export_archive(session, dataset, to)
+        save_archive(session, to, datasets=[dataset], overwrite=True)
         return
+    if to is not None:
+        check_output(session, to)
 
     with session.service() as service:
         if to is None:
@@ -172,30 +172,19 @@ def export(
             count = export_jsonl(service, dataset, sys.stdout.buffer, versions=versions)
             sys.stdout.buffer.flush()
         else:
-            # Found before the file is opened, which empties it.
-            service.list_documents(dataset, limit=1)
-            with _opened(to) as stream:
+            with _written(to) as stream:
                 count = export_jsonl(service, dataset, stream, versions=versions)
     session.output.note(f"{count} {'line' if count == 1 else 'lines'}")
 
 
-def _export_archive(session: Session, dataset: str, to: Path) -> None:
-    from triptych.replication import write_archive
-    from triptych_adapters.cli.progress import shown
-
-    with (
-        opened_store(session, None, create=False) as store,
-        shown(session.output, "documents") as progress,
-    ):
-        summary = write_archive(store, to, datasets=[dataset], overwrite=True, progress=progress)
-    print_summary(session.output, to, summary)
-
-
-def _opened(path: Path) -> BinaryIO:
+@contextmanager
+def _written(path: Path) -> Iterator[BinaryIO]:
+    from triptych._internal.drafts import written_whole
     from triptych.errors import NotFoundError, ValidationError
 
     try:
-        return path.open("wb")
+        with until_terminated(), written_whole(path, mode=0o666) as stream:
+            yield stream
     except FileNotFoundError:
         raise NotFoundError(f"there is no folder {str(path.parent)!r}: make it first") from None
     except OSError as error:

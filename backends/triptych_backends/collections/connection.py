@@ -126,7 +126,8 @@ def reader_of(given: str | QdrantClient) -> ClientPoints:
     """
     if isinstance(given, str):
         location = parse_url(given, alone=True)
-        return ClientPoints(location.connect, location.where)
+        secrets = [location.api_key] if location.api_key else []
+        return ClientPoints(location.connect, location.where, secrets=secrets)
     local = given.init_options.get("location") == ":memory:" or given.init_options.get("path")
     return ClientPoints(lambda: given, "the client given", is_server=not local, closes=False)
 
@@ -144,11 +145,12 @@ class ClientPoints:
         *,
         is_server: bool = True,
         closes: bool = True,
+        secrets: Sequence[str] = (),
     ) -> None:
         self.where = where
         self._is_server = is_server
         self._closes = closes
-        self._connection = _Connection(connect, where, is_server=is_server)
+        self._connection = _Connection(connect, where, is_server=is_server, secrets=secrets)
 
     def layout(self, name: str) -> Layout | None:
         """See `PointReader.layout`."""

@@ -141,15 +141,18 @@ class Connections:
     def _leased(self) -> Iterator[PostgresSession]:
         if self._closed:
             raise closed_error(self.where)
-        lease = self._lease()
-        session = PostgresSession(_driver_of(lease), None)
+        first = self._lease()
+        session = PostgresSession(_driver_of(first), None)
+        lease: _Lease | None = first
 
         def replace() -> Driver:
             nonlocal lease
-            lease.invalidate()
+            if lease is not None:
+                lost, lease = lease, None
+                lost.invalidate()
             self._lost_at = time.monotonic()
-            lease = self._lease()
-            return _driver_of(lease)
+            lease = found = self._lease()
+            return _driver_of(found)
 
         session._reconnect = replace
         is_whole = False
@@ -157,9 +160,10 @@ class Connections:
             yield session
             is_whole = True
         finally:
-            if self._closed or not is_whole:
-                lease.invalidate()
-            lease.close()  # gives it back
+            if lease is not None:  # the lost one may have no successor
+                if self._closed or not is_whole:
+                    lease.invalidate()
+                lease.close()  # gives it back
 
     def _lease(self) -> _Lease:
         from sqlalchemy.exc import TimeoutError as PoolTimeoutError

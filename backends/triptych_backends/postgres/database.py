@@ -81,7 +81,7 @@ class PostgresDatabase:
         self.read_only = read_only
         self.history = history
         self._connections = connections
-        self._wait = wait
+        self.lock_timeout = wait
         self._closed = False
         self._position: Position | None = None
         self._writer_turn = WriterTurn(self.where, wait=wait, read_only=read_only)
@@ -136,7 +136,7 @@ class PostgresDatabase:
             position, self._position = self._position, None
             with (
                 driver_errors(self.where),
-                self._connections.writing(lock_timeout=self._wait) as session,
+                self._connections.writing(lock_timeout=self.lock_timeout) as session,
             ):
                 transaction = PostgresTransaction(
                     session, self.where, self._projection, position=position
@@ -167,13 +167,14 @@ class PostgresDatabase:
         return self._connections.connect()
 
     @contextmanager
-    def turn(self, name: str) -> Iterator[None]:
-        """The turn of one process among all that ask for ``name``.
+    def turn(self, name: str, *, wait: float | None = None) -> Iterator[None]:
+        """The turn of one process among all that ask for ``name``, waiting ``wait`` seconds.
 
         It is an advisory lock, held by a transaction that does nothing else.
         """
+        seconds = self.lock_timeout if wait is None else wait
         with driver_errors(self.where), self._connections.primary.snapshot() as session:
-            millis = min(max(int(self._wait * 1000), 1), 2**31 - 1)
+            millis = min(max(int(seconds * 1000), 1), 2**31 - 1)
             session.text("SELECT set_config('lock_timeout', %s, true)", (str(millis),))
             session.text("SELECT set_config('idle_in_transaction_session_timeout', '0', true)")
             session.text(
@@ -194,7 +195,7 @@ class PostgresDatabase:
             StoreLockedError: another process is reading or writing; nothing is lost, try again.
         """
         with driver_errors(self.where), self._connections.primary.reading() as session:
-            millis = str(max(int(self._wait * 1000), 1))
+            millis = str(max(int(self.lock_timeout * 1000), 1))
             session.text("SELECT set_config('lock_timeout', %s, false)", (millis,))
             session.text("SELECT set_config('statement_timeout', '0', false)")
             rows = session.text(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import attrs
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from triptych._internal.redaction import shown_url
+from triptych._internal.urls import query_of, split_url, url_options
 from triptych.errors import ValidationError
 
 __all__ = ["PostgresLocation", "parse_url"]
@@ -54,26 +54,27 @@ def parse_url(url: str) -> PostgresLocation:
     the wait for a server that is starting, 5 seconds by default, …), and ``schema`` (triptych),
     ``statement_timeout`` (300 seconds), ``pool_size`` (8), ``reconnect`` (10 seconds), ``replica``
     (the URL of a streaming replica; any number of them) and ``replica_wait`` (0.1 seconds).
+    Values are percent-encoded; a plus sign is itself.
 
     Raises:
         ValidationError: it is invalid; the message shows no password.
     """
-    parts = urlsplit(url)
+    parts = split_url(url)
     if parts.scheme.lower() not in _SCHEMES:
         raise ValidationError(f"{shown_url(url)!r} is not a postgresql:// URL")
     own: dict[str, str] = {}
     passed = []
     replicas = []
-    for key, value in parse_qsl(parts.query, keep_blank_values=True):
+    for key, value in url_options(url, repeatable=["replica"]):
         if key == "replica":
             replicas.append(value)
         elif key in ("schema", "statement_timeout", "pool_size", "reconnect", "replica_wait"):
             own[key] = value
         else:
             passed.append((key, value))
-    plain = urlunsplit(
-        ("postgresql", parts.netloc, parts.path, urlencode(passed, quote_via=quote), "")
-    )
+    # By hand: without a host, as for a socket, urlunsplit leaves the slashes out.
+    address = f"postgresql://{parts.netloc}{parts.path}"
+    plain = f"{address}?{query_of(passed)}" if passed else address
     try:
         known = conninfo_to_dict(plain)
     except psycopg.ProgrammingError as error:
@@ -91,7 +92,7 @@ def parse_url(url: str) -> PostgresLocation:
         raise ValidationError(
             f"{schema!r} cannot be the schema of a store: give up to 63 letters, digits and _"
         )
-    where = shown_url(urlunsplit(("postgresql", parts.netloc, parts.path, "", "")))
+    where = shown_url(address)
     found = PostgresLocation(
         conninfo=plain,
         schema=schema,

@@ -12,6 +12,7 @@ from triptych.records import And, Condition, DerivedSig, Filter, FilterTree, Not
 from triptych.records.filters import HEADING
 from triptych_backends.index import Field, Owners
 from triptych_backends.index.selection import has_headings, without_part
+from triptych_backends.postgres.search_tables import stored_heading
 
 __all__ = ["Predicates"]
 
@@ -63,7 +64,8 @@ class Predicates:
     def _condition(self, tree: FilterTree) -> str:
         if isinstance(tree, Condition) and tree.field == HEADING:
             self.headed = True
-            return f"u.headings && {self._bound(sorted(text for _, text in tree.values))}::text[]"
+            titles = sorted(stored_heading(text) for _, text in tree.values)
+            return f"u.headings && {self._bound(titles)}::text[]"
         if isinstance(tree, Not):
             return f"NOT ({self._condition(tree.part)})"
         if not has_headings(tree):

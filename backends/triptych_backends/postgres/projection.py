@@ -15,7 +15,7 @@ from triptych.text import get_analyzer
 from triptych_backends.index import Field, TextAnalyzer
 from triptych_backends.postgres.binary import halfvecs, integer_arrays, sparsevec, text_array
 from triptych_backends.postgres.postings import POSTING, Postings, write
-from triptych_backends.postgres.search_tables import FIELD_CODES, empty_words
+from triptych_backends.postgres.search_tables import FIELD_CODES, empty_words, stored_heading
 from triptych_backends.postgres.session import PostgresSession
 from triptych_backends.postgres.terms import TermIds, Words, count_terms
 from triptych_backends.sql.chunk_rows import headings_of
@@ -123,7 +123,7 @@ class Projection:
         """Remove all units that were analysed for another language."""
         self._ids.clear()
         rows = session.text(
-            "SELECT FROM search_stat WHERE dataset_id = %s AND language <> %s LIMIT 1",
+            "SELECT 1 FROM search_stat WHERE dataset_id = %s AND language <> %s LIMIT 1",
             (dataset, language),
         )
         if rows:
@@ -218,7 +218,8 @@ class Projection:
 
 
 def _titles(stored: Any) -> bytes:
-    return text_array(tuple(sorted({each.casefold() for each in headings_of(stored)})))
+    titles = {stored_heading(each.casefold()) for each in headings_of(stored)}
+    return text_array(tuple(sorted(titles)))
 
 
 def _remove(session: PostgresSession, dataset: int, code: int, keys: Sequence[int]) -> None:

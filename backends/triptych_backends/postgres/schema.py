@@ -233,7 +233,7 @@ def _require_extension(driver: Driver, location: PostgresLocation) -> None:
     except psycopg.Error as error:
         raise StoreError(
             f"the database of the store {location.where} lacks the extension pgvector "
-            f"({' '.join(str(error).split())}): install pgvector 0.7 or newer on the server, and "
+            f"({' '.join(str(error).split())}): install pgvector 0.8 or newer on the server, and "
             "let its administrator run CREATE EXTENSION vector"
         ) from error
 

@@ -13,7 +13,7 @@ import attrs
 from triptych_backends.index import Field
 from triptych_backends.postgres.session import PostgresSession
 
-__all__ = ["FIELD_CODES", "GROUPS", "Group", "empty_words", "stored_term"]
+__all__ = ["FIELD_CODES", "GROUPS", "Group", "empty_words", "stored_heading", "stored_term"]
 
 FIELD_CODES: dict[Field, int] = {"chunk": 0, "document": 1, "abstract": 2, "overview": 3}
 """How the tables write each kind of unit."""
@@ -132,3 +132,8 @@ def stored_term(term: str) -> str:
     if len(term) <= _LONGEST:
         return term
     return f"{term[:_LONGEST]}…{hashlib.sha256(term.encode()).hexdigest()}"
+
+
+def stored_heading(heading: str) -> str:
+    """``heading`` as the tables have it: PostgreSQL's text cannot hold the character 0."""
+    return heading.replace("\1", "\1\1").replace("\0", "\1\2")

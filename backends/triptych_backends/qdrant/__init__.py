@@ -2,14 +2,23 @@
 
 from triptych_backends.qdrant.client import ClientCollections
 from triptych_backends.qdrant.location import QdrantLocation, parse_url
-from triptych_backends.qdrant.points import AwayError, Collections, Found, Point
+from triptych_backends.qdrant.points import (
+    AwayError,
+    BusyError,
+    Collections,
+    Found,
+    MissingError,
+    Point,
+)
 from triptych_backends.qdrant.store import QdrantStore
 
 __all__ = [
     "AwayError",
+    "BusyError",
     "ClientCollections",
     "Collections",
     "Found",
+    "MissingError",
     "Point",
     "QdrantLocation",
     "QdrantStore",

@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-import grpc  # type: ignore[import-untyped]  # grpcio has no annotations
 import numpy as np
 from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
-from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 from qdrant_client.models import Filter
 
 from triptych_backends.index.bm25 import K1, B
+from triptych_backends.qdrant.errors import CLIENT_ERRORS, store_error
 from triptych_backends.qdrant.points import (
     DATASET,
     HEADINGS,
@@ -27,8 +26,8 @@ from triptych_backends.qdrant.points import (
     TOKENS,
     UNIT,
     VECTOR,
-    AwayError,
     Found,
+    MissingError,
     Point,
 )
 
@@ -61,14 +60,21 @@ _LENGTHS = 1_000_000
 class ClientCollections:
     """See `Collections`. Thread-safe, and fork-safe: a forked child connects by itself.
 
-    ``connect`` makes a client; ``where`` is what messages call it. ``is_server`` is False for the
+    ``connect`` makes a client; ``where`` is what messages call it, and ``secrets`` what they
+    do not show, such as its key. ``is_server`` is False for the
     client's local mode, which has no payload indexes and serves one thread at a time.
     """
 
     def __init__(
-        self, connect: Callable[[], QdrantClient], where: str, *, is_server: bool = True
+        self,
+        connect: Callable[[], QdrantClient],
+        where: str,
+        *,
+        is_server: bool = True,
+        secrets: Sequence[str] = (),
     ) -> None:
         self.where = where
+        self._secrets = tuple(secrets)
         self._connect = connect
         self._is_server = is_server
         self._client: tuple[int, QdrantClient] | None = None
@@ -133,13 +139,11 @@ class ClientCollections:
 
     def read(self, name: str, point: str) -> Mapping[str, Any] | None:
         """See `Collections.read`."""
-        with self._asking() as client:
-            try:
+        try:
+            with self._asking() as client:
                 found = client.retrieve(name, [point], with_payload=True)
-            except (ValueError, UnexpectedResponse, grpc.RpcError) as error:
-                if _is_missing(error):
-                    return None
-                raise
+        except MissingError:
+            return None
         return found[0].payload if found else None
 
     def list_points(self, name: str, where: Filter) -> Sequence[Mapping[str, Any]]:
@@ -215,11 +219,8 @@ class ClientCollections:
         try:
             with nullcontext() if self._is_server else self._turns:
                 yield self._connected()
-        except (ApiException, grpc.RpcError, OSError) as error:
-            raise AwayError(
-                f"Qdrant at {self.where} does not answer as it should ({_reason(error)}): start "
-                "it, or check its address and key; the store itself has everything"
-            ) from error
+        except CLIENT_ERRORS as error:
+            raise store_error(error, self.where, self._secrets) from error
 
     def _after_fork_in_child(self) -> None:
         self._lock = threading.Lock()
@@ -242,23 +243,3 @@ def _after_fork_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
-
-
-def _is_missing(error: Exception) -> bool:
-    """Whether an error says that a collection is not there."""
-    if isinstance(error, UnexpectedResponse):
-        return error.status_code == 404
-    if isinstance(error, grpc.RpcError):
-        return getattr(error, "code", lambda: None)() is grpc.StatusCode.NOT_FOUND
-    return "not found" in str(error)  # the client's local mode
-
-
-def _reason(error: Exception) -> str:
-    """What went wrong, in one short line without what was sent."""
-    if isinstance(error, UnexpectedResponse):
-        return f"HTTP {error.status_code} {error.reason_phrase}".strip()
-    if isinstance(error, grpc.RpcError):
-        code = getattr(error, "code", lambda: None)()
-        return f"gRPC {code.name}" if code is not None else "gRPC"
-    source = getattr(error, "source", error)
-    return f"{type(source).__name__}: {source}"[:200]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote
 
 import attrs
 from qdrant_client import QdrantClient
 
 from triptych._internal.redaction import shown_url
+from triptych._internal.urls import split_url, url_options
 from triptych.errors import ValidationError
 
 __all__ = ["QdrantLocation", "parse_url"]
@@ -39,7 +40,8 @@ class QdrantLocation:
         prefix: what the names of the collections begin with.
         tls: whether the connection is encrypted.
         grpc: whether requests go over gRPC, at ``grpc_port``.
-        timeout: seconds that one request may take.
+        host: its name or address, an IPv6 address in brackets.
+        timeout: seconds that one request may take; the client rounds them up to whole ones.
         exact: whether vectors are compared one by one instead of by Qdrant's index.
         falls_back: whether the truth's own search answers while Qdrant is away.
     """
@@ -74,9 +76,10 @@ class QdrantLocation:
 def parse_url(url: str, *, alone: bool = False) -> QdrantLocation:
     """Read ``url``: ``qdrant://host:6333/name?truth=…``; the path names the collections.
 
-    ``truth`` is the URL or path of a store in SQLite or PostgreSQL, percent-encoded. The other
-    options are ``api_key``, ``tls`` (false), ``grpc`` (false), ``grpc_port`` (6334), ``timeout``
-    (10 seconds), ``exact`` (false) and ``fallback`` (``none`` or ``local``).
+    ``truth`` is the URL or path of a store in SQLite or PostgreSQL. The other options are
+    ``api_key``, ``tls`` (false), ``grpc`` (false), ``grpc_port`` (6334), ``timeout`` (10 seconds),
+    ``exact`` (false) and ``fallback`` (``none`` or ``local``). Values are percent-encoded; a plus
+    sign is itself.
 
     With ``alone`` it is a server whose own collections are searched: there is no ``truth``, and no
     path.
@@ -85,18 +88,21 @@ def parse_url(url: str, *, alone: bool = False) -> QdrantLocation:
         ValidationError: it is invalid; the message shows no key.
     """
     shown = shown_url(url)
-    parts = urlsplit(url)
+    parts = split_url(url)
     try:
         host, port = parts.hostname, parts.port
-    except ValueError as error:
-        raise ValidationError(f"{shown!r} has no port that is a number up to 65535") from error
+    except ValueError:
+        port = 0
+        host = parts.hostname
+    if port == 0:
+        raise ValidationError(f"{shown!r} has no port that is a number from 1 to 65535")
     if parts.scheme.lower() != "qdrant" or not host:
         raise ValidationError(f"{shown!r} names no host: write qdrant://localhost:6333?truth=kb.db")
     if "@" in parts.netloc:
         raise ValidationError(
             f"{shown!r} carries a user or a password: give the key as its option api_key"
         )
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    options = dict(url_options(url))
     known = [each for each in _OPTIONS if not alone or each not in _OF_A_STORE]
     unknown = sorted(options.keys() - set(known))
     if unknown:
@@ -121,17 +127,26 @@ def parse_url(url: str, *, alone: bool = False) -> QdrantLocation:
     fallback = options.get("fallback", "none")
     if fallback not in ("none", "local"):
         raise ValidationError(f"fallback is none or local, not {fallback!r}")
+    if ":" in host:
+        host = f"[{host}]"  # an IPv6 address, as a URL writes it
     port = port or 6333
+    grpc, grpc_port = _flag(options, "grpc"), _port(options, "grpc_port", 6334)
+    api_key = options.get("api_key") or None
+    if api_key and not (api_key.isascii() and api_key.isprintable() and api_key == api_key.strip()):
+        raise ValidationError(
+            f"the api_key of {shown!r} has a character that a key cannot have: give letters, "
+            "digits and signs of ASCII, without spaces at the ends or line breaks"
+        )
     return QdrantLocation(
         truth=options.get("truth", ""),
-        where=f"{host}:{port}",
+        where=f"{host}:{grpc_port if grpc else port}",
         prefix=prefix,
         host=host,
         port=port,
-        api_key=options.get("api_key") or None,
+        api_key=api_key,
         tls=_flag(options, "tls"),
-        grpc=_flag(options, "grpc"),
-        grpc_port=int(_number(options, "grpc_port", 6334, most=65535)),
+        grpc=grpc,
+        grpc_port=grpc_port,
         timeout=_number(options, "timeout", 10, most=86_400),
         exact=_flag(options, "exact"),
         falls_back=fallback == "local",
@@ -143,6 +158,13 @@ def _flag(options: dict[str, str], name: str) -> bool:
     if value not in ("true", "false", "1", "0"):
         raise ValidationError(f"{name} is true or false, not {value!r}")
     return value in ("true", "1")
+
+
+def _port(options: dict[str, str], name: str, default: int) -> int:
+    text = options.get(name, str(default))
+    if not re.fullmatch(r"0*[1-9][0-9]{0,4}", text, re.ASCII) or int(text) > 65535:
+        raise ValidationError(f"{name} must be a whole number from 1 to 65535, not {text!r}")
+    return int(text)
 
 
 def _number(options: dict[str, str], name: str, default: float, *, most: float) -> float:

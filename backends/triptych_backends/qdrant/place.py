@@ -16,12 +16,14 @@ __all__ = ["Place", "is_of_store", "place_of"]
 class Place:
     """Where a dataset's points are, and how they were made.
 
-    ``has_empty`` is False if no unit is without tokens.
+    ``has_empty`` is False if no unit is without tokens. ``made`` says which points they are: those
+    that are made from the beginning have another.
     """
 
     collection: str
     layout: Layout
     has_empty: bool = False
+    made: str = ""
 
 
 def place_of(prefix: str, layout: Layout) -> Place:

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 from qdrant_client.models import Condition, FieldCondition, Filter, MatchAny, MatchValue
 
-from triptych.errors import StoreError
+from triptych.errors import StoreError, StoreLockedError
 from triptych_backends.index import Field
 from triptych_backends.index.bm25 import K1, B
 
@@ -27,8 +27,10 @@ __all__ = [
     "UNIT",
     "VECTOR",
     "AwayError",
+    "BusyError",
     "Collections",
     "Found",
+    "MissingError",
     "Point",
     "of_datasets",
     "point_id",
@@ -59,6 +61,14 @@ class AwayError(StoreError):
     """Qdrant did not answer, or answered with an error."""
 
 
+class BusyError(AwayError, StoreLockedError):
+    """Another thread or process writes to Qdrant, and has for too long."""
+
+
+class MissingError(AwayError):
+    """A collection is not there: another process removed it during the call."""
+
+
 @frozen(kw_only=True)
 class Point:
     """A point to store; ``vector`` is float32 of shape (dimension,), None for a point of text."""
@@ -80,7 +90,8 @@ class Collections(Protocol):
     """Qdrant as the projection uses it: on a server, or an engine in this process.
 
     Thread-safe. What is written can be searched when a call returns. Every method raises
-    `AwayError` where Qdrant does not answer.
+    `AwayError` where Qdrant does not answer, and `MissingError` where the collection is missing,
+    unless it says otherwise.
     """
 
     @property

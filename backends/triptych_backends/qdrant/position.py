@@ -33,12 +33,14 @@ class Position:
             points are written, and stays so if the writer is killed.
         analyzer: what made the points' tokens.
         has_empty: whether a unit without tokens was among them.
+        made: another text whenever the points were made from the beginning.
     """
 
     at: LogPosition
     until: LogPosition
     analyzer: str
     has_empty: bool = False
+    made: str
 
     @classmethod
     def read(cls, payload: Mapping[str, Any] | None) -> Position | None:
@@ -56,6 +58,7 @@ class Position:
             until=until,
             analyzer=payload["analyzer"] if payload.get("format") == _FORMAT else "",
             has_empty=payload.get("has_empty", False),
+            made=payload.get("made", ""),
         )
 
     def at_start(self) -> Position:
@@ -75,6 +78,7 @@ class Position:
             "analyzer": self.analyzer,
             "format": _FORMAT,
             "has_empty": self.has_empty,
+            "made": self.made,
             STATE: 0,
         }
         return Point(id=point_id(dataset, POSITION), payload=payload)

@@ -5,12 +5,18 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from uuid import uuid4
 
 from attrs import evolve
 from qdrant_client.models import FieldCondition, Filter, MatchValue
 
+from triptych import deadlines
+from triptych.errors import StoreLockedError
 from triptych_backends.index import Change, LogPosition
 from triptych_backends.qdrant.feed import batches, write_changed
 from triptych_backends.qdrant.place import Place, is_of_store, place_of
@@ -18,6 +24,7 @@ from triptych_backends.qdrant.points import (
     DATASET,
     POSITION,
     UNIT,
+    BusyError,
     Collections,
     of_datasets,
     point_id,
@@ -58,33 +65,81 @@ class Projection:
         self._swept = False
         _PROJECTIONS.add(self)
 
-    def up_to_date(self, dataset: str) -> Place | None:
+    def up_to_date(self, dataset: str, *, wait: float | None = None) -> Place | None:
         """Where the dataset's points are, after all that was committed until now.
 
-        None for a dataset that has nothing in Qdrant, and needs nothing there.
+        None for a dataset that has nothing in Qdrant, and needs nothing there. While another
+        thread or process writes it waits ``wait`` seconds, by default as long as the database
+        does for a writer, and never for longer than the deadline.
 
         Raises:
             AwayError: Qdrant does not answer.
-            StoreLockedError: another process has been writing to it for too long.
+            BusyError: another thread or process has been writing to it for longer.
+            CancelledError: the deadline has passed. What was written stays.
         """
         head = self.truth.log.head()
         place = self._place(dataset, head)
         position = self._position(place, dataset)
         if self._is_current(place, position, dataset, head):
-            return None if position is None else evolve(place, has_empty=position.has_empty)
-        with self._lock, self.truth.database.turn("qdrant"):
+            return None if position is None else _found(place, position)
+        with self._turn(wait):
             if not self._swept:
                 self._sweep()
                 self._swept = True
             return self._caught_up(dataset)
 
+    def is_there(self, dataset: str, place: Place) -> bool:
+        """Whether the points that `up_to_date` found at ``place`` were there until now.
+
+        If not, a search in between may have met some of them: another process is making them
+        from the beginning, or did.
+        """
+        position = self._position(place, dataset)
+        return position is not None and position.at.seq > 0 and position.made == place.made
+
+    def index_words(self, place: Place) -> None:
+        """Make the indexes of words at ``place``, if this process has not seen to it.
+
+        The server may rank words since it was upgraded, which was after the points were written.
+        """
+        self._make(place)
+
     def forget(self) -> None:
         """Remove all of the projection's collections; the next search makes them again."""
-        with self._lock, self.truth.database.turn("qdrant"):
+        with self._turn():
             for name in self._collections():
                 self.collections.drop(name)
             self._known.clear()
             self._made.clear()
+
+    @contextmanager
+    def _turn(self, wait: float | None = None) -> Iterator[None]:
+        """The turn of this thread among those of all processes; see `up_to_date`."""
+        database = self.truth.database
+        wait = database.lock_timeout if wait is None else wait
+        left = deadlines.remaining()
+        if left is not None:
+            wait = min(wait, left)
+        end = time.monotonic() + wait
+        # First among the threads: a turn may take a connection while it waits.
+        if not self._lock.acquire(timeout=min(wait, threading.TIMEOUT_MAX)):
+            raise self._busy(wait)
+        try:
+            with ExitStack() as held:
+                try:
+                    held.enter_context(database.turn("qdrant", wait=max(end - time.monotonic(), 0)))
+                except StoreLockedError as error:
+                    raise self._busy(wait) from error
+                yield
+        finally:
+            self._lock.release()
+
+    def _busy(self, wait: float) -> BusyError:
+        deadlines.check("the search")
+        return BusyError(
+            f"another thread or process has been writing to Qdrant at {self.collections.where} for "
+            f"longer than {wait:g} s: try again when it is done, or give a longer lock_timeout"
+        )
 
     def _after_fork_in_child(self) -> None:
         self._lock = threading.Lock()
@@ -152,7 +207,7 @@ class Projection:
                 and self.truth.layout(dataset) == place.layout
             ):
                 self._known.pop(dataset, None)
-                return None if reached is None else evolve(place, has_empty=reached.has_empty)
+                return None if reached is None else _found(place, reached)
 
     def _start(
         self, place: Place, dataset: str, head: LogPosition
@@ -173,7 +228,7 @@ class Projection:
             changes = self.truth.log.changes(dataset, position.at.seq)
             if not any(change.concerns_all for change in changes):
                 return position, changes
-        self._clear(dataset)
+        self._clear(dataset, keep=place.collection)
         changes = self.truth.log.changes(dataset, 0)
         return None, [change for change in changes if not change.concerns_all]
 
@@ -188,7 +243,9 @@ class Projection:
         """Write what changed since ``start``, and move the position to ``head``."""
         self._make(place)
         if start is None:
-            start = Position(at=head, until=head, analyzer=place.layout.analyzer).at_start()
+            start = Position(
+                at=head, until=head, analyzer=place.layout.analyzer, made=uuid4().hex
+            ).at_start()
         position = evolve(start, until=head)
 
         def move(at: LogPosition) -> Position:
@@ -200,6 +257,7 @@ class Projection:
             # First the state that the points will be of: whoever finds some of them finds that.
             position = move(position.at)
         for some in batches(changes):
+            deadlines.check("the search, which writes to Qdrant first,")
             if write_changed(self.collections, self.truth, place, dataset, some, head.seq):
                 position = evolve(position, has_empty=True)
             if some[-1] is not changes[-1]:
@@ -208,10 +266,11 @@ class Projection:
                 position = move(LogPosition(nonce=head.nonce, seq=seq, epoch=epoch))
         return move(head)
 
-    def _clear(self, dataset: str) -> None:
-        """Remove all points of the dataset.
+    def _clear(self, dataset: str, *, keep: str = "") -> None:
+        """Remove all points of the dataset, and the collections that have none any more.
 
-        A position of 0 says until the end that points are there, which nobody is to trust.
+        A position of 0 says until the end that points are there, which nobody is to trust. The
+        collection ``keep`` stays.
         """
         mine = of_datasets(None, [dataset])
         for name in self._collections():
@@ -220,20 +279,30 @@ class Projection:
                 self.collections.put(name, [read.at_start().point(dataset)], over=Filter())
             self.collections.delete(name, Filter(must=mine, must_not=[_IS_POSITION]))
             self.collections.delete(name, Filter(must=mine))
+            if name != keep and not self._positions(name):
+                self._drop(name)
 
     def _sweep(self) -> None:
         """Remove what is left of datasets that were deleted while nobody followed the log."""
         nonce = self.truth.log.head().nonce
         for name in self._collections():
-            found = {
-                point[DATASET]: point["nonce"]
-                for point in self.collections.list_points(name, Filter(must=[_IS_POSITION]))
-            }
+            found = {point[DATASET]: point["nonce"] for point in self._positions(name)}
+            if not found:
+                self._drop(name)
+                continue
             live = self.truth.live_datasets(list(found))
             for dataset in found.keys() - live:
                 if found[dataset] != nonce:
                     logger.warning(_OTHER_STORE, dataset, self.collections.where, "removed")
                 self._clear(dataset)
+
+    def _positions(self, name: str) -> Sequence[Mapping[str, Any]]:
+        return self.collections.list_points(name, Filter(must=[_IS_POSITION]))
+
+    def _drop(self, name: str) -> None:
+        """Remove a collection; nobody trusts a point of a dataset that has no position."""
+        self.collections.drop(name)
+        self._made.discard(name)
 
     def _make(self, place: Place) -> None:
         if place.collection not in self._made:
@@ -242,6 +311,10 @@ class Projection:
 
     def _collections(self) -> list[str]:
         return [name for name in self.collections.names() if is_of_store(self.prefix, name)]
+
+
+def _found(place: Place, position: Position) -> Place:
+    return evolve(place, has_empty=position.has_empty, made=position.made)
 
 
 _PROJECTIONS: weakref.WeakSet[Projection] = weakref.WeakSet()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
+from attrs import evolve
 from numpy.typing import NDArray
 from qdrant_client import models
 from qdrant_client.models import Filter as Where
@@ -25,15 +26,25 @@ from triptych.text import CorpusStats
 from triptych_backends.index import Field, Filters, Owners, Scored
 from triptych_backends.qdrant.conditions import OwnersOf, corpus_conditions, passing_conditions
 from triptych_backends.qdrant.place import Place
-from triptych_backends.qdrant.points import OWNER, AwayError, Found, of_datasets
+from triptych_backends.qdrant.points import OWNER, AwayError, Found, MissingError, of_datasets
 from triptych_backends.qdrant.projection import Projection
 from triptych_backends.qdrant.words import best_by_words
 from triptych_backends.sql import Searcher
 
 __all__ = ["QdrantSearcher"]
 
+_TRIES = 5
+"""How often a search starts over whose points another process removes."""
+
+_PATIENCE = 2.0
+"""Seconds that a search which can be answered without Qdrant waits for who writes to it."""
+
 _SPARE = 10
 """Points asked for beyond the limit: equal scores at the end are put in order here."""
+
+
+_Asked = tuple[list[Scored], Mapping[str, Place]]
+"""What a search found, and where it looked."""
 
 
 class QdrantSearcher:
@@ -42,7 +53,8 @@ class QdrantSearcher:
     Nearness to a vector and BM25 are asked of Qdrant. ``local``, the truth's own searcher,
     answers what Qdrant cannot: sparse vectors, statistics of words, BM25 where the server ranks
     no words or the datasets asked about have points in several collections. While Qdrant is
-    away it answers everything, with a warning, if ``falls_back``; else `AwayError` is raised.
+    away, or another process writes to it for long, it answers everything, with a warning, if
+    ``falls_back``; else `AwayError` is raised.
     """
 
     in_process = False
@@ -66,20 +78,38 @@ class QdrantSearcher:
     def search(self, unit: Field, query: ChunkQuery) -> Sequence[Candidate]:
         """See `Searcher.search`."""
         try:
-            if query.mode is Mode.BM25:
-                rows = self._by_words(unit, query)
-                if rows is None:
-                    return self._local.search(unit, query)
-            else:
-                rows = self._by_vector(unit, query)
+            rows = self._rows(unit, query)
         except AwayError as error:
             if not self._falls_back:
                 raise
             warn(f"the {query.mode} lane was searched without Qdrant: {error}")
+            rows = None
+        if rows is None:
             return self._local.search(unit, query)
         if unit != "chunk":
             rows = [row._replace(index=NO_CHUNK) for row in rows]
         return Candidates(rows, str(query.mode))
+
+    def _rows(self, unit: Field, query: ChunkQuery) -> list[Scored] | None:
+        """What Qdrant finds; None where it cannot rank what is asked for.
+
+        A search that meets points which another process removes starts over.
+        """
+        ask = self._by_words if query.mode is Mode.BM25 else self._by_vector
+        for _ in range(_TRIES):
+            try:
+                asked = ask(unit, query)
+            except MissingError:
+                continue
+            if asked is None:
+                return None
+            rows, places = asked
+            if all(self._projection.is_there(*each) for each in places.items()):
+                return rows
+        raise AwayError(
+            f"another process goes on removing what Qdrant at {self._collections.where} holds of "
+            "the store: try again later"
+        )
 
     def search_sparse(self, unit: Field, query: SparseQuery) -> Sequence[Candidate]:
         """See `Searcher.search_sparse`: by the truth's own searcher."""
@@ -102,7 +132,9 @@ class QdrantSearcher:
         self._projection.forget()
 
     def _places(self, datasets: Sequence[str]) -> Mapping[str, Place]:
-        found = {name: self._projection.up_to_date(name) for name in dict.fromkeys(datasets)}
+        wait = _PATIENCE if self._falls_back else None
+        up_to_date = self._projection.up_to_date
+        found = {name: up_to_date(name, wait=wait) for name in dict.fromkeys(datasets)}
         return {name: place for name, place in found.items() if place is not None}
 
     def _owners(self, unit: Field, datasets: Sequence[str]) -> OwnersOf:
@@ -111,18 +143,19 @@ class QdrantSearcher:
 
         return owners
 
-    def _by_words(self, unit: Field, query: ChunkQuery) -> list[Scored] | None:
+    def _by_words(self, unit: Field, query: ChunkQuery) -> _Asked | None:
         """The best units in the keyword lane; None where Qdrant cannot rank them."""
         if not self._collections.ranks_words():
             return None
         places = self._places(query.dataset_ids)
         if not places:
-            return []
+            return [], places
         # Statistics are pooled over all datasets asked about: Qdrant has those of one collection,
         # and a query has other words in another language.
         if len({(place.collection, place.layout.language) for place in places.values()}) > 1:
             return None
         place = next(iter(places.values()))
+        self._projection.index_words(place)
         owners = self._owners(unit, list(places))
         corpus = [
             *of_datasets(unit, list(places)),
@@ -135,13 +168,13 @@ class QdrantSearcher:
                 self._collections, place, query.text, must, corpus=corpus, limit=limit
             )
 
-        return _best(find, query.top_k)
+        return _best(find, query.top_k), places
 
-    def _by_vector(self, unit: Field, query: ChunkQuery) -> list[Scored]:
+    def _by_vector(self, unit: Field, query: ChunkQuery) -> _Asked:
         """The units whose vectors are nearest, or the documents by their nearest chunks."""
         vector = query.vector
         if vector is None or query.top_k <= 0:
-            return []
+            return [], {}
         if not np.isfinite(vector).all():
             raise ValidationError("the query's vector has a number that is not finite")
         of: Field = "chunk" if unit == "document" else unit
@@ -151,7 +184,7 @@ class QdrantSearcher:
             if place.layout.dimension and place.layout.space == query.embed_sig
         }
         if not places:
-            return []
+            return [], places
         width = next(iter(places.values())).layout.dimension
         if {place.layout.dimension for place in places.values()} != {len(vector)}:
             raise ModelMismatchError(
@@ -167,11 +200,14 @@ class QdrantSearcher:
         collection = next(iter(places.values())).collection
         only_best = unit == "document"
         rows = _best(self._nearest(collection, vector, must), query.top_k, only_best=only_best)
-        return self._as_documents(rows) if only_best else rows
+        return self._as_documents(rows) if only_best else rows, places
 
     def _nearest(
         self, collection: str, vector: NDArray[np.float32], must: list[models.Condition]
     ) -> Callable[[int], Sequence[Found]]:
+        # Qdrant's scores are cosines, those of a store are dot products.
+        norm = float(np.linalg.norm(vector))
+
         def find(limit: int) -> Sequence[Found]:
             where = Where(must=must)
             ask = self._collections.nearest
@@ -179,7 +215,7 @@ class QdrantSearcher:
             if len(found) < limit and not self._exact:
                 # A graph may lead to fewer than there are: a filtered search is never short.
                 found = ask(collection, vector, where, limit=limit, exact=True)
-            return found
+            return [evolve(each, score=each.score * norm) for each in found]
 
         return find
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from triptych._internal.close_on_exit import CloseOnExit
+from triptych.contracts import ChangeListener, WorkLeases
 from triptych.records import DatasetStats
 from triptych_backends.qdrant.points import Collections
 from triptych_backends.qdrant.projection import Projection
@@ -54,6 +57,11 @@ class QdrantStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapshots
             exact=exact,
             falls_back=falls_back,
         )
+        # What the truth has of these is its own: all who open it, by whatever URL, share it.
+        if isinstance(truth, WorkLeases):
+            self.hold_leases = truth.hold_leases
+        if isinstance(truth, ChangeListener):
+            self.listen_for_changes = truth.listen_for_changes
         self.documents = truth.documents.searched_by(self.searcher)
         self.chunks = truth.chunks.searched_by(self.searcher)
         self.layers = truth.layers.searched_by(self.searcher)
@@ -62,8 +70,21 @@ class QdrantStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapshots
         """See `Store.stats`."""
         return self.truth.stats(dataset_id, chunker_sig=chunker_sig, embed_sig=embed_sig)
 
+    def get_setting(self, key: str) -> str | None:
+        """See `SettingsStore.get_setting`: as the truth reads it."""
+        return self.truth.get_setting(key)
+
+    def list_settings(self, prefix: str = "") -> Mapping[str, str]:
+        """See `SettingsStore.list_settings`: as the truth reads them."""
+        return self.truth.list_settings(prefix)
+
     def scrub(self) -> None:
-        """See `SqlDocuments.scrub`: the truth is rewritten, the collections are removed."""
+        """See `SqlDocuments.scrub`: the truth is rewritten, the collections are removed.
+
+        Raises:
+            AwayError: Qdrant does not answer. The truth was rewritten all the same; Qdrant may
+                hold what was deleted until you scrub again.
+        """
         self.documents.scrub()
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -31,13 +31,19 @@ _DIMENSION = (
 class SharedDatabase(Database, Protocol):
     """A database that lets one process at a time follow its log."""
 
-    def turn(self, name: str) -> AbstractContextManager[None]:
-        """The turn of one among all threads and processes that ask for that name; it waits.
+    @property
+    def lock_timeout(self) -> float:
+        """Seconds that it waits for another writer."""
+        ...
 
-        The turn of a killed process ends with it.
+    def turn(self, name: str, *, wait: float | None = None) -> AbstractContextManager[None]:
+        """The turn of one among all threads and processes that ask for that name.
+
+        It waits ``wait`` seconds, `lock_timeout` by default. The turn of a killed process ends
+        with it.
 
         Raises:
-            StoreLockedError: another had it for too long.
+            StoreLockedError: another had it for longer.
         """
         ...
 
@@ -59,6 +65,10 @@ class TruthStore(Protocol):
     def stats(
         self, dataset_id: str, *, chunker_sig: str, embed_sig: str
     ) -> DatasetStats | None: ...
+
+    def get_setting(self, key: str) -> str | None: ...
+
+    def list_settings(self, prefix: str = "") -> Mapping[str, str]: ...
 
     def close(self) -> None: ...
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlunsplit
 
 import attrs
 import psycopg
 
+from triptych._internal.urls import split_url
 from triptych.errors import StoreError
 from triptych_backends.postgres import PostgresStore
 from triptych_backends.postgres.errors import is_lost
@@ -131,7 +132,7 @@ class Server:
 
 def own_url(url: str, first: str) -> str:
     """``url`` with the user and the password of ``first`` where it has none."""
-    parts, kept = urlsplit(url), urlsplit(first)
+    parts, kept = split_url(url), split_url(first)
     if "@" in parts.netloc or "@" not in kept.netloc:
         return url
     user = kept.netloc.rpartition("@")[0]

@@ -97,8 +97,10 @@ class SqlDocuments(Repository):
         with self.database.writing() as tx:
             tx.renew()
             tx.forget_deletions()
-        self.searcher.renew()
-        self.database.scrub()
+        try:
+            self.searcher.renew()
+        finally:  # also where the searches run elsewhere, and nobody answers there
+            self.database.scrub()
 
     def put(self, dataset_id: str, document: NewDocument) -> SourceDocument:
         """See `DocumentRepo.put`."""

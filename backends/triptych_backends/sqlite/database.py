@@ -45,7 +45,7 @@ class SqliteDatabase:
         self.read_only = read_only
         self.history = history
         self._connections = connections
-        self._wait = wait
+        self.lock_timeout = wait
         self._closed = False
         self._writer_turn = WriterTurn(self.where, wait=wait, read_only=read_only)
         self._close_lock = threading.Lock()
@@ -120,9 +120,10 @@ class SqliteDatabase:
             known[_POSITION] = transaction.position
 
     @contextmanager
-    def turn(self, name: str) -> Iterator[None]:
+    def turn(self, name: str, *, wait: float | None = None) -> Iterator[None]:
         """The turn of one process among all that ask for ``name``: a lock on a file."""
-        with file_turn(self.path.with_name(f"{self.path.name}.{name}.lock"), self._wait):
+        path = self.path.with_name(f"{self.path.name}.{name}.lock")
+        with file_turn(path, self.lock_timeout if wait is None else wait):
             yield
 
     def flush(self) -> None:

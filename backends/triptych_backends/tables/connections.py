@@ -8,13 +8,13 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
-from urllib.parse import parse_qsl, urlsplit
 
 import attrs
 import psycopg
 from psycopg import sql
 
 from triptych import deadlines
+from triptych._internal.urls import url_options
 from triptych.errors import StoreError
 from triptych_backends.postgres.errors import is_lost
 from triptych_backends.postgres.location import PostgresLocation, parse_url
@@ -69,7 +69,7 @@ class ForeignDatabase:
             ValidationError: it is invalid.
         """
         location = parse_url(url)
-        given = {key for key, _ in parse_qsl(urlsplit(url).query, keep_blank_values=True)}
+        given = {key for key, _ in url_options(url, repeatable=["replica"])}
         if "statement_timeout" not in given:
             location = attrs.evolve(location, statement_timeout=_TIMEOUT)
         self._location: PostgresLocation = location

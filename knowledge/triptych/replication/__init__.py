@@ -6,7 +6,7 @@ no model is called and what was fresh stays fresh.
 
 from triptych.replication.archive_format import Archive, ArchiveSummary, DatasetSummary
 from triptych.replication.archive_writer import write_archive
-from triptych.replication.copy import copy_store
+from triptych.replication.copy import check_datasets, copy_store
 from triptych.replication.follow import follow_store
 from triptych.replication.report import CopyReport, DatasetCopy
 
@@ -16,6 +16,7 @@ __all__ = [
     "CopyReport",
     "DatasetCopy",
     "DatasetSummary",
+    "check_datasets",
     "copy_store",
     "follow_store",
     "write_archive",

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
 from triptych import deadlines
+from triptych._internal.drafts import written_whole
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Store
 from triptych.errors import StoreError, ValidationError
@@ -38,6 +38,8 @@ __all__ = ["write_archive"]
 _OLDEST: Final = (1980, 1, 1, 0, 0, 0)
 _UNIX: Final = 3
 _SHOW_EVERY: Final = 64
+_MODE: Final = 0o600
+"""An archive holds all texts, and the digests of access keys: it is its writer's alone."""
 
 
 def write_archive(
@@ -51,8 +53,9 @@ def write_archive(
     """Write datasets of ``store`` (None: all, and the settings) into one file; what it holds.
 
     A store that shows snapshots is written as it is at one moment, while others go on writing. The
-    file appears when it is whole: until then its name is ``path`` and an ending. Equal stores give
-    equal files, byte for byte.
+    file appears when it is whole: until then its name is ``path`` and an ending. It is the writer's
+    alone (mode 0600); one that is overwritten keeps its mode. Equal stores give equal files, byte
+    for byte.
 
     Raises:
         NotFoundError: there is no such dataset.
@@ -62,23 +65,16 @@ def write_archive(
     target = Path(path)
     if target.exists() and not overwrite:
         raise ValidationError(f"{target} exists: name another file, or say to overwrite it")
-    draft = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
     try:
         with ExitStack() as held:
             snapshots = capabilities_of(store).snapshots
             shown = store if snapshots is None else held.enter_context(snapshots.snapshot())
             states = StoreStates(shown, is_snapshot=shown is not store)
-            stream = held.enter_context(draft.open("xb"))
+            stream = held.enter_context(written_whole(target, mode=_MODE))
             with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
                 summary = _write(_Writer(archive), states, datasets, progress)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(draft, target)
     except OSError as error:
         raise StoreError(f"{target} cannot be written: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):
-            draft.unlink()
     return summary
 
 

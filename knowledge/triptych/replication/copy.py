@@ -26,7 +26,7 @@ from triptych.replication.states import (
 from triptych.replication.writer import StateWriter
 from triptych.repositories import capabilities_of
 
-__all__ = ["chosen_datasets", "copy_dataset", "copy_store"]
+__all__ = ["check_datasets", "chosen_datasets", "copy_dataset", "copy_store"]
 
 _NAMES_AT_ONCE: Final = 64
 _SIZE_AT_ONCE: Final = 4_000_000
@@ -91,6 +91,15 @@ def copy_store(
         settings_removed=settings.removed,
         settings_different=settings.different,
     )
+
+
+def check_datasets(source: Store | Archive, datasets: Sequence[str] | None) -> None:
+    """Refuse what `copy_store` refuses of ``datasets``, without a destination.
+
+    Raises:
+        NotFoundError: the source has no such dataset.
+    """
+    chosen_datasets(source if isinstance(source, Archive) else StoreStates(source), datasets)
 
 
 def chosen_datasets(states: StateSource, datasets: Sequence[str] | None) -> Sequence[str]:

@@ -200,6 +200,17 @@ class FilterTests(HarnessTests):
         ):
             assert ids(store.chunks.search(query)) == [("a", 1)]
 
+    def test_a_heading_may_hold_any_character(self, store: Store) -> None:
+        path = ("he\0ad", "he\1\1", "\\0", "\1\2", "Z" * 5_000)
+        for name, heading in zip("abcde", path, strict=True):
+            fill(store, "d", {name: f"# {heading}\nfish"})
+        for name, heading in zip("abcde", path, strict=True):
+            for query in (
+                keyword_query("fish", "d", where=filter_of(heading=heading)),
+                vector_query(vector_of("fish"), "d", where=filter_of(heading=heading)),
+            ):
+                assert [name for name, _ in ids(store.chunks.search(query))] == [name]
+
     def test_metadata_that_changed_is_what_counts(self, store: Store) -> None:
         fill(store, "d", {"a": "fish"}, metadata={"a": {"lang": "en"}})
         put(store, "d", "a", "fish", lang="de")

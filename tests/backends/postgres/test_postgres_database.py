@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from support.postgres import PostgresServer, running_server
 from triptych.errors import SchemaVersionError, StoreError, StoreLockedError, ValidationError
@@ -34,9 +35,25 @@ def test_a_url_says_all() -> None:
     assert "secret" not in f"{found.where} {found!r}"
 
 
+def test_a_plus_sign_in_a_url_is_itself() -> None:
+    found = parse_url("postgresql://u@h/kb?password=a+b%2Bc%20d%25&application_name=it+is")
+    known = conninfo_to_dict(found.conninfo)
+    assert (known["password"], known["application_name"]) == ("a+b+c d%", "it+is")
+
+
+def test_a_url_may_name_a_socket_only() -> None:
+    found = parse_url("postgresql+psycopg:///kb?host=/run/postgresql&schema=mine")
+    known = conninfo_to_dict(found.conninfo)
+    assert known == {"dbname": "kb", "host": "/run/postgresql"}
+    assert found.where == "postgresql:///kb (schema mine)"
+
+
 @pytest.mark.parametrize(
     "url",
     [
+        "postgresql://u:secret@[::1/kb",
+        "postgresql://u:sec#ret@h/kb",
+        "postgresql://u:secret@h/kb?pool_size=3&pool_size=4",
         "postgresql://u:secret@h",
         "postgresql://u:secret@h/d?nonsense=1",
         "postgresql://u:secret@h/d?schema=a%20b",

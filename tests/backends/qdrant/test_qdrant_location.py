@@ -46,6 +46,12 @@ def test_a_url_says_where_and_how() -> None:
         ("qdrant://?truth=kb.db", "names no host"),
         ("qdrant://u:hidden@h?truth=kb.db", "api_key"),
         ("qdrant://h:port?truth=kb.db", "port"),
+        ("qdrant://h:0?truth=kb.db", "port"),
+        ("qdrant://[::1?truth=kb.db&api_key=hidden", "brackets"),
+        ("qdrant://h?truth=kb.db&api_key=hidden#part&tls=true", "%23"),
+        ("qdrant://h?truth=kb.db&api_key=hidden&api_key=hidden2", "api_key' twice"),
+        ("qdrant://h?truth=kb.db&grpc_port=0.5", "grpc_port must be a whole number"),
+        ("qdrant://h?truth=kb.db&grpc_port=65536", "grpc_port must be a whole number"),
         ("qdrant://h/a/b?truth=kb.db", "cannot name collections"),
         ("qdrant://h?truth=kb.db&colour=hidden", "colour"),
         ("qdrant://h?truth=kb.db&tls=maybe", "tls is true or false"),
@@ -57,6 +63,40 @@ def test_what_is_wrong_with_a_url_is_said(url: str, said: str) -> None:
     with pytest.raises(ValidationError, match=said) as caught:
         parse_url(url)
     assert "hidden" not in str(caught.value)
+
+
+def test_an_address_of_ipv6_has_its_brackets(tmp_path: Path) -> None:
+    found = parse_url("qdrant://[::1]:1/mine?truth=kb.db&timeout=1")
+    assert (found.host, found.port, found.where) == ("[::1]", 1, "[::1]:1")
+    for grpc in ("true", "false"):
+        url = f"qdrant://[::1]:1?grpc_port=1&grpc={grpc}&truth={quote(str(tmp_path / 'kb.db'))}"
+        with triptych.open(url, embedder="hash") as kb:
+            kb.put_document("d", "a", "salmon")
+            with pytest.raises(StoreError, match="start it, or check its address"):
+                kb.search("salmon", dataset_id="d", mode="vector")
+
+
+@pytest.mark.parametrize("name", ["a+b.db", "a b.db", "a%b.db", "a&b#c.db"])
+def test_a_path_in_a_url_is_the_one_that_was_quoted(tmp_path: Path, name: str) -> None:
+    url = f"qdrant://h/mine?tls=true&truth={quote(name)}&api_key=ab+cd%2F%2B"
+    assert (parse_url(url).truth, parse_url(url).api_key) == (name, "ab+cd/+")
+    moved = relative_to(url, tmp_path)
+    assert parse_url(moved).truth == str(tmp_path / name)
+    assert (parse_url(moved).api_key, parse_url(moved).tls) == ("ab+cd/+", True)
+    assert parse_location(moved).path == tmp_path / name
+
+
+def test_a_plus_sign_in_a_url_is_itself() -> None:
+    assert parse_location("qdrant://h?truth=a+b.db").path == Path("a+b.db").absolute()
+
+
+@pytest.mark.parametrize(
+    "url", ["qdrant://[::1?truth=kb.db", "qdrant://h?truth=kb.db#x", "qdrant://h?truth=a&truth=b"]
+)
+def test_a_location_that_is_no_url_is_refused(url: str, tmp_path: Path) -> None:
+    for read in (parse_location, lambda url: relative_to(url, tmp_path)):
+        with pytest.raises(ValidationError):
+            read(url)
 
 
 def test_the_store_lies_where_its_truth_lies(tmp_path: Path) -> None:

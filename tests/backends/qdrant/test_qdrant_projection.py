@@ -6,11 +6,14 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 import pytest
 
 pytest.importorskip("qdrant_client", reason="qdrant-client is not installed: the extra qdrant")
@@ -19,9 +22,11 @@ pytest.importorskip("qdrant_edge", reason="qdrant-edge-py is not installed: the 
 from qdrant_client.models import FieldCondition, Filter, Range
 
 from support.qdrant_edge import EdgeCollections
-from triptych.errors import StoreLockedError
+from triptych._internal.lane_warnings import collected_warnings
+from triptych.deadlines import CancelScope, deadline
+from triptych.errors import CancelledError, StoreLockedError
 from triptych.testing.builders import fill, keyword_query, put, vector_of, vector_query
-from triptych_backends.qdrant import Point, QdrantStore
+from triptych_backends.qdrant import AwayError, BusyError, Point, QdrantStore
 from triptych_backends.qdrant.points import DATASET, POSITION, STATE, UNIT, point_id
 from triptych_backends.sqlite import SqliteStore
 
@@ -245,6 +250,124 @@ def test_two_stores_of_one_name_are_seen(tmp_path: Path, caplog: pytest.LogCaptu
     assert "Two stores need names of their own" in caplog.text
 
 
+def test_a_server_that_begins_to_rank_words_ranks_what_is_there(tmp_path: Path) -> None:
+    shared = EdgeCollections(tmp_path / "qdrant")
+    shared.has_ranked_words = False
+    query = keyword_query("salmon", "d")
+    with open_store(tmp_path, shared) as store:
+        fill(store, "d", {"a": "salmon river"})
+        wanted = [(each.doc_name, each.score) for each in store.chunks.search(query)]
+        near = vector_query(vector_of("salmon river"), "d")
+        assert [each.doc_name for each in store.chunks.search(near)] == ["a"]
+        assert len(wanted) == 1
+    upgraded = EdgeCollections(tmp_path / "qdrant")
+    with open_store(tmp_path, upgraded) as store:
+        found = [(each.doc_name, each.score) for each in store.chunks.search(query)]
+        assert [name for name, _ in found] == ["a"]
+        assert found[0][1] == pytest.approx(wanted[0][1], abs=1e-5)
+
+
+def test_a_vector_of_any_length_is_a_query(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        fill(store, "d", {"a": "salmon river", "b": "stone"})
+        for length in (0.5, 3.0, 0.0):
+            near = vector_query(np.float32(length) * vector_of("salmon river"), "d")
+            found = store.chunks.search(near)
+            wanted = store.truth.searcher.search("chunk", near)
+            assert [each.doc_name for each in found] == [each.doc_name for each in wanted]
+            assert [each.score for each in found] == pytest.approx(
+                [each.score for each in wanted], abs=1e-5
+            )
+
+
+def test_a_purge_without_qdrant_rewrites_the_file(tmp_path: Path) -> None:
+    secret = b"Rumpelstiltskin"
+
+    def holders() -> list[Path]:
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        return [path for path in files if secret in path.read_bytes()]
+
+    with open_store(tmp_path, Away(tmp_path / "qdrant")) as store:
+        fill(store, "d", {"a": f"{secret.decode()} " * 5_000, "b": "stone"})
+        store.documents.delete("d", "a")
+        assert holders()
+        with pytest.raises(AwayError):
+            store.scrub()
+        assert not holders()
+
+
+class Away(EdgeCollections):
+    def names(self) -> Sequence[str]:
+        raise AwayError("away")
+
+
+def test_one_thread_at_a_time_writes_and_others_wait_for_so_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("triptych_backends.qdrant.searcher._PATIENCE", 0.05)
+    shared = Slow(tmp_path / "qdrant")
+    with (
+        SqliteStore.open(tmp_path / "kb.db", background_index=False, lock_timeout=600) as truth,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        store = QdrantStore(truth, shared)
+        fill(store, "d", {"a": "salmon"})
+        fill(store, "e", {"a": "salmon"})
+        feeding = pool.submit(store.chunks.search, keyword_query("salmon", "d"))
+        try:
+            assert shared.begun.wait(60)
+            other = QdrantStore(truth, shared, falls_back=True)
+            for each in (store, other):
+                with deadline(0.05), pytest.raises(CancelledError):
+                    each.chunks.search(keyword_query("salmon", "e"))
+            with pytest.raises(BusyError, match="has been writing"):
+                store.projection.up_to_date("e", wait=0.01)
+            with collected_warnings() as warned:
+                found = other.chunks.search(keyword_query("salmon", "e"))
+            assert [each.doc_name for each in found] == ["a"]
+            assert "has been writing" in warned[0]
+        finally:
+            shared.go_on.set()
+        assert len(feeding.result()) == 1
+        assert len(store.chunks.search(keyword_query("salmon", "e"))) == 1
+        shared.close()
+
+
+def test_a_deadline_ends_a_feed_between_two_parts(tmp_path: Path) -> None:
+    shared = Cancelling(tmp_path / "qdrant")
+    with open_store(tmp_path, shared) as store:
+        fill(store, "d", PAGES)
+        with deadline() as shared.scope, pytest.raises(CancelledError):
+            store.chunks.search(keyword_query("salmon", "d"))
+        (position,) = points(store, POSITION)
+        assert position["seq"] > 0
+        assert_is_projected(store)
+
+
+class Cancelling(EdgeCollections):
+    """Cancels the call that writes documents' points."""
+
+    scope: CancelScope | None = None
+
+    def put(self, name: str, points: Sequence[Point], *, over: Filter) -> None:
+        super().put(name, points, over=over)
+        if self.scope is not None and points[0].payload[UNIT] != POSITION:
+            self.scope.cancel()
+
+
+class Slow(EdgeCollections):
+    """Waits before it stores the first points."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def put(self, name: str, points: Sequence[Point], *, over: Filter) -> None:
+        self.begun.set()
+        assert self.go_on.wait(60)
+        super().put(name, points, over=over)
+
+
 def test_one_process_at_a_time_writes(tmp_path: Path) -> None:
     shared = EdgeCollections(tmp_path / "qdrant")
     with (
@@ -252,7 +375,10 @@ def test_one_process_at_a_time_writes(tmp_path: Path) -> None:
         SqliteStore.open(tmp_path / "kb.db", lock_timeout=0.05) as other,
     ):
         fill(truth, "d", {"a": "salmon"})
-        with truth.database.turn("qdrant"), pytest.raises(StoreLockedError, match="held"):
+        with (
+            truth.database.turn("qdrant"),
+            pytest.raises(StoreLockedError, match="has been writing"),
+        ):
             QdrantStore(other, shared).chunks.search(keyword_query("salmon", "d"))
         assert len(QdrantStore(other, shared).chunks.search(keyword_query("salmon", "d"))) == 1
         shared.close()

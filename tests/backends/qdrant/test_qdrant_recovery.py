@@ -215,3 +215,23 @@ def spoil(store: QdrantStore, collection: str, dataset: str) -> None:
     if read is not None:
         other = evolve(read, analyzer="another").point(dataset)
         store.collections.put(collection, [other], over=Filter())
+
+
+def test_a_collection_that_has_no_points_any_more_is_removed(
+    tmp_path: Path, qdrant: Faulty
+) -> None:
+    with open_store(tmp_path, qdrant) as store:
+        fill(store, "d", {"a": "salmon"})
+        assert found(store, "salmon") == ["a"]
+        (name,) = qdrant.names()
+        store.documents.delete_dataset("d")
+    with open_store(tmp_path, qdrant) as store:
+        qdrant.make(f"{name}0", 4)  # of an embedder that nothing was left of before
+        fill(store, "e", {"a": "trout"})
+        assert found(store, "trout", "e") == ["a"]
+        assert qdrant.names() == [name]
+    with open_store(tmp_path, qdrant) as store:
+        store.documents.delete_dataset("e")
+        store.documents.put("f", NewDocument(name="a", content="trout"))
+        assert store.projection.up_to_date("f") is not None
+        assert qdrant.names() == ["triptych-text"]

@@ -1,0 +1,202 @@
+"""What the commands share that move stores: opening one, archives, and telling what was done."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from triptych_adapters.cli.output import Output
+from triptych_adapters.cli.session import Session
+
+if TYPE_CHECKING:
+    from triptych.contracts import Store
+    from triptych.replication import ArchiveSummary, CopyReport, DatasetCopy, DatasetSummary
+
+__all__ = [
+    "Replace",
+    "check_output",
+    "is_archive",
+    "load_archive",
+    "opened_store",
+    "print_copy",
+    "save_archive",
+    "until_terminated",
+]
+
+Replace = Annotated[
+    bool,
+    typer.Option(
+        "--replace",
+        help="Of a backup: remove what the store has in its datasets and the backup has not.",
+    ),
+]
+_SHOWN = 5
+
+
+def is_archive(file: Path) -> bool:
+    """Whether there is a file that begins as an archive does."""
+    try:
+        with file.open("rb") as stream:
+            return stream.read(4) == b"PK\x03\x04"
+    except OSError:
+        return False
+
+
+def load_archive(
+    session: Session,
+    file: Path,
+    url: str | None,
+    *,
+    datasets: Sequence[str] | None = None,
+    with_settings: bool,
+    replace: bool,
+) -> None:
+    """Copy an archive, or these datasets of it, into the store at ``url`` or the one in force."""
+    from triptych.replication import Archive, check_datasets, copy_store
+    from triptych_adapters.cli.progress import shown
+
+    with Archive(file) as archive:
+        check_datasets(archive, datasets)  # before the store is made
+        if datasets is None and not with_settings:
+            datasets = archive.datasets()
+        with (
+            opened_store(session, url, create=True) as store,
+            shown(session.output, "documents") as progress,
+        ):
+            report = copy_store(
+                archive, store, datasets=datasets, replace=replace, progress=progress
+            )
+    print_copy(session.output, report)
+
+
+def save_archive(
+    session: Session, file: Path, *, datasets: Sequence[str] | None, overwrite: bool
+) -> None:
+    """Write the store in force, or these datasets of it, into an archive."""
+    from triptych.replication import write_archive
+    from triptych_adapters.cli.progress import shown
+
+    check_output(session, file)
+    with (
+        until_terminated(),
+        opened_store(session, None, create=False) as store,
+        shown(session.output, "documents") as progress,
+    ):
+        summary = write_archive(
+            store, file, datasets=datasets, overwrite=overwrite, progress=progress
+        )
+    _print_summary(session.output, file, summary)
+
+
+def check_output(session: Session, file: Path) -> None:
+    """Refuse to write over the store in force.
+
+    Raises:
+        ValidationError: ``file`` is one of its files, or lies in one of its folders.
+    """
+    from triptych.errors import ValidationError
+    from triptych_factory.locations import parse_location, store_paths
+
+    target = file.resolve()
+    for own in store_paths(parse_location(session.settings().url)):
+        place = own.resolve()
+        if target == place or place in target.parents or _is_same(target, place):
+            raise ValidationError(f"{str(file)!r} is a file of the store itself: name another file")
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+@contextmanager
+def until_terminated() -> Iterator[None]:
+    """Let SIGTERM end the block as an exception does, so that half a file is removed."""
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + signum)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def opened_store(session: Session, url: str | None, *, create: bool) -> Iterator[Store]:
+    """The store at ``url``, or the one in force, without a model.
+
+    Raises:
+        NotAvailableError: it is on a server.
+    """
+    from triptych_factory.backends import open_store
+    from triptych_factory.locations import parse_location
+    from triptych_factory.remote import check_local
+
+    given = {} if url is None else {"url": url}
+    settings = session.settings(**given).without_llm()
+    check_local(settings, "copying a store")
+    store: Any = open_store(parse_location(settings.url), settings, create=create)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def print_copy(output: Output, report: CopyReport) -> None:
+    """Tell what a copy did."""
+    from triptych_adapters.wire.schema import to_json
+
+    different = report.settings_different
+    if different:
+        more = ", …" if different[_SHOWN:] else ""
+        output.warn(
+            f"{len(different):,} settings are other in the destination, and stay as they are there "
+            f"({', '.join(different[:_SHOWN])}{more}): --replace takes over those of the source"
+        )
+    if output.as_json:
+        output.emit(to_json(report))
+        return
+    _print_datasets(output, report.datasets, copied=[each.written for each in report.datasets])
+    output.note("compared: the destination is as the source")
+
+
+def _print_summary(output: Output, file: Path, summary: ArchiveSummary) -> None:
+    from triptych_adapters.wire.schema import to_json
+
+    if output.as_json:
+        output.emit({"file": str(file), **to_json(summary)})
+        return
+    _print_datasets(output, summary.datasets)
+    output.note(f"written: {file}")
+
+
+def _print_datasets(
+    output: Output,
+    datasets: Sequence[DatasetCopy | DatasetSummary],
+    copied: Sequence[int] | None = None,
+) -> None:
+    """A row for each dataset, with how many names were ``copied`` where that is given."""
+    if output.quiet:
+        return
+    rows: list[Sequence[object]] = []
+    for at, each in enumerate(datasets):
+        counts = each.counts
+        vectors = counts.vectors + counts.sparse_vectors
+        row = (counts.documents, counts.versions, counts.chunks, vectors, counts.layers)
+        rows.append((each.dataset_id, *row, *(copied[at : at + 1] if copied is not None else ())))
+    columns = ("dataset", "documents", "versions", "chunks", "vectors", "layers")
+    output.table((*columns, "copied") if copied is not None else columns, rows)
