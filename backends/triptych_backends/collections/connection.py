@@ -166,7 +166,7 @@ class ClientPoints:
                 for key, each in named.items()
                 if each.multivector_config is None
             },
-            indexes={key: each.data_type.value for key, each in found.payload_schema.items()},
+            indexes={key: _type_of(each) for key, each in found.payload_schema.items()},
             points=found.points_count or 0,
         )
 
@@ -249,6 +249,12 @@ class _Connection(ClientCollections):
             # The advice for a store of ours that is searched in Qdrant is left out.
             said = str(error).removesuffix("; the store itself has everything")
             raise StoreError(said) from error.__cause__
+
+
+def _type_of(index: models.PayloadIndexInfo) -> str:
+    """The type of a payload index; one of numbers that orders none is for "lookup"."""
+    ranges = getattr(index.params, "range", None)
+    return "lookup" if ranges is False else str(index.data_type.value)
 
 
 def _included(fields: Sequence[str]) -> Any:
