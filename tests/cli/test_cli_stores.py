@@ -144,13 +144,15 @@ def test_output_is_never_written_over_the_store(shell: Shell, command: str) -> N
     assert (ran.code, "of the store itself" in ran.err) == (2, True)
 
 
-@pytest.mark.parametrize("command", ["export", "backup"])
-@pytest.mark.skipif(os.name == "nt", reason="no SIGTERM that a process handles")
+@pytest.mark.parametrize(("command", "name"), [("export", "SIGTERM"), ("backup", "SIGHUP")])
+@pytest.mark.skipif(os.name == "nt", reason="no signals that a process handles")
 def test_output_that_is_ended_by_a_signal_leaves_what_was_there(
-    shell: Shell, command: str, monkeypatch: pytest.MonkeyPatch
+    shell: Shell, command: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    number = getattr(signal, name)
+
     def stop(_: Progress) -> None:
-        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(number)
 
     @contextmanager
     def shown(*_: object, **__: object) -> Iterator[ProgressCallback]:
@@ -159,9 +161,12 @@ def test_output_that_is_ended_by_a_signal_leaves_what_was_there(
     monkeypatch.setattr("triptych_adapters.cli.progress.shown", shown)
     (shell.directory / "kb.zip").write_text("before")
     output = ("--output", "kb.zip") if command == "export" else ("kb.zip", "--overwrite")
-    before = signal.getsignal(signal.SIGTERM)
-    assert shell(command, *output).code == 128 + signal.SIGTERM
-    assert signal.getsignal(signal.SIGTERM) == before
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        assert shell(command, *output).code == 128 + number
+        assert signal.getsignal(number) is signal.SIG_DFL
+    finally:
+        signal.signal(number, before)
     assert (shell.directory / "kb.zip").read_text() == "before"
     assert not list(shell.directory.glob("*.part"))
 
@@ -183,6 +188,13 @@ def test_archive_is_its_writers_alone(shell: Shell) -> None:
     path.chmod(0o640)
     assert shell("backup", "kb.zip", "--overwrite").code == 0
     assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_store_is_not_copied_into_itself(shell: Shell) -> None:
+    (shell.directory / "kb.db").symlink_to(shell.store)
+    for other in (str(shell.store), "kb.db", "sqlite:///kb.db"):
+        ran = shell("copy", str(shell.store), other, "--replace")
+        assert (ran.code, "are one store" in ran.err) == (2, True)
 
 
 def test_copy_that_is_refused_leaves_no_store(shell: Shell) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 import threading
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from support.archives import Members, members_of, refused, write_members
 from support.rich_stores import KINDS, change, contents, fill, open_kind
 from triptych._internal.progress import Progress
 from triptych.errors import (
@@ -29,8 +29,6 @@ from triptych.testing.builders import fill as fill_plainly, put
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
 
-Members = dict[str, bytes]
-
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -40,34 +38,6 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fill_plainly(store, "c", {"a": "one\n\ntwo", "b": "three"})
     write_archive(store, path)
     return path
-
-
-def members_of(path: Path) -> Members:
-    with zipfile.ZipFile(path) as file:
-        return {name: file.read(name) for name in file.namelist()}
-
-
-def write_members(path: Path, members: Members, **options: Any) -> Path:
-    """Write an archive, its digests made to fit."""
-    manifest = json.loads(members["manifest.json"])
-    manifest["members"] = {
-        name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-        for name, data in members.items()
-        if name != "manifest.json"
-    }
-    with zipfile.ZipFile(path, "w", **options) as file:
-        for name, data in {**members, "manifest.json": json.dumps(manifest).encode()}.items():
-            file.writestr(name, data)
-    return path
-
-
-def refused(path: Path) -> TriptychError:
-    """The error of an archive, from which nothing was copied."""
-    target = MemoryStore()
-    with pytest.raises(TriptychError) as raised, Archive(path) as archive:
-        copy_store(archive, target)
-    assert list(target.documents.list_datasets()) == []
-    return raised.value
 
 
 def test_restored_store_equals_the_one_that_was_backed_up(archive: Path, tmp_path: Path) -> None:

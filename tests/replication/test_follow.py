@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,10 +15,18 @@ from support.bare_store import BareStore
 from support.rich_stores import KINDS, change, contents, fill, open_kind
 from triptych import deadline
 from triptych.contracts import Store
-from triptych.errors import CancelledError, ConflictError, NotAvailableError, ValidationError
+from triptych.errors import (
+    CancelledError,
+    ConflictError,
+    NotAvailableError,
+    StoreError,
+    StoreLockedError,
+    ValidationError,
+)
 from triptych.replication import CopyReport, copy_store, follow_store
 from triptych.testing.builders import derive, fill as fill_plainly, layer_of, put
 from triptych_backends.memory import MemoryStore
+from triptych_backends.sqlite import SqliteStore
 
 
 def follow_until_equal(source: Store, target: Store, reports: Iterator[object]) -> None:
@@ -173,3 +182,65 @@ def test_setting_that_is_removed_goes_from_the_replica() -> None:
     source.set_setting("key", None, expected="value")
     assert next(reports).settings_removed == 1
     assert target.get_setting("key") is None
+
+
+def test_replica_that_keeps_fewer_versions_is_an_error() -> None:
+    """Also where the versions come while it follows, and where it is started again."""
+    source, target = MemoryStore(), MemoryStore(history=1)
+    put(source, "d", "a", "one")
+    reports = follow_store(source, target, poll=0.01)
+    next(reports)
+    for text in ("two", "three"):
+        put(source, "d", "a", text)
+    with pytest.raises(ConflictError, match="keeps fewer old versions") as raised:
+        next(reports)
+    assert "history" in raised.value.hint
+    with pytest.raises(ConflictError, match="keeps fewer old versions"):
+        first_report(source, target)
+
+
+class _AlteredStore(MemoryStore):
+    """Somebody else puts a layer whenever a dataset has been copied."""
+
+    def use_up_versions(self, dataset_id: str, version: int) -> None:
+        super().use_up_versions(dataset_id, version)
+        assert self.layers.put(layer_of(self, dataset_id, "", "mine"))
+
+
+def test_replica_that_others_write_to_is_an_error_in_the_end() -> None:
+    source, target = MemoryStore(), _AlteredStore()
+    reports = follow_store(source, target, poll=0.01)
+    next(reports)
+    fill_plainly(source, "d", {"a": "one"})
+    next(reports)
+    assert source.layers.put(layer_of(source, "d", "a", "of it"))
+    with deadline(30), pytest.raises(ConflictError, match="Another process wrote to it"):
+        for _ in reports:
+            pass
+
+
+def test_failure_that_passes_is_waited_for(tmp_path: Path) -> None:
+    source, path = MemoryStore(), tmp_path / "kb.db"
+    put(source, "d", "a", "one")
+    with SqliteStore.open(path, background_index=False, lock_timeout=0.01) as target:
+        other = sqlite3.connect(path, isolation_level=None)
+        failures: list[tuple[str, float]] = []
+
+        def release(error: StoreError, pause: float) -> None:
+            failures.append((type(error).__name__, pause))
+            if len(failures) == 3:
+                other.execute("ROLLBACK")
+
+        reports = follow_store(source, target, poll=0.01, on_failure=release)
+        next(reports)
+        other.execute("BEGIN IMMEDIATE")
+        put(source, "d", "b", "two")
+        with deadline(30):
+            assert next(reports).datasets[0].written == 1
+        assert failures == [("StoreLockedError", pause) for pause in (0.01, 0.02, 0.04)]
+        other.execute("BEGIN IMMEDIATE")
+        put(source, "d", "c", "three")
+        with pytest.raises(StoreLockedError):
+            next(first for first in follow_store(source, target, poll=0.01))
+        other.close()
+        follow_until_equal(source, target, follow_store(source, target, poll=0.01))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import qdrant_edge as edge
@@ -92,7 +93,7 @@ class EdgeCollections:
         if shard is not None:
             shard.update(edge.UpdateOperation.delete_points_by_filter(edge.Filter()))
             shard.close()
-            (self.folder / name).rename(self.folder.parent / f"dropped-{name}-{id(shard)}")
+            (self.folder / name).rename(self.folder.parent / f"dropped-{name}-{uuid4().hex}")
 
     def put(self, name: str, points: Sequence[Point], *, over: models.Filter) -> None:
         structs = [
@@ -160,8 +161,8 @@ class EdgeCollections:
         )
         return [Found(each.payload or {}, each.score) for each in self._shard(name).query(request)]
 
-    def lengths(self, name: str, where: models.Filter) -> Mapping[int, int]:
-        request = edge.FacetRequest(LENGTH, limit=100_000, exact=True, filter=_filter(where))
+    def counts(self, name: str, field: str, where: models.Filter) -> Mapping[int, int]:
+        request = edge.FacetRequest(field, limit=100_000, exact=True, filter=_filter(where))
         return {int(hit.value): hit.count for hit in self._shard(name).facet(request).hits}
 
     def close(self) -> None:
@@ -188,7 +189,8 @@ def _condition(asked: Any) -> Any:
     if asked.range is not None:
         assert isinstance(asked.range, models.Range)
         return edge.FieldCondition(
-            asked.key, range=edge.RangeFloat(lt=asked.range.lt, lte=asked.range.lte)
+            asked.key,
+            range=edge.RangeFloat(lt=asked.range.lt, lte=asked.range.lte, gt=asked.range.gt),
         )
     if isinstance(asked.match, models.MatchValue):
         return edge.FieldCondition(asked.key, match=edge.MatchValue(asked.match.value))

@@ -120,7 +120,8 @@ def _is_same(one: Path, other: Path) -> bool:
 
 @contextmanager
 def until_terminated() -> Iterator[None]:
-    """Let SIGTERM end the block as an exception does, so that half a file is removed."""
+    """Let SIGTERM, and SIGHUP where it ends the process, end the block as an exception does, so
+    that half a file is removed."""
 
     def stop(signum: int, frame: FrameType | None) -> None:
         raise SystemExit(128 + signum)
@@ -128,11 +129,16 @@ def until_terminated() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, stop)
+    ending = [each for each in ("SIGTERM", "SIGHUP") if hasattr(signal, each)]
+    wanted = [getattr(signal, each) for each in ending]
+    taken = [each for each in wanted if signal.getsignal(each) is signal.SIG_DFL]
+    for each in taken:
+        signal.signal(each, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for each in taken:
+            signal.signal(each, signal.SIG_DFL)
 
 
 @contextmanager

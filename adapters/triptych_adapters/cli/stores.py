@@ -81,7 +81,7 @@ def copy(
     What is there already is skipped, so run it again after a failure. At the end both are compared.
     Others may write to the source meanwhile: it is copied as it was at the beginning.
     """
-    from triptych.errors import ValidationError
+    from triptych.errors import StoreError, ValidationError
     from triptych.replication import check_datasets, copy_store, follow_store
     from triptych_adapters.cli.progress import shown
 
@@ -101,8 +101,14 @@ def copy(
                 )
             print_copy(output, report)
             return Exit.OK
+
+        def warn(error: StoreError, pause: float) -> None:
+            output.warn(f"{error}; trying again in {pause:g} s")
+
         try:
-            for report in follow_store(one, other, datasets=dataset, replace=replace, poll=poll):
+            for report in follow_store(
+                one, other, datasets=dataset, replace=replace, poll=poll, on_failure=warn
+            ):
                 _print_followed(output, report)
         except KeyboardInterrupt:
             output.note("stopped")

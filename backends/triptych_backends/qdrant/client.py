@@ -53,8 +53,8 @@ _RANKS_WORDS = (1, 20)
 
 _WITHOUT_TEXT = models.PayloadSelectorExclude(exclude=[TOKENS, HEADINGS])
 _PAGE = 1_000
-_LENGTHS = 1_000_000
-"""More than there are lengths of texts."""
+_VALUES = 1_000_000
+"""More than there are values to count."""
 
 
 class ClientCollections:
@@ -201,10 +201,10 @@ class ClientCollections:
             )
         return [Found(each.payload or {}, each.score) for each in answer.points]
 
-    def lengths(self, name: str, where: Filter) -> Mapping[int, int]:
-        """See `Collections.lengths`."""
+    def counts(self, name: str, field: str, where: Filter) -> Mapping[int, int]:
+        """See `Collections.counts`."""
         with self._asking() as client:
-            answer = client.facet(name, LENGTH, where, limit=_LENGTHS, exact=True)
+            answer = client.facet(name, field, where, limit=_VALUES, exact=True)
         return {int(hit.value): hit.count for hit in answer.hits}
 
     def close(self) -> None:

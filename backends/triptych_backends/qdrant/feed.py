@@ -26,7 +26,7 @@ from triptych_backends.qdrant.points import (
 )
 from triptych_backends.qdrant.truth import Layout, Truth
 
-__all__ = ["batches", "write_changed"]
+__all__ = ["batches", "up_to", "write_changed"]
 
 OWNERS_AT_ONCE = 64
 """Documents and layers whose points are written before the position moves on."""
@@ -50,6 +50,11 @@ def batches(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
     return (changes[at : at + OWNERS_AT_ONCE] for at in range(0, len(changes), OWNERS_AT_ONCE))
 
 
+def up_to(state: int) -> Filter:
+    """The points of a state or of older ones."""
+    return Filter(must=[FieldCondition(key=STATE, range=Range(lte=state))])
+
+
 def write_changed(
     collections: Collections,
     truth: Truth,
@@ -62,9 +67,9 @@ def write_changed(
 
     Says whether a unit without tokens is among them.
 
-    ``state`` is the number of the log's newest entry; a point of a newer state stays.
+    ``state`` is the number of this part; a point of a newer one stays.
     """
-    older = Filter(must=[FieldCondition(key=STATE, range=Range(lte=state))])
+    older = up_to(state)
     has_empty = False
     fields: dict[Field, list[int]] = {}
     for change in changes:

@@ -11,19 +11,23 @@ from triptych_backends.qdrant.truth import Layout
 
 __all__ = ["Place", "is_of_store", "place_of"]
 
+_REST = re.compile(r"text|[0-9a-f]{12}-\d+")
+
 
 @frozen(kw_only=True)
 class Place:
     """Where a dataset's points are, and how they were made.
 
     ``has_empty`` is False if no unit is without tokens. ``made`` says which points they are: those
-    that are made from the beginning have another.
+    that are made from the beginning have another. Points of the states ``cut`` do not count: see
+    `Position`.
     """
 
     collection: str
     layout: Layout
     has_empty: bool = False
     made: str = ""
+    cut: tuple[int, ...] = ()
 
 
 def place_of(prefix: str, layout: Layout) -> Place:
@@ -36,4 +40,5 @@ def place_of(prefix: str, layout: Layout) -> Place:
 
 def is_of_store(prefix: str, name: str) -> bool:
     """Whether a collection is of the store with this prefix, not of one whose prefix is longer."""
-    return re.fullmatch(re.escape(prefix) + r"-(text|[0-9a-f]{12}-\d+)", name) is not None
+    rest = name.removeprefix(f"{prefix}-")
+    return rest != name and _REST.fullmatch(rest) is not None

@@ -33,7 +33,9 @@ __all__ = [
     "MissingError",
     "Point",
     "of_datasets",
+    "of_states",
     "point_id",
+    "without_cut",
 ]
 
 VECTOR = "dense"
@@ -47,6 +49,7 @@ TOKENS = "tokens"
 LENGTH = "length"
 """How many tokens the unit has."""
 STATE = "state"
+"""The number of the part that the point was written in."""
 
 EMPTY = "\N{EMPTY SET}"
 """The token of a unit that has none, which no query has: Qdrant counts no point without tokens."""
@@ -158,8 +161,8 @@ class Collections(Protocol):
         """
         ...
 
-    def lengths(self, name: str, where: Filter) -> Mapping[int, int]:
-        """How many of the points that pass have how many tokens."""
+    def counts(self, name: str, field: str, where: Filter) -> Mapping[int, int]:
+        """How many of the points that pass have which whole number in a field of the payload."""
         ...
 
     def close(self) -> None:
@@ -170,6 +173,22 @@ class Collections(Protocol):
 def point_id(dataset: str, *identity: str | int) -> str:
     """The id of a point: a UUIDv5 of its dataset and its identity in it."""
     return str(uuid5(_NAMESPACE, "\0".join([dataset, *map(str, identity)])))
+
+
+def of_states(dataset: str, states: Sequence[int]) -> list[Condition]:
+    """Conditions for the points of some states of a dataset."""
+    return [
+        FieldCondition(key=DATASET, match=MatchValue(value=dataset)),
+        FieldCondition(key=STATE, match=MatchAny(any=list(states))),
+    ]
+
+
+def without_cut(cut: Mapping[str, Sequence[int]]) -> list[Condition]:
+    """Conditions that the points of some states of each dataset do not pass; see `Position.cut`."""
+    of: list[Condition] = [
+        Filter(must=of_states(name, states)) for name, states in cut.items() if states
+    ]
+    return [Filter(must_not=of)] if of else []
 
 
 def of_datasets(unit: Field | None, datasets: Sequence[str]) -> list[Condition]:

@@ -22,6 +22,9 @@ __all__ = ["Position"]
 _FORMAT = 2
 """What the points hold. Those of another format are made again."""
 
+_MOST_CUT = 8
+"""Of so many parts that were cut short the requests may be under way."""
+
 
 @frozen(kw_only=True)
 class Position:
@@ -34,6 +37,11 @@ class Position:
         analyzer: what made the points' tokens.
         has_empty: whether a unit without tokens was among them.
         made: another text whenever the points were made from the beginning.
+        state: the number of the newest part of the points that was written whole. Each part has
+            one, which all of its points have, and which is greater than those before.
+        rests: whether no part was begun after it, though points may be newer than ``at``.
+        cut: the numbers of parts that a writer was cut short at. What is there of them is of no
+            use: whoever went on wrote it again. Their requests may still be under way.
     """
 
     at: LogPosition
@@ -41,6 +49,9 @@ class Position:
     analyzer: str
     has_empty: bool = False
     made: str
+    state: int = 0
+    rests: bool = False
+    cut: tuple[int, ...] = ()
 
     @classmethod
     def read(cls, payload: Mapping[str, Any] | None) -> Position | None:
@@ -59,11 +70,22 @@ class Position:
             analyzer=payload["analyzer"] if payload.get("format") == _FORMAT else "",
             has_empty=payload.get("has_empty", False),
             made=payload.get("made", ""),
+            # Of a version that had no numbers, the points have those of the log.
+            state=payload[STATE] or until.seq,
+            rests=payload.get("rests", False),
+            cut=tuple(payload.get("cut", ())),
         )
 
     def at_start(self) -> Position:
         """The position at which no point is trusted."""
         return evolve(self, at=evolve(self.at, seq=0, epoch=""))
+
+    def resumed(self) -> Position:
+        """This position, after which another part was begun by nobody."""
+        if self.until == self.at or self.rests:
+            return evolve(self, rests=False)
+        begun = self.state + 1
+        return evolve(self, state=begun, cut=(*self.cut, begun)[-_MOST_CUT:])
 
     def point(self, dataset: str) -> Point:
         """The point that holds this position of ``dataset``."""
@@ -79,6 +101,8 @@ class Position:
             "format": _FORMAT,
             "has_empty": self.has_empty,
             "made": self.made,
-            STATE: 0,
+            "rests": self.rests,
+            "cut": list(self.cut),
+            STATE: self.state,
         }
         return Point(id=point_id(dataset, POSITION), payload=payload)

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
-from attrs import evolve
+from attrs import evolve, frozen
 from qdrant_client.models import FieldCondition, Filter, MatchValue
 
 from triptych import deadlines
-from triptych.errors import StoreLockedError
+from triptych.errors import CancelledError
 from triptych_backends.index import Change, LogPosition
-from triptych_backends.qdrant.feed import batches, write_changed
+from triptych_backends.qdrant.feed import batches, up_to, write_changed
 from triptych_backends.qdrant.place import Place, is_of_store, place_of
 from triptych_backends.qdrant.points import (
     DATASET,
     POSITION,
+    STATE,
     UNIT,
-    BusyError,
     Collections,
     of_datasets,
+    of_states,
     point_id,
 )
 from triptych_backends.qdrant.position import Position
 from triptych_backends.qdrant.truth import Truth
+from triptych_backends.qdrant.turns import Turns
 
-__all__ = ["Projection"]
+__all__ = ["Projection", "Trusted"]
 
 logger = logging.getLogger("triptych.qdrant")
 
@@ -40,7 +40,21 @@ _OTHER_STORE = (
     "the points of dataset %r in %s are of another state of the store, or of another store: "
     "they are %s. Two stores need names of their own in the URL's path"
 )
+_SLICE = 1.0
+"""Seconds for which a thread writes before it lets others write."""
+
+_PAUSE = 0.05
+"""Seconds in which the others can begin."""
+
 _IS_POSITION = FieldCondition(key=UNIT, match=MatchValue(value=POSITION))
+
+
+@frozen
+class Trusted:
+    """The points of a dataset that follow its log as far as their position says."""
+
+    place: Place
+    position: Position
 
 
 class Projection:
@@ -50,7 +64,8 @@ class Projection:
     holds the position in the change log that they are at. What changed since is written first,
     then what it replaced is removed, then the position moves on: whoever is killed in between
     has the next one write the same again. A point is never replaced by one of an older state of
-    the log, so that a request of a killed process that arrives late does no harm.
+    the log. What a late request of a killed process inserts, which was replaced or deleted
+    meanwhile, no search counts, and the next write removes it.
 
     One process at a time writes, by the database's turns.
     """
@@ -82,11 +97,16 @@ class Projection:
         position = self._position(place, dataset)
         if self._is_current(place, position, dataset, head):
             return None if position is None else _found(place, position)
-        with self._turn(wait):
-            if not self._swept:
-                self._sweep()
-                self._swept = True
-            return self._caught_up(dataset)
+        while True:
+            with self._turns.held(wait):
+                if not self._swept:
+                    self._sweep()
+                    self._swept = True
+                is_done, found = self._caught_up(dataset)
+            deadlines.check("the search, which writes to Qdrant first,")
+            if is_done:
+                return found
+            time.sleep(_PAUSE)  # others have less to write
 
     def is_there(self, dataset: str, place: Place) -> bool:
         """Whether the points that `up_to_date` found at ``place`` were there until now.
@@ -104,45 +124,35 @@ class Projection:
         """
         self._make(place)
 
+    def trusted(self, dataset: str) -> Trusted | None:
+        """Where the dataset's points are, and what they follow the log to; None if to nothing."""
+        head = self.truth.log.head()
+        place = self._place(dataset, head)
+        position = self._position(place, dataset)
+        if position is None or position.analyzer != place.layout.analyzer:
+            return None
+        return Trusted(place, position) if self._is_of_log(position, head) else None
+
+    def make_again(self, dataset: str) -> None:
+        """Make the dataset's points from the beginning.
+
+        Raises:
+            AwayError: Qdrant does not answer. The next search goes on.
+        """
+        with self._turns.held():
+            self._empty(dataset)
+        self.up_to_date(dataset)
+
     def forget(self) -> None:
         """Remove all of the projection's collections; the next search makes them again."""
-        with self._turn():
+        with self._turns.held():
             for name in self._collections():
                 self.collections.drop(name)
             self._known.clear()
             self._made.clear()
 
-    @contextmanager
-    def _turn(self, wait: float | None = None) -> Iterator[None]:
-        """The turn of this thread among those of all processes; see `up_to_date`."""
-        database = self.truth.database
-        wait = database.lock_timeout if wait is None else wait
-        left = deadlines.remaining()
-        if left is not None:
-            wait = min(wait, left)
-        end = time.monotonic() + wait
-        # First among the threads: a turn may take a connection while it waits.
-        if not self._lock.acquire(timeout=min(wait, threading.TIMEOUT_MAX)):
-            raise self._busy(wait)
-        try:
-            with ExitStack() as held:
-                try:
-                    held.enter_context(database.turn("qdrant", wait=max(end - time.monotonic(), 0)))
-                except StoreLockedError as error:
-                    raise self._busy(wait) from error
-                yield
-        finally:
-            self._lock.release()
-
-    def _busy(self, wait: float) -> BusyError:
-        deadlines.check("the search")
-        return BusyError(
-            f"another thread or process has been writing to Qdrant at {self.collections.where} for "
-            f"longer than {wait:g} s: try again when it is done, or give a longer lock_timeout"
-        )
-
     def _after_fork_in_child(self) -> None:
-        self._lock = threading.Lock()
+        self._turns = Turns(self.truth.database, self.collections.where)
 
     def _place(self, dataset: str, head: LogPosition) -> Place:
         known = self._known.get(dataset)
@@ -187,14 +197,18 @@ class Projection:
         has = self.truth.has
         return position.at.seq > 0 and has(position.at, head) and has(position.until, head)
 
-    def _caught_up(self, dataset: str) -> Place | None:
+    def _caught_up(self, dataset: str) -> tuple[bool, Place | None]:
+        """Whether all is written, and where the points are, as `up_to_date` returns it."""
+        end = time.monotonic() + _SLICE
         while True:
             head = self.truth.log.head()
             place = self._place(dataset, head)
             start, changes = self._start(place, dataset, head)
             reached: Position | None = None
-            if start is not None or changes:
-                reached = self._go_on(place, dataset, start, changes, head)
+            if start.at.seq or changes:
+                reached = self._go_on(place, dataset, start, changes, head, end)
+                if reached.rests:
+                    return False, None
             now = self.truth.log.head()
             # A layout of another moment, or a truth that went back in time: all of it again. So it
             # is where the vectors were swapped meanwhile, even if they were swapped back.
@@ -207,15 +221,15 @@ class Projection:
                 and self.truth.layout(dataset) == place.layout
             ):
                 self._known.pop(dataset, None)
-                return None if reached is None else _found(place, reached)
+                return True, None if reached is None else _found(place, reached)
 
     def _start(
         self, place: Place, dataset: str, head: LogPosition
-    ) -> tuple[Position | None, Sequence[Change]]:
+    ) -> tuple[Position, Sequence[Change]]:
         """The position to go on from, and what changed since then.
 
-        None is the beginning: all points of the dataset were removed, and all of its units count
-        as changed.
+        At the beginning, which is 0, all points of the dataset were removed, and all of its units
+        count as changed.
         """
         position = self._position(place, dataset)
         if position is None:
@@ -227,38 +241,53 @@ class Projection:
         elif position.analyzer == place.layout.analyzer:
             changes = self.truth.log.changes(dataset, position.at.seq)
             if not any(change.concerns_all for change in changes):
-                return position, changes
-        self._clear(dataset, keep=place.collection)
+                return position.resumed(), changes
+        start = Position(at=head, until=head, analyzer=place.layout.analyzer, made=uuid4().hex)
+        former = self._empty(dataset)
+        if former is not None:
+            start = evolve(start, state=former.state, cut=former.cut)
         changes = self.truth.log.changes(dataset, 0)
-        return None, [change for change in changes if not change.concerns_all]
+        changes = [change for change in changes if not change.concerns_all]
+        if former is not None and not changes:
+            self._remove_positions(dataset, former)
+        return start.at_start(), changes
 
     def _go_on(
         self,
         place: Place,
         dataset: str,
-        start: Position | None,
+        start: Position,
         changes: Sequence[Change],
         head: LogPosition,
+        end: float,
     ) -> Position:
-        """Write what changed since ``start``, and move the position to ``head``."""
-        self._make(place)
-        if start is None:
-            start = Position(
-                at=head, until=head, analyzer=place.layout.analyzer, made=uuid4().hex
-            ).at_start()
-        position = evolve(start, until=head)
+        """Write what changed since ``start``, and move the position to ``head``.
 
-        def move(at: LogPosition) -> Position:
-            moved = evolve(position, at=at)
-            self.collections.put(place.collection, [moved.point(dataset)], over=Filter())
+        It rests between two parts when the time is ``end``, or the deadline has passed.
+        """
+        self._make(place)
+        position = evolve(start, until=head, state=max(start.state + 1, head.seq))
+
+        def move(at: LogPosition, *, rests: bool = False) -> Position:
+            moved = evolve(position, at=at, rests=rests)
+            point = moved.point(dataset)
+            # As for any other point, a request of a writer that was cut short comes too late.
+            self.collections.put(place.collection, [point], over=up_to(moved.state))
             return moved
 
         if changes:
             # First the state that the points will be of: whoever finds some of them finds that.
             position = move(position.at)
+        if start.state and not start.at.seq:
+            self._remove_positions(dataset, start, keep=place.collection)
+        if position.cut:
+            lost = Filter(must=of_states(dataset, position.cut), must_not=[_IS_POSITION])
+            self.collections.delete(place.collection, lost)
         for some in batches(changes):
-            deadlines.check("the search, which writes to Qdrant first,")
-            if write_changed(self.collections, self.truth, place, dataset, some, head.seq):
+            if position.at != start.at and _is_over(end):
+                return move(position.at, rests=True)
+            position = evolve(position, state=position.state + 1)
+            if write_changed(self.collections, self.truth, place, dataset, some, position.state):
                 position = evolve(position, has_empty=True)
             if some[-1] is not changes[-1]:
                 seq = some[-1].seq
@@ -266,21 +295,40 @@ class Projection:
                 position = move(LogPosition(nonce=head.nonce, seq=seq, epoch=epoch))
         return move(head)
 
-    def _clear(self, dataset: str, *, keep: str = "") -> None:
-        """Remove all points of the dataset, and the collections that have none any more.
+    def _empty(self, dataset: str) -> Position | None:
+        """Remove all points of the dataset but its positions.
 
-        A position of 0 says until the end that points are there, which nobody is to trust. The
-        collection ``keep`` stays.
+        A position of 0 says until the end that points are there, which nobody is to trust.
+        Returns the newest position; its state is that of the newest point. No request here
+        concerns a newer one, however late it arrives.
         """
+        newest: Position | None = None
         mine = of_datasets(None, [dataset])
         for name in self._collections():
+            states = self.collections.counts(name, STATE, Filter(must=mine))
+            if not states:
+                continue
+            older = up_to(max(states))
             read = Position.read(self.collections.read(name, point_id(dataset, POSITION)))
             if read is not None:
-                self.collections.put(name, [read.at_start().point(dataset)], over=Filter())
-            self.collections.delete(name, Filter(must=mine, must_not=[_IS_POSITION]))
-            self.collections.delete(name, Filter(must=mine))
-            if name != keep and not self._positions(name):
-                self._drop(name)
+                read = evolve(read.resumed().at_start(), state=max(states))
+                if newest is None or newest.state < read.state:
+                    newest = read
+                self.collections.put(name, [read.point(dataset)], over=older)
+            self.collections.delete(name, Filter(must=[*mine, older], must_not=[_IS_POSITION]))
+        return newest
+
+    def _remove_positions(self, dataset: str, former: Position, *, keep: str = "") -> None:
+        """Remove the dataset's positions up to ``former``, but that in the collection ``keep``.
+
+        A collection that has none any more goes.
+        """
+        mine = [*of_datasets(None, [dataset]), up_to(former.state)]
+        for name in self._collections():
+            if name != keep:
+                self.collections.delete(name, Filter(must=mine))
+                if not self._positions(name):
+                    self._drop(name)
 
     def _sweep(self) -> None:
         """Remove what is left of datasets that were deleted while nobody followed the log."""
@@ -294,7 +342,9 @@ class Projection:
             for dataset in found.keys() - live:
                 if found[dataset] != nonce:
                     logger.warning(_OTHER_STORE, dataset, self.collections.where, "removed")
-                self._clear(dataset)
+                former = self._empty(dataset)
+                if former is not None:
+                    self._remove_positions(dataset, former)
 
     def _positions(self, name: str) -> Sequence[Mapping[str, Any]]:
         return self.collections.list_points(name, Filter(must=[_IS_POSITION]))
@@ -313,8 +363,16 @@ class Projection:
         return [name for name in self.collections.names() if is_of_store(self.prefix, name)]
 
 
+def _is_over(end: float) -> bool:
+    try:
+        deadlines.check()
+    except CancelledError:
+        return True
+    return time.monotonic() >= end
+
+
 def _found(place: Place, position: Position) -> Place:
-    return evolve(place, has_empty=position.has_empty, made=position.made)
+    return evolve(place, has_empty=position.has_empty, made=position.made, cut=position.cut)
 
 
 _PROJECTIONS: weakref.WeakSet[Projection] = weakref.WeakSet()

@@ -26,7 +26,14 @@ from triptych.text import CorpusStats
 from triptych_backends.index import Field, Filters, Owners, Scored
 from triptych_backends.qdrant.conditions import OwnersOf, corpus_conditions, passing_conditions
 from triptych_backends.qdrant.place import Place
-from triptych_backends.qdrant.points import OWNER, AwayError, Found, MissingError, of_datasets
+from triptych_backends.qdrant.points import (
+    OWNER,
+    AwayError,
+    Found,
+    MissingError,
+    of_datasets,
+    without_cut,
+)
 from triptych_backends.qdrant.projection import Projection
 from triptych_backends.qdrant.words import best_by_words
 from triptych_backends.sql import Searcher
@@ -158,7 +165,7 @@ class QdrantSearcher:
         self._projection.index_words(place)
         owners = self._owners(unit, list(places))
         corpus = [
-            *of_datasets(unit, list(places)),
+            *_units(unit, places),
             *corpus_conditions(query.filter.within, owners),
         ]
         must = [*corpus, *passing_conditions(unit, query.filter, owners)]
@@ -193,7 +200,7 @@ class QdrantSearcher:
             )
         owners = self._owners(unit, list(places))
         must = [
-            *of_datasets(of, list(places)),
+            *_units(of, places),
             *corpus_conditions(query.filter.within, owners),
             *passing_conditions(unit, query.filter, owners),
         ]
@@ -223,6 +230,12 @@ class QdrantSearcher:
         """The documents' own keys in place of those of their best chunks."""
         keys = self._filters.document_keys(rows)
         return [row._replace(key=keys[row.owner]) for row in rows if row.owner in keys]
+
+
+def _units(unit: Field, places: Mapping[str, Place]) -> list[models.Condition]:
+    """Conditions for the points of one kind, without those of parts that were cut short."""
+    cut = {name: place.cut for name, place in places.items()}
+    return [*of_datasets(unit, list(places)), *without_cut(cut)]
 
 
 def _best(

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import ChangeListener, WorkLeases
 from triptych.records import DatasetStats
+from triptych.repositories import capabilities_of
+from triptych_backends.qdrant.diagnostics import QdrantDiagnostics
 from triptych_backends.qdrant.points import Collections
 from triptych_backends.qdrant.projection import Projection
 from triptych_backends.qdrant.searcher import QdrantSearcher
@@ -21,7 +23,15 @@ from triptych_backends.sql.state_loader import SqlStateLoader
 __all__ = ["QdrantStore"]
 
 
-class QdrantStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapshots, SqlStateLoader):
+class QdrantStore(
+    CloseOnExit,
+    QdrantDiagnostics,
+    SqlSettings,
+    SqlAnswers,
+    SqlChanges,
+    SqlSnapshots,
+    SqlStateLoader,
+):
     """A store in SQLite or PostgreSQL, the truth, with a projection in Qdrant to search.
 
     Everything is read from and written to the truth; a search brings the projection up to it
@@ -62,6 +72,10 @@ class QdrantStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapshots
             self.hold_leases = truth.hold_leases
         if isinstance(truth, ChangeListener):
             self.listen_for_changes = truth.listen_for_changes
+        kept = capabilities_of(truth).diagnostics
+        assert kept is not None
+        self.kept = kept
+        self.falls_back = falls_back
         self.documents = truth.documents.searched_by(self.searcher)
         self.chunks = truth.chunks.searched_by(self.searcher)
         self.layers = truth.layers.searched_by(self.searcher)

@@ -12,7 +12,7 @@ from qdrant_client.models import FieldCondition, Filter, MatchAny
 from triptych.text import get_analyzer
 from triptych_backends.index.bm25 import K1, B
 from triptych_backends.qdrant.place import Place
-from triptych_backends.qdrant.points import Collections, Found
+from triptych_backends.qdrant.points import LENGTH, Collections, Found
 
 __all__ = ["best_by_words"]
 
@@ -43,7 +43,7 @@ def best_by_words(
     bounds = Filter(must=list(corpus))
     k, b = K1, B
     if place.has_empty:
-        ratio = _length_ratio(collections.lengths(place.collection, bounds))
+        ratio = _length_ratio(collections.counts(place.collection, LENGTH, bounds))
         k, b = K1 * (1 - B + B * ratio), B * ratio / (1 - B + B * ratio)
 
     def ask(words: str, conditions: Sequence[models.Condition], depth: int) -> Sequence[Found]:

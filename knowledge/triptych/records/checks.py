@@ -109,7 +109,12 @@ def expiry(moment: Any) -> datetime | None:
             f"expires_at is a datetime, not {moment!r:.60}: write "
             "datetime.now(UTC) + timedelta(days=30), for example"
         )
-    return moment.replace(tzinfo=UTC) if moment.utcoffset() is None else moment.astimezone(UTC)
+    try:
+        return moment.replace(tzinfo=UTC) if moment.utcoffset() is None else moment.astimezone(UTC)
+    except OverflowError:
+        raise ValidationError(
+            f"expires_at, {moment.isoformat()}, is before the year 1 or after 9999 in UTC"
+        ) from None
 
 
 def optional_expiry(moment: Any) -> datetime | Literal["never"] | None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import json
 import os
 import re
+import struct
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 import attrs
-import numpy as np
 
 from triptych.errors import (
     CorruptStoreError,
@@ -22,14 +20,9 @@ from triptych.errors import (
     SchemaVersionError,
     ValidationError,
 )
-from triptych.records import (
-    DocumentInfo,
-    NameState,
-    NewDocument,
-    SparseVector,
-    check_identifier,
-)
+from triptych.records import DocumentInfo, NameState
 from triptych.records.serialization import from_dict
+from triptych.replication.archive_checks import DamagedError, DatasetCheck, check_settings, parsed
 from triptych.replication.report import Counts, count
 from triptych.replication.states import DatasetHead, is_same_version, with_same_name
 from triptych.signatures import document_info
@@ -54,9 +47,22 @@ HEADER: Final = "archive.json"
 SETTINGS: Final = "settings.json"
 MANIFEST: Final = "manifest.json"
 
-_MEMBER: Final = re.compile(r"datasets/\d{6}/(?:dataset\.json|names\.jsonl)", re.ASCII)
-_SMALL: Final = 64_000_000
-"""Most bytes of a member that is read at once."""
+_MEMBER: Final = re.compile(r"datasets/\d{6,}/(?:dataset\.json|names\.jsonl)", re.ASCII)
+_IN_DATASET: Final = ("dataset.json", "names.jsonl")
+_LONGEST_HEADER: Final = 1_000
+_DIGEST: Final = 16
+_ENCRYPTED: Final = 1
+_UNREADABLE: Final = (
+    zipfile.BadZipFile,
+    KeyError,
+    OSError,
+    EOFError,
+    ValueError,
+    OverflowError,
+    struct.error,
+    RuntimeError,  # too deep a nesting, a password, a compression that zipfile does not know
+)
+"""What zipfile and json raise of bytes that are no archive."""
 
 
 def dataset_folder(number: int) -> str:
@@ -97,6 +103,7 @@ class Archive:
     """An archive to be read: a source for `copy_store`. A context manager.
 
     Opening it reads all of it and checks every digest and every record, before anything is copied.
+    What is read later is as it was then, or an error.
 
     Raises:
         NotFoundError: there is no such file.
@@ -108,23 +115,25 @@ class Archive:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path: Path = Path(path)
         self._zip = _opened(self.path)
+        self._is_checked = False
+        self._datasets: dict[str, str] = {}
+        self._heads: dict[str, DatasetHead] = {}
+        self._names: dict[str, list[str]] = {}
+        self._lines: dict[str, bytes] = {}
+        """By dataset, the digests of the lines that were checked."""
         try:
             with self._damage("the file"):
                 self._check_members()
             manifest = self._read(MANIFEST, _Manifest)
             self._check_digests(manifest)
-            self._datasets = {
-                each.dataset_id: dataset_folder(at)
-                for at, each in enumerate(manifest.datasets, start=1)
-            }
-            self._names: dict[str, list[str]] = {}
-            for each in manifest.datasets:
-                self._check_dataset(each)
+            for at, each in enumerate(manifest.datasets, start=1):
+                self._check_dataset(each, dataset_folder(at))
             with self._damage(SETTINGS):
-                self._settings = _texts(self._json(SETTINGS))
+                self._settings = check_settings(self._json(SETTINGS))
             self.summary: ArchiveSummary = ArchiveSummary(
                 datasets=manifest.datasets, settings=len(self._settings)
             )
+            self._is_checked = True
         except BaseException:
             self._zip.close()
             raise
@@ -149,19 +158,34 @@ class Archive:
 
     def head(self, dataset_id: str) -> DatasetHead:
         """See `StateSource.head`."""
-        return self._read(f"{self._datasets[dataset_id]}/dataset.json", DatasetHead)
+        return self._heads[dataset_id]
 
     def names(self, dataset_id: str) -> Sequence[str]:
         """See `StateSource.names`."""
         return self._names[dataset_id]
 
     def states(self, dataset_id: str) -> Iterator[NameState]:
-        """See `StateSource.states`."""
+        """See `StateSource.states`.
+
+        Raises:
+            CorruptStoreError: the file was changed since it was checked.
+        """
+        known, at = self._lines[dataset_id], 0
+        for line, state in self._states(dataset_id):
+            if _digest(line) != known[at : at + _DIGEST]:
+                raise self._changed(f"{state.name!r:.80} of dataset {dataset_id!r:.80}")
+            at += _DIGEST
+            yield state
+        if at != len(known):
+            raise self._changed(f"the end of dataset {dataset_id!r:.80}")
+
+    def _states(self, dataset_id: str) -> Iterator[tuple[bytes, NameState]]:
         member = f"{self._datasets[dataset_id]}/names.jsonl"
         with self._damage(member), self._zip.open(member) as lines:
             for number, line in enumerate(lines, start=1):
                 with self._damage(f"line {number:,} of {member}"):
-                    yield from_dict(NameState, json.loads(line))
+                    state = from_dict(NameState, parsed(line))
+                yield line, state
 
     def other_histories(self, dataset_id: str, infos: Iterable[DocumentInfo]) -> Iterator[str]:
         """See `StateSource.other_histories`."""
@@ -182,6 +206,8 @@ class Archive:
         names = [info.filename for info in infos]
         if not names or names[0] != HEADER:
             raise ValidationError(f"{self.path} is not an archive of Triptych")
+        if infos[0].flag_bits & _ENCRYPTED or infos[0].file_size > _LONGEST_HEADER:
+            raise DamagedError(f"its member {HEADER} is encrypted or too long")
         header = self._json(HEADER)
         if not isinstance(header, dict) or header.get("format") != FORMAT:
             raise ValidationError(f"{self.path} is not an archive of Triptych")
@@ -194,19 +220,26 @@ class Archive:
         for info in infos:
             known = info.filename in (HEADER, SETTINGS, MANIFEST)
             if not known and not _MEMBER.fullmatch(info.filename):
-                raise _DamagedError(f"it has a member {info.filename!r:.80}, which no archive has")
+                raise DamagedError(f"it has a member {info.filename!r:.80}, which no archive has")
             stored = info.compress_type == zipfile.ZIP_STORED
-            if not stored or info.compress_size != info.file_size or info.flag_bits & 1:
-                raise _DamagedError(f"its member {info.filename} is compressed or encrypted")
+            is_longer = info.compress_size != info.file_size
+            if not stored or is_longer or info.flag_bits & _ENCRYPTED:
+                raise DamagedError(f"its member {info.filename} is compressed or encrypted")
         if len(set(names)) < len(names):
-            raise _DamagedError("a member comes twice")
+            raise DamagedError("a member comes twice")
         # Members that overlap could be of any size together.
         if sum(info.file_size for info in infos) > self.path.stat().st_size:
-            raise _DamagedError("its members are longer than the file")
+            raise DamagedError("its members are longer than the file")
 
     def _check_digests(self, manifest: _Manifest) -> None:
         found = {info.filename: info for info in self._zip.infolist()}
-        if {*manifest.members, MANIFEST} != found.keys():
+        datasets = [each.dataset_id for each in manifest.datasets]
+        if datasets != sorted(set(datasets)):
+            raise self._corrupt("its datasets are not in order")
+        folders = [dataset_folder(at) for at in range(1, len(datasets) + 1)]
+        wanted = {f"{folder}/{member}" for folder in folders for member in _IN_DATASET}
+        wanted |= {HEADER, SETTINGS}
+        if not wanted == manifest.members.keys() == found.keys() - {MANIFEST}:
             raise self._corrupt("its manifest does not list the members that it has")
         for name, member in manifest.members.items():
             digest = hashlib.sha256()
@@ -217,32 +250,33 @@ class Archive:
             if not same:
                 raise self._corrupt(f"{name} fails its digest")
 
-    def _check_dataset(self, summary: DatasetSummary) -> None:
+    def _check_dataset(self, summary: DatasetSummary, folder: str) -> None:
         dataset_id, counts = summary.dataset_id, Counts()
         names: list[str] = []
-        head = self.head(dataset_id)
+        digests = bytearray()
+        self._datasets[dataset_id] = folder
+        head = self._read(f"{folder}/dataset.json", DatasetHead)
         with self._damage(f"dataset {dataset_id!r:.80}"):
-            check_identifier(dataset_id, "dataset_id")
             if head.dataset_id != dataset_id:
-                raise _DamagedError("its head is of another dataset")
-        for state in self.states(dataset_id):
-            with self._damage(f"{state.name!r:.80} of dataset {dataset_id!r:.80}"):
-                if names and state.name <= names[-1]:
-                    raise _DamagedError("the names are not in order")
-                _check_state(dataset_id, state)
-            names.append(state.name)
-            counts += count(state)
+                raise DamagedError("its head is of another dataset")
+            check = DatasetCheck(head)
+            for line, state in self._states(dataset_id):
+                with self._damage(f"{state.name!r:.80} of dataset {dataset_id!r:.80}"):
+                    check.add(state)
+                names.append(state.name)
+                digests += _digest(line)
+                counts += count(state)
+            check.end()
         if (len(names), counts) != (summary.names, summary.counts):
             raise self._corrupt(f"dataset {dataset_id!r} holds other numbers than its manifest")
+        self._heads[dataset_id] = head
         self._names[dataset_id] = names
+        self._lines[dataset_id] = bytes(digests)
 
     # Reading
 
     def _json(self, member: str) -> Any:
-        info = self._zip.getinfo(member)
-        if info.file_size > _SMALL or info.compress_type != zipfile.ZIP_STORED:
-            raise _DamagedError(f"{member} is too long")
-        return json.loads(self._zip.read(member))
+        return parsed(self._zip.read(member))
 
     def _read(self, member: str, kind: type[T]) -> T:
         with self._damage(member):
@@ -254,32 +288,32 @@ class Archive:
             yield
         except (SchemaVersionError, CorruptStoreError):
             raise
-        except _DamagedError as error:
+        except DamagedError as error:
             raise self._corrupt(f"{what}: {error}") from None
         except ValidationError as error:
             if what == "the file":
                 raise
             raise self._corrupt(f"{what}: {error}") from error
-        except (
-            zipfile.BadZipFile,
-            KeyError,
-            OSError,
-            EOFError,
-            ValueError,
-            RecursionError,
-            NotImplementedError,  # a compression that zipfile does not know
-        ) as error:
+        except _UNREADABLE as error:
             raise self._corrupt(f"{what}: {error}") from error
 
     def _corrupt(self, what: str) -> CorruptStoreError:
+        if self._is_checked:
+            return self._changed(what)
         return CorruptStoreError(
             f"the archive {self.path} is damaged ({what}): nothing was read from it. Take another "
             "copy of it, or an earlier archive"
         )
 
+    def _changed(self, what: str) -> CorruptStoreError:
+        return CorruptStoreError(
+            f"the archive {self.path} was changed since it was checked ({what}): take another copy "
+            "of it"
+        )
 
-class _DamagedError(Exception):
-    """What is wrong with an archive, in words."""
+
+def _digest(line: bytes) -> bytes:
+    return hashlib.blake2b(line, digest_size=_DIGEST).digest()
 
 
 def _opened(path: Path) -> zipfile.ZipFile:
@@ -289,8 +323,7 @@ def _opened(path: Path) -> zipfile.ZipFile:
         raise ValidationError(f"{path} is a folder, not an archive of Triptych")
     try:
         return zipfile.ZipFile(path)
-    # NotImplementedError is what zipfile raises for a compression that it does not know.
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+    except _UNREADABLE as error:
         with path.open("rb") as stream:
             begins = stream.read(4)
         if begins == b"PK\x03\x04":
@@ -299,39 +332,3 @@ def _opened(path: Path) -> zipfile.ZipFile:
                 "Take another copy of it, or an earlier archive"
             ) from error
         raise ValidationError(f"{path} is not an archive of Triptych") from error
-
-
-def _texts(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise _DamagedError("settings are texts by their keys")
-    return value
-
-
-def _check_state(dataset_id: str, state: NameState) -> None:
-    """Refuse what no store would have taken.
-
-    Raises:
-        ValidationError, ValueError, _DamagedError: it is not what a store can hold.
-    """
-    name = state.name
-    for document in state.versions:
-        NewDocument(name=document.name, content=document.content, metadata=document.metadata)
-    places = {(each.dataset_id, each.name) for each in state.versions}
-    places |= {(each.dataset_id, each.doc_name) for each in state.units}
-    places |= {(each.dataset_id, each.doc_name) for each in state.quarantined}
-    if places - {(dataset_id, name)}:
-        raise _DamagedError("something in it is of another name")
-    if (state.sig is not None or state.chunks) and not state.versions:
-        raise _DamagedError("it has chunks and no document")
-    numbers = [each.version for each in state.versions]
-    if numbers != sorted(set(numbers)) or any(number < 1 for number in numbers):
-        raise _DamagedError("its versions are not in order")
-    if any(each.updated_at.tzinfo is None for each in state.versions):
-        raise _DamagedError("a version has a time without an offset")
-    if [chunk.index for chunk in state.chunks] != list(range(len(state.chunks))):
-        raise _DamagedError("its chunks are not in order")
-    for unit in state.units:
-        if unit.vector is not None and not (unit.vector.size and np.isfinite(unit.vector).all()):
-            raise _DamagedError("a vector has numbers that are not finite")
-    for data in state.sparse.values():
-        SparseVector.from_bytes(base64.b64decode(data, validate=True))

@@ -6,7 +6,7 @@ import hashlib
 import os
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Store
 from triptych.errors import StoreError, ValidationError
 from triptych.records import NameState
+from triptych.replication.archive_checks import DamagedError, DatasetCheck, check_settings
 from triptych.replication.archive_format import (
     FORMAT,
     HEADER,
@@ -60,7 +61,8 @@ def write_archive(
     Raises:
         NotFoundError: there is no such dataset.
         ValidationError: ``path`` exists, and is not to be overwritten.
-        StoreError: the store cannot be read, or the file cannot be written.
+        StoreError: the store cannot be read, holds what no store would take from an archive, or the
+            file cannot be written.
     """
     target = Path(path)
     if target.exists() and not overwrite:
@@ -110,16 +112,19 @@ def _write(
     writer.write_record(HEADER, {"format": FORMAT, "version": VERSION})
     summaries = []
     for number, dataset_id in enumerate(sorted(chosen_datasets(source, datasets)), start=1):
-        folder = dataset_folder(number)
-        writer.write_record(f"{folder}/dataset.json", source.head(dataset_id))
-        written = _Written(progress)
+        folder, head = dataset_folder(number), source.head(dataset_id)
+        with _refused(f"dataset {dataset_id!r:.80}"):
+            check = DatasetCheck(head)
+        writer.write_record(f"{folder}/dataset.json", head)
+        written = _Written(check, progress)
         total = len(source.names(dataset_id)) if progress is not None else None
         lines = written.lines(source.states(dataset_id), total)
         writer.write(f"{folder}/names.jsonl", lines)
         summaries.append(
             DatasetSummary(dataset_id=dataset_id, names=written.names, counts=written.counts)
         )
-    settings = dict(source.settings()) if datasets is None else {}
+    with _refused("the settings"):
+        settings = check_settings(dict(source.settings())) if datasets is None else {}
     writer.write_record(SETTINGS, settings)
     members = dict(writer.members)
     writer.write_record(MANIFEST, {"datasets": summaries, "members": members})
@@ -128,20 +133,37 @@ def _write(
 
 @attrs.define
 class _Written:
+    check: DatasetCheck
     progress: ProgressCallback | None
     names: int = 0
     counts: Counts = attrs.field(factory=Counts)
 
     def lines(self, states: Iterable[NameState], total: int | None) -> Iterator[bytes]:
         for state in states:
+            with _refused(f"{state.name!r:.80}"):
+                self.check.add(state)
             yield json_line(state) + b"\n"
             self.names += 1
             self.counts += count(state)
             if self.names % _SHOW_EVERY == 0:
                 self._show(total)
+        with _refused("the dataset"):
+            self.check.end()
         self._show(total)
 
     def _show(self, total: int | None) -> None:
         deadlines.check("writing the archive")
         if self.progress is not None:
             self.progress(Progress(phase="documents", done=self.names, total=total))
+
+
+@contextmanager
+def _refused(what: str) -> Iterator[None]:
+    """Refuse what no restore would take: better now than then."""
+    try:
+        yield
+    except (DamagedError, ValueError) as error:
+        raise StoreError(
+            f"{what} cannot be in an archive, as no store would take it from there ({error}). "
+            "Check the store with `triptych doctor`, and put or delete what is wrong"
+        ) from error

@@ -2,18 +2,54 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from typing import Final
 
-from triptych.errors import ConflictError
-from triptych.replication.states import StateSource, StoreStates
+from triptych.contracts import Store
+from triptych.errors import ConflictError, ValidationError
+from triptych.replication.states import MARKS, StateSource, StoreStates
+from triptych.repositories import capabilities_of
 
-__all__ = ["REPLACE", "another_configuration", "check_conflicts", "listed"]
+__all__ = [
+    "REPLACE",
+    "another_configuration",
+    "check_conflicts",
+    "check_two_stores",
+    "listed",
+]
 
 REPLACE: Final = "the same command with --replace makes what is copied equal to the source"
 """What to do where the destination holds something else."""
 
 _SHOWN: Final = 3
+
+
+def check_two_stores(source: Store, destination: Store) -> None:
+    """Refuse one store as source and destination, by whatever paths and addresses it was opened.
+
+    Raises:
+        ValidationError: they are one store.
+    """
+    if source is destination or _is_one_store(source, destination):
+        raise ValidationError("source and destination are one store: name another to copy into")
+
+
+def _is_one_store(source: Store, destination: Store) -> bool:
+    one, other = capabilities_of(source), capabilities_of(destination)
+    if one.settings is None or other.settings is None:
+        return False
+    if one.changes is None or other.changes is None:
+        return False
+    if one.changes.change_head() != other.changes.change_head():
+        return False
+    # Logs of two stores may end alike, such as of one and a copy of its file: a write shows it.
+    key = f"{MARKS}same.{secrets.token_hex(8)}"
+    other.settings.set_setting(key, key, expected=None)
+    try:
+        return one.settings.get_setting(key) is not None
+    finally:
+        other.settings.set_setting(key, None, expected=key)
 
 
 def check_conflicts(source: StateSource, there: StoreStates, dataset_id: str) -> None:

@@ -12,10 +12,15 @@ import attrs
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Store
-from triptych.errors import ConflictError, NotFoundError, ValidationError
+from triptych.errors import ConflictError, CorruptStoreError, NotFoundError
 from triptych.records import NameState
 from triptych.replication.archive_format import Archive
-from triptych.replication.conflicts import another_configuration, check_conflicts, listed
+from triptych.replication.conflicts import (
+    another_configuration,
+    check_conflicts,
+    check_two_stores,
+    listed,
+)
 from triptych.replication.report import CopyReport, Counts, DatasetCopy, count
 from triptych.replication.states import (
     DatasetHead,
@@ -57,15 +62,17 @@ def copy_store(
         NotFoundError: the source has no such dataset.
         ConflictError: a dataset of the destination holds what the source does not have, is of
             another configuration, or has documents with another history, and ``replace`` is not
-            given: nothing was written. Or somebody else wrote to it meanwhile, and it is not as in
-            the source at the end: what was copied stays, copy again.
+            given: nothing was written. Or the destination keeps fewer old versions, which is found
+            at the first document that has more. Or somebody else wrote to it meanwhile, and it is
+            not as in the source at the end: what was copied stays, copy again.
         ValidationError: source and destination are one store.
         NotAvailableError: the destination cannot take over what another store holds.
+        CorruptStoreError: the file of the archive was changed meanwhile; what was copied stays.
         StoreError: a store failed; copy again to go on.
     """
-    if source is destination:
-        raise ValidationError("source and destination are one store: name another to copy into")
     writer = StateWriter(destination, replaces=replace)
+    if not isinstance(source, Archive):
+        check_two_stores(source, destination)
     with ExitStack() as held:
         states: StateSource
         if isinstance(source, Archive):
@@ -77,10 +84,17 @@ def copy_store(
         chosen = chosen_datasets(states, datasets)
         for dataset_id in () if replace else chosen:
             check_conflicts(states, StoreStates(destination), dataset_id)
-        done = [
-            copy_dataset(states, writer, dataset_id, replace=replace, progress=progress)
-            for dataset_id in chosen
-        ]
+        try:
+            done = [
+                copy_dataset(states, writer, dataset_id, replace=replace, progress=progress)
+                for dataset_id in chosen
+            ]
+        except CorruptStoreError as error:
+            if not isinstance(source, Archive):
+                raise
+            raise CorruptStoreError(
+                f"{error}. {writer.written:,} names were copied before that, and stay"
+            ) from error
         wanted = states.settings() if datasets is None else None
         if isinstance(source, Archive):
             wanted = wanted or None
@@ -173,7 +187,7 @@ class _Copied:
     seen: int = 0
     written: int = 0
     counts: Counts = attrs.field(factory=Counts)
-    digests: dict[str, tuple[int, bytes]] = attrs.field(factory=dict)
+    digests: dict[str, bytes] = attrs.field(factory=dict)
     digest: hashlib._Hash = attrs.field(factory=hashlib.sha256)
 
     def lacking(
@@ -182,10 +196,9 @@ class _Copied:
         """Those of ``states`` that the destination does not have as they are."""
         for state in states:
             self.seen += 1
-            first = state.versions[0].version if state.versions else 0
             digest = state_digest(state)
             self.counts += count(state)
-            self.digests[state.name] = (first, digest)
+            self.digests[state.name] = digest
             self.digest.update(digest)
             known = state.name in self.before
             if not known or state_digest(there.state(dataset_id, state.name)) != digest:
@@ -200,16 +213,11 @@ class _Copied:
             ConflictError: it is not as in the source.
         """
         dataset_id = head.dataset_id
-        differing, missing, cut = [], set(self.digests), ""
+        differing, missing = [], set(self.digests)
         for at, state in enumerate(there.states(dataset_id), start=1):
-            first, digest = self.digests.get(state.name, (0, b""))
             missing.discard(state.name)
-            if state_digest(state) != digest:
+            if state_digest(state) != self.digests.get(state.name):
                 differing.append(state.name)
-                if state.versions and state.versions[0].version > first:
-                    cut = (
-                        ". The destination keeps fewer old versions: open it with a greater history"
-                    )
             if progress is not None and at % _NAMES_AT_ONCE == 0:
                 deadlines.check("comparing")
                 progress(Progress(phase="compared", done=at, total=len(self.digests)))
@@ -221,8 +229,8 @@ class _Copied:
         if differing or now.config != head.config or now.deleted_version < head.deleted_version:
             what = f": {listed(differing)}" if differing else " in its configuration"
             raise ConflictError(
-                f"dataset {dataset_id!r} of the destination is not as in the source{what}"
-                f"{cut or '. Another process wrote to it meanwhile: copy again'}"
+                f"dataset {dataset_id!r} of the destination is not as in the source{what}. Another "
+                "process wrote to it meanwhile: copy again"
             ).hinted("run the same command again: what is equal is skipped")
 
 

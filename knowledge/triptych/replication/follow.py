@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeVar
 
 import attrs
 
@@ -12,8 +13,15 @@ from triptych import deadlines
 from triptych._internal.progress import ProgressCallback
 from triptych.changes.follow import check_poll
 from triptych.contracts import AnswerCache, ChangeReader, Store
-from triptych.errors import ConflictError, NotAvailableError
+from triptych.errors import (
+    ConflictError,
+    CorruptStoreError,
+    NotAvailableError,
+    SchemaVersionError,
+    StoreError,
+)
 from triptych.records import ChangeCursor, Layer
+from triptych.replication.conflicts import check_two_stores
 from triptych.replication.copy import copy_dataset, copy_store
 from triptych.replication.marks import ReplicaMark
 from triptych.replication.report import CopyReport, DatasetCopy
@@ -23,7 +31,11 @@ from triptych.repositories import capabilities_of
 
 __all__ = ["follow_store"]
 
+T = TypeVar("T")
+
 _CHANGES: Final = 1_000
+_ATTEMPTS: Final = 3
+_LONGEST_PAUSE: Final = 60.0
 
 
 def follow_store(
@@ -34,6 +46,7 @@ def follow_store(
     replace: bool = False,
     poll: float = 1.0,
     progress: ProgressCallback | None = None,
+    on_failure: Callable[[StoreError, float], object] | None = None,
 ) -> Iterator[CopyReport]:
     """Copy ``source`` into ``destination`` with `copy_store`, and keep it as the source is.
 
@@ -47,10 +60,14 @@ def follow_store(
     the log is quiet. What is noted of making layers comes with the next change of its dataset.
     Killed and run again, it goes on. A deadline around it ends it.
 
+    ``on_failure`` is called with each failure of a store that may pass, such as a
+    `StoreLockedError`, and with the seconds after which what failed is done again: ``poll`` at
+    first, then twice as long each time, a minute at most. Without it such a failure is raised.
+
     Raises:
         ConflictError: the destination has datasets or settings of its own, and ``replace`` is not
             given; or it was a replica, and the source's log does not go back to what it has. It is
-            as it was.
+            as it was. Or the destination is written to by others, or keeps fewer old versions.
         NotAvailableError: the source has no log of its changes.
         TriptychError: as `copy_store`.
     """
@@ -60,28 +77,67 @@ def follow_store(
         raise NotAvailableError(
             "the source has no log of its changes, and so cannot be followed: copy it now and then"
         )
+    check_two_stores(source, destination)
     mark = ReplicaMark(has.changes, destination, datasets)
     is_replica = replace or mark.check(StoreStates(source))
     replica = _Replica(source, destination, datasets, has.changes, has.answers)
     cursor = replica.head()
     # Before the first write: what was begun and killed goes on as a replica.
     mark.write(cursor)
-    yield copy_store(source, destination, datasets=datasets, replace=is_replica, progress=progress)
-    while True:
-        seen = replica.moment()
+    done = _Persistent(poll, on_failure).done
+    yield done(
+        lambda: copy_store(
+            source, destination, datasets=datasets, replace=is_replica, progress=progress
+        )
+    )
+
+    def follow(cursor: str) -> tuple[str, CopyReport]:
         cursor, report = replica.apply_changes(cursor)
         mark.write(cursor)
+        return cursor, report
+
+    while True:
+        seen = done(replica.moment)
+        cursor, report = done(partial(follow, cursor))
         if report.datasets:
             yield report
             continue
-        report = replica.compare()
+        report = done(replica.compare)
         if report.datasets or report.settings or report.settings_removed:
             yield report
-        while replica.moment() == seen:
-            deadlines.check("following a store")
-            left = deadlines.remaining()
-            time.sleep(poll if left is None else min(poll, left))
+        while done(replica.moment) == seen:
+            _wait(poll)
         deadlines.check("following a store")
+
+
+def _wait(seconds: float) -> None:
+    deadlines.check("following a store")
+    left = deadlines.remaining()
+    time.sleep(seconds if left is None else min(seconds, left))
+    deadlines.check("following a store")
+
+
+@attrs.frozen
+class _Persistent:
+    """Does things again until their stores let them; ``on_failure`` is as of `follow_store`."""
+
+    pause: float
+    on_failure: Callable[[StoreError, float], object] | None
+
+    def done(self, step: Callable[[], T]) -> T:
+        """What ``step``, which can be done twice, returns."""
+        pause = self.pause
+        while True:
+            try:
+                return step()
+            except (CorruptStoreError, SchemaVersionError):
+                raise
+            except StoreError as error:
+                if self.on_failure is None:
+                    raise
+                self.on_failure(error, pause)
+            _wait(pause)
+            pause = max(self.pause, min(2 * pause, _LONGEST_PAUSE))
 
 
 @attrs.define
@@ -166,11 +222,8 @@ class _Replica:
                 continue
             if _marks(self.source, dataset_id) == _marks(self.destination, dataset_id):
                 continue
-            try:
-                found = copy_dataset(states, writer, dataset_id, replace=True)
-            except ConflictError:
-                continue  # the source was written to meanwhile: the next look finds that
-            if found.written or found.removed:
+            found = self._copy(states, writer, dataset_id)
+            if found is not None and (found.written or found.removed):
                 done.append(found)
         for dataset_id in self.destination.documents.list_datasets():
             chosen = self.datasets is None or dataset_id in self.datasets
@@ -183,6 +236,25 @@ class _Replica:
         return CopyReport(
             datasets=tuple(done), settings=settings.written, settings_removed=settings.removed
         )
+
+    def _copy(
+        self, states: StoreStates, writer: StateWriter, dataset_id: str
+    ) -> DatasetCopy | None:
+        """Copy a dataset; None if the source was written to meanwhile: the next look finds that.
+
+        Raises:
+            ConflictError: the source was not, and the replica is not as it is.
+        """
+        for left in reversed(range(_ATTEMPTS)):
+            before = self.moment(), _marks(self.source, dataset_id)
+            try:
+                return copy_dataset(states, writer, dataset_id, replace=True)
+            except ConflictError:
+                if (self.moment(), _marks(self.source, dataset_id)) != before:
+                    return None
+                if not left:
+                    raise
+        raise AssertionError
 
 
 def _allow() -> None:

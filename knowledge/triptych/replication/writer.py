@@ -50,6 +50,9 @@ class StateWriter:
             )
         self._loader: StateLoader = self._has.loader
         self._replaces = replaces
+        self._kept = 0
+        self.written: int = 0
+        """How many names were written."""
 
     def begin(self, head: DatasetHead, *, check: Callable[[], None]) -> None:
         """Make the dataset with its configuration.
@@ -76,12 +79,15 @@ class StateWriter:
         """Store ``states`` as they are.
 
         Raises:
-            ConflictError: a name has a document with another history, and is not replaced.
+            ConflictError: a name has a document with another history, and is not replaced; or the
+                store keeps fewer old versions.
         """
         try:
             self._loader.load_states(dataset_id, states, replace=self._replaces)
         except ConflictError as error:
             raise error.hinted(REPLACE) from None
+        self._check_history(dataset_id, states)
+        self.written += len(states)
         sparse: dict[str, SparseVector] = {}
         for state in states:
             sparse |= {
@@ -98,6 +104,22 @@ class StateWriter:
             }
             for state in states:
                 _write_journal(self._has.journal, dataset_id, state, parked)
+
+    def _check_history(self, dataset_id: str, states: Sequence[NameState]) -> None:
+        """Refuse to go on where the store has not kept all versions of the longest history."""
+        longest = max(states, key=lambda each: len(each.versions), default=None)
+        if longest is None or len(longest.versions) <= max(1, self._kept):
+            return
+        wanted = len(longest.versions)
+        versions = self._has.versions
+        kept = len(versions.versions(dataset_id, longest.name)) if versions is not None else 1
+        if 0 < kept < wanted:
+            raise ConflictError(
+                f"document {longest.name!r} of dataset {dataset_id!r} has {wanted - 1:,} old "
+                f"versions in the source, and the destination has kept {kept - 1:,}: it keeps "
+                "fewer old versions, so that it can never be as the source is"
+            ).hinted("open the destination with a greater history (TRIPTYCH_HISTORY)")
+        self._kept = max(self._kept, kept)
 
     def remove(self, dataset_id: str, name: str) -> None:
         """Remove all that is under a name."""

@@ -136,7 +136,7 @@ def open_store(folder: Path, qdrant: LocalMode) -> QdrantStore:
 def remade_in_part(store: QdrantStore) -> None:
     """Another process makes the points from the beginning, and is killed."""
     fill(store, "e", {"a": "stone"})  # the log moves on
-    store.projection._clear("d")
+    store.projection._empty("d")
 
 
 def scrubbed_and_made_in_part(store: QdrantStore) -> None:

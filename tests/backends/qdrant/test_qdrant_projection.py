@@ -26,6 +26,7 @@ from triptych._internal.lane_warnings import collected_warnings
 from triptych.deadlines import CancelScope, deadline
 from triptych.errors import CancelledError, StoreLockedError
 from triptych.testing.builders import fill, keyword_query, put, vector_of, vector_query
+from triptych.testing.oracle import entries
 from triptych_backends.qdrant import AwayError, BusyError, Point, QdrantStore
 from triptych_backends.qdrant.points import DATASET, POSITION, STATE, UNIT, point_id
 from triptych_backends.sqlite import SqliteStore
@@ -215,6 +216,71 @@ def test_a_late_request_of_a_killed_process_does_no_harm(tmp_path: Path) -> None
         assert_is_projected(store)
 
 
+class Late(EdgeCollections):
+    """The write of this number, and those after it, are cut off, and reach it by `arrive`."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.left = 1_000_000
+        self.under_way: list[Callable[[], None]] = []
+
+    def put(self, name: str, points: Sequence[Point], *, over: Filter) -> None:
+        self._write(lambda: super(Late, self).put(name, points, over=over))
+
+    def delete(self, name: str, where: Filter) -> None:
+        self._write(lambda: super(Late, self).delete(name, where))
+
+    def _write(self, write: Callable[[], None]) -> None:
+        self.left -= 1
+        if self.left < 0:
+            self.under_way.append(write)
+            raise AwayError("no answer in time")
+        write()
+
+    def arrive(self) -> None:
+        for write in self.under_way:
+            write()
+        self.under_way.clear()
+
+
+@pytest.mark.parametrize("tries", [1, 2])
+@pytest.mark.parametrize("fresh", [False, True])
+def test_requests_that_arrive_after_others_took_over_do_no_harm(
+    tmp_path: Path, tries: int, fresh: bool
+) -> None:
+    """Whatever they were that were cut off, as it wrote for the first time or later."""
+    late = Late(tmp_path / "qdrant")
+    at, ended = 0, False
+    with open_store(tmp_path, late) as store:
+        fill(store, "other", {"a": "salmon"})
+        while not ended:
+            at += 1
+            name = f"d{at}"
+            fill(store, name, {"kept": "salmon 3\n\nriver"})
+            if not fresh:
+                store.chunks.search(keyword_query("salmon", name))
+            fill(store, name, {"gone": "salmon salmon\n\nriver", "less": "salmon\n\nriver 1"})
+            ended = True
+            for _ in range(tries):
+                late.left = at
+                try:
+                    store.chunks.search(keyword_query("salmon", name))
+                except AwayError:
+                    ended = False
+            late.left = 1_000_000
+            store.documents.delete(name, "gone")
+            fill(store, name, {"less": "salmon"})
+            near, words = vector_query(vector_of("salmon"), name), keyword_query("salmon", name)
+            before = [entries(store.chunks.search(each)) for each in (near, words)]
+            late.arrive()
+            assert [entries(store.chunks.search(each)) for each in (near, words)] == before
+            fill(store, name, {"more": "stone"})
+            store.chunks.search(near)
+            held = sorted(p["name"] for p in points(store, "chunk") if p[DATASET] == name)
+            assert held == ["kept", "kept", "less", "more"]
+    assert at > 4
+
+
 def test_a_dataset_that_was_deleted_meanwhile_is_swept(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         fill(store, "d", {"a": "salmon"})
@@ -333,6 +399,28 @@ def test_one_thread_at_a_time_writes_and_others_wait_for_so_long(
         shared.close()
 
 
+def test_a_search_need_not_wait_for_all_that_another_dataset_has_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("triptych_backends.qdrant.feed.OWNERS_AT_ONCE", 1)
+    monkeypatch.setattr("triptych_backends.qdrant.projection._SLICE", 0)
+    shared = Slow(tmp_path / "qdrant")
+    with open_store(tmp_path, shared) as store, ThreadPoolExecutor(2) as pool:
+        fill(store, "d", dict(list(PAGES.items())[:12]))
+        fill(store, "e", {"a": "salmon"})
+        feeding = pool.submit(store.chunks.search, keyword_query("salmon", "d"))
+        assert shared.begun.wait(60)
+        small = pool.submit(store.chunks.search, keyword_query("salmon", "e"))
+        shared.go_on.set()
+        assert len(small.result()) == 1
+        assert len(feeding.result()) > 1
+        order = shared.stored
+        assert order[0] == order[-1] == "d"
+        assert "e" in order
+        assert all(position["cut"] == [] for position in points(store, POSITION))
+        assert len(points(store, "chunk")) == 12 * 3 + 1
+
+
 def test_a_deadline_ends_a_feed_between_two_parts(tmp_path: Path) -> None:
     shared = Cancelling(tmp_path / "qdrant")
     with open_store(tmp_path, shared) as store:
@@ -341,6 +429,8 @@ def test_a_deadline_ends_a_feed_between_two_parts(tmp_path: Path) -> None:
             store.chunks.search(keyword_query("salmon", "d"))
         (position,) = points(store, POSITION)
         assert position["seq"] > 0
+        assert position["cut"] == []
+        assert 0 < len(points(store, "chunk")) < 3 * len(PAGES)
         assert_is_projected(store)
 
 
@@ -361,10 +451,12 @@ class Slow(EdgeCollections):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.begun, self.go_on = threading.Event(), threading.Event()
+        self.stored: list[str] = []
 
     def put(self, name: str, points: Sequence[Point], *, over: Filter) -> None:
         self.begun.set()
         assert self.go_on.wait(60)
+        self.stored += [point.payload[DATASET] for point in points]
         super().put(name, points, over=over)
 
 
