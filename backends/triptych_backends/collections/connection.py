@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 from qdrant_client.models import Filter
 
+from triptych._internal.redaction import shown_url
 from triptych.errors import StoreError
 from triptych_backends.qdrant import AwayError, ClientCollections, parse_url
 
@@ -121,6 +122,8 @@ class PointReader(Protocol):
 def reader_of(given: str | QdrantClient) -> ClientPoints:
     """A reader by the URL ``qdrant://host:6333``, or by a client, which stays open.
 
+    A forked process needs a client of its own.
+
     Raises:
         ValidationError: the URL is invalid.
     """
@@ -128,8 +131,16 @@ def reader_of(given: str | QdrantClient) -> ClientPoints:
         location = parse_url(given, alone=True)
         secrets = [location.api_key] if location.api_key else []
         return ClientPoints(location.connect, location.where, secrets=secrets)
-    local = given.init_options.get("location") == ":memory:" or given.init_options.get("path")
-    return ClientPoints(lambda: given, "the client given", is_server=not local, closes=False)
+    options = given.init_options
+    path = options.get("path")
+    local = options.get("location") == ":memory:" or path
+    address = options.get("url") or options.get("location") or path
+    where = (
+        shown_url(address)
+        if address
+        else f"{options.get('host') or 'localhost'}:{options.get('port')}"
+    )
+    return ClientPoints(lambda: given, where, is_server=not local, closes=False)
 
 
 class ClientPoints:
