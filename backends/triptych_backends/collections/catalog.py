@@ -58,16 +58,14 @@ class Collection:
     @property
     def row_fields(self) -> list[str]:
         """The keys that a row is read from."""
-        paths = [self.id, self.document, self.updated_at, *self.metadata.values()]
-        paths += [pair.text for pair in self.pairs]
-        keys = [path.key for path in (*paths, *self.own.values()) if path is not None]
-        return list(dict.fromkeys(keys))
+        return list(dict.fromkeys([*self.judged_fields, *(each.text.key for each in self.pairs)]))
 
     @property
-    def name_fields(self) -> list[str]:
-        """The keys that tell what a point is called, and whether it is one of the dataset's."""
-        paths = [self.id, self.document, self.updated_at, *self.own.values()]
-        return list(dict.fromkeys(path.key for path in paths if path is not None))
+    def judged_fields(self) -> list[str]:
+        """The keys that decide what a point is called, and which filters it passes."""
+        paths = [self.id, self.document, self.updated_at]
+        keys = [path.key for path in (*paths, *self.metadata.values()) if path is not None]
+        return list(dict.fromkeys([*keys, *(path.key for path in self.own.values())]))
 
     def has_text(self) -> models.Condition:
         """The condition that a point has a value where a text is."""
@@ -156,16 +154,21 @@ class Passing:
         """Whether a point must be read to know whether it passes."""
         return self.tree is not None or self.collection.where is not None
 
+    def admits(self, point: FoundPoint) -> bool:
+        """Whether the point has a name and passes. It must have its `judged_fields`."""
+        collection, name = self.collection, self.collection.point_name(point)
+        if name is None:
+            return False
+        moment = collection.moment(point)
+        if not collection.admits(point, name, moment):
+            return False
+        if self.tree is None:
+            return True
+        return self.tree.admits(_subject(name, _values(collection.metadata, point), moment))
+
     def row(self, point: FoundPoint) -> Row | None:
         """The point as a row, None where it does not pass. It must have the row's fields."""
-        collection = self.collection
-        row = collection.row(point)
-        if row is None:
-            return None
-        if not collection.admits(point, row.name, row.updated_at):
-            return None
-        subject = _subject(row.name, row.metadata, row.updated_at)
-        return row if self.tree is None or self.tree.admits(subject) else None
+        return self.collection.row(point) if self.admits(point) else None
 
 
 def _values(fields: Mapping[str, Path], point: FoundPoint) -> Metadata:

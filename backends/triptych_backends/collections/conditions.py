@@ -52,6 +52,8 @@ def narrowed(
     if constant is not None:
         return constant
     if isinstance(tree, Not):
+        if isinstance(tree.part, Not):
+            return narrowed(tree.part.part, fields, named, has_times=has_times)
         return True  # what narrows a condition down does not widen its opposite
     if isinstance(tree, And | Or):
         parts = [narrowed(each, fields, named, has_times=has_times) for each in tree.parts]

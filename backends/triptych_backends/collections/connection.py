@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 from qdrant_client.models import Filter
 
+from triptych._internal.redaction import shown_url
 from triptych.errors import StoreError
 from triptych_backends.qdrant import AwayError, ClientCollections, parse_url
 
@@ -121,14 +122,25 @@ class PointReader(Protocol):
 def reader_of(given: str | QdrantClient) -> ClientPoints:
     """A reader by the URL ``qdrant://host:6333``, or by a client, which stays open.
 
+    A forked process needs a client of its own.
+
     Raises:
         ValidationError: the URL is invalid.
     """
     if isinstance(given, str):
         location = parse_url(given, alone=True)
-        return ClientPoints(location.connect, location.where)
-    local = given.init_options.get("location") == ":memory:" or given.init_options.get("path")
-    return ClientPoints(lambda: given, "the client given", is_server=not local, closes=False)
+        secrets = [location.api_key] if location.api_key else []
+        return ClientPoints(location.connect, location.where, secrets=secrets)
+    options = given.init_options
+    path = options.get("path")
+    local = options.get("location") == ":memory:" or path
+    address = options.get("url") or options.get("location") or path
+    where = (
+        shown_url(address)
+        if address
+        else f"{options.get('host') or 'localhost'}:{options.get('port')}"
+    )
+    return ClientPoints(lambda: given, where, is_server=not local, closes=False)
 
 
 class ClientPoints:
@@ -144,11 +156,12 @@ class ClientPoints:
         *,
         is_server: bool = True,
         closes: bool = True,
+        secrets: Sequence[str] = (),
     ) -> None:
         self.where = where
         self._is_server = is_server
         self._closes = closes
-        self._connection = _Connection(connect, where, is_server=is_server)
+        self._connection = _Connection(connect, where, is_server=is_server, secrets=secrets)
 
     def layout(self, name: str) -> Layout | None:
         """See `PointReader.layout`."""
@@ -164,7 +177,7 @@ class ClientPoints:
                 for key, each in named.items()
                 if each.multivector_config is None
             },
-            indexes={key: each.data_type.value for key, each in found.payload_schema.items()},
+            indexes={key: _type_of(each) for key, each in found.payload_schema.items()},
             points=found.points_count or 0,
         )
 
@@ -247,6 +260,12 @@ class _Connection(ClientCollections):
             # The advice for a store of ours that is searched in Qdrant is left out.
             said = str(error).removesuffix("; the store itself has everything")
             raise StoreError(said) from error.__cause__
+
+
+def _type_of(index: models.PayloadIndexInfo) -> str:
+    """The type of a payload index; one of numbers that orders none is for "lookup"."""
+    ranges = getattr(index.params, "range", None)
+    return "lookup" if ranges is False else str(index.data_type.value)
 
 
 def _included(fields: Sequence[str]) -> Any:

@@ -111,12 +111,10 @@ class CollectionPart:
                 self.collection.name,
                 passing.filter(_holds(self.pair, words)),
                 limit=_PAGE,
-                fields=self.collection.row_fields if passing.judges else (),
+                fields=self.collection.judged_fields if passing.judges else (),
                 after=after,
             )
-            found += [
-                each.id for each in points if not passing.judges or passing.row(each) is not None
-            ]
+            found += [each.id for each in points if not passing.judges or passing.admits(each)]
             if after is None or len(found) >= limit:
                 return found[:limit]
 

@@ -117,12 +117,12 @@ class CollectionSource(InPlaceSource):
                 collection.name,
                 passing.filter(collection.has_text()),
                 limit=NAMES,
-                fields=collection.name_fields,
+                fields=collection.judged_fields,
                 after=after,
             )
             for point in points:
                 name = collection.point_name(point)
-                if name is not None and collection.admits(point, name, collection.moment(point)):
+                if name is not None and passing.admits(point):
                     yield name
             if after is None:
                 return

@@ -146,7 +146,7 @@ def store(
 
 
 @given(WHERES)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_filter_selects_what_it_admits(store: CollectionStore, where: dict[str, Any]) -> None:
     tree = parse_filter(where)
     assert tree is not None

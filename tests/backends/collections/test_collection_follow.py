@@ -18,6 +18,8 @@ from triptych.sync import RowReport, follow_rows
 pytest.importorskip("qdrant_client")
 pytest.importorskip("qdrant_edge")
 
+from qdrant_client import QdrantClient
+
 from support.edge_points import EdgePoints, LocalPoints
 from triptych_backends.collections import CollectionRows
 from triptych_backends.in_place import TableSpec
@@ -194,6 +196,27 @@ def test_the_collections_filter_decides(kb: Service, engine: Engine) -> None:
     engine.put("notes", [point(1, timedelta(), lang="en"), point(2, timedelta(), lang="de")])
     report = follow_rows(kb, "notes", german)
     assert (report.added, report.deleted) == (1, (name_of(1),))
+
+
+def test_clients_of_two_servers_are_two_sources(tmp_path: Path) -> None:
+    def key(**options: Any) -> str:
+        client = QdrantClient(**options)
+        try:
+            with open_rows(client, {"table": "notes", "text": "body"}) as source:
+                return source.key
+        finally:
+            client.close()
+
+    away = {"check_compatibility": False}
+    keys = [
+        key(host="one", **away),
+        key(url="http://two:6333", **away),
+        key(path=str(tmp_path / "a")),
+        key(path=str(tmp_path / "b")),
+    ]
+    assert len(set(keys)) == 4
+    with open_rows("qdrant://one", {"table": "notes", "text": "body"}) as source:
+        assert source.key == keys[0]
 
 
 def test_open_rows_takes_a_client(kb: Service) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,6 +25,8 @@ from triptych_backends.embedders import HashEmbedder
 
 pytest.importorskip("qdrant_client")
 pytest.importorskip("qdrant_edge")
+
+from qdrant_client import models
 
 from support.edge_points import EdgePoints, LocalPoints
 from triptych.chunking import default_chunkers
@@ -416,3 +419,48 @@ def test_a_pipeline_over_collections_names_its_embedder() -> None:
     with both:
         (finding,) = both.store.check()  # type: ignore[attr-defined]
         assert finding.check == "tables.database"
+
+
+@pytest.mark.skipif(
+    "QDRANT_URL" not in os.environ,
+    reason="QDRANT_URL names no server of Qdrant, such as qdrant://localhost:6333",
+)
+def test_a_real_server_is_searched_and_followed() -> None:
+    from triptych.sync import follow_rows
+    from triptych_backends.qdrant import parse_url
+    from triptych_factory import open_rows
+
+    url = os.environ["QDRANT_URL"]
+    client = parse_url(url, alone=True).connect()
+    name = f"test-{os.getpid()}"
+    client.create_collection(
+        name, vectors_config=models.VectorParams(size=WIDTH, distance=models.Distance.COSINE)
+    )
+    try:
+        client.create_payload_index(name, "body", models.PayloadSchemaType.TEXT, wait=True)
+        client.create_payload_index(name, "changed", models.PayloadSchemaType.DATETIME, wait=True)
+        client.upsert(
+            name,
+            [
+                models.PointStruct(
+                    id=at,
+                    vector=vector_of(text),
+                    payload={"body": text, "brand": at % 2, "changed": f"2026-01-0{at + 1}"},
+                )
+                for at, text in enumerate(TEXTS.values())
+            ],
+            wait=True,
+        )
+        spec = {"table": name, "text": "body", "metadata": ["brand"], "updated_at": "changed"}
+        with open_tables(url, [spec], embedder=EMBEDDER) as service:
+            for mode in ("bm25", "vector", "hybrid"):
+                result = service.search(
+                    "brass lamp of a lighthouse", dataset_id=name, mode=mode, where={"brand": 0}
+                )
+                assert result.hits[0].content == TEXTS["lamp"]
+        with open_rows(url, spec) as rows, triptych.open("memory://", embedder=None) as kb:
+            assert follow_rows(kb, "d", rows).added == len(TEXTS)
+            assert follow_rows(kb, "d", rows, compare=False).checked == 1
+    finally:
+        client.delete_collection(name)
+        client.close()
