@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMA_VERSION", "migrate", "prepare", "require_current"]
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 """What `PRAGMA user_version` says of a store of this version of Triptych."""
 
 APPLICATION_ID = 0x54726970

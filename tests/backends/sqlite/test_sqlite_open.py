@@ -21,9 +21,11 @@ from triptych.errors import (
     StoreLockedError,
 )
 from triptych.records import ChunkQuery, Mode, ModelUsage, NewDocument
+from triptych_backends.sql.migrations import upgrade
+from triptych_backends.sql.tables import ALEMBIC_REVISION
 from triptych_backends.sqlite import SqliteStore
 from triptych_backends.sqlite.connection import Connections
-from triptych_backends.sqlite.schema import SCHEMA_VERSION, migrate
+from triptych_backends.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION, migrate
 
 pytestmark = pytest.mark.process
 
@@ -80,6 +82,34 @@ def test_store_of_the_first_schema_is_migrated_with_what_it_holds(path: Path) ->
         assert document.content == "one\ntwo\n"
         store.layers.record_usage("d", ModelUsage(model="m", calls=1))
         assert store.layers.usage("d") == [ModelUsage(model="m", calls=1)]
+
+
+@pytest.mark.parametrize(
+    "revision",
+    [
+        pytest.param(each, marks=() if each in (1, SCHEMA_VERSION - 1) else pytest.mark.slow)
+        for each in range(1, SCHEMA_VERSION)
+    ],
+)
+def test_each_older_schema_is_brought_up_to_date(path: Path, tmp_path: Path, revision: int) -> None:
+    connections = Connections(path, read_only=False, immutable=False, lock_timeout=5)
+    with connections.writing(durable=True) as connection:
+        upgrade(connection, to=f"{revision:04}")
+        connection.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
+        connection.exec_driver_sql(f"PRAGMA user_version={revision}")
+    connections.close()
+    with SqliteStore.open(path) as store:
+        assert put_with_config(store)
+    SqliteStore.open(tmp_path / "fresh.db").close()
+    assert schema_of(path) == schema_of(tmp_path / "fresh.db")
+
+
+def test_each_migration_has_a_schema_version_and_the_pages_say_which() -> None:
+    assert int(ALEMBIC_REVISION) == SCHEMA_VERSION
+    pages = Path(__file__).parents[3] / "docs" / "migrations"
+    assert f"| {SCHEMA_VERSION} | {ALEMBIC_REVISION} |" in (pages / "README.md").read_text("utf-8")
+    shown = f"{SCHEMA_VERSION}, Alembic revision {ALEMBIC_REVISION}"
+    assert shown in (pages / "0.1.0.md").read_text("utf-8")
 
 
 def put_with_config(store: SqliteStore) -> bool:
