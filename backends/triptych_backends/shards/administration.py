@@ -116,7 +116,7 @@ class ShardedAdministration:
             raise ConflictError(
                 f"the server at {shown_url(url)} belongs to a store already: give another "
                 "database, or another schema in the URL"
-            )
+            ).hinted("`triptych shards list` shows the servers of this store")
         found = list_server(server)
         present = sorted(found.live - found.marks.keys())
         places = {**dict.fromkeys(self.router.first.store.documents.list_datasets(), FIRST)}
@@ -140,14 +140,37 @@ class ShardedAdministration:
 
         Raises:
             NotFoundError: there is no such server.
-            ConflictError: it is the first, which the store's own URL names.
+            ConflictError: it is the first, which the store's own URL names; or what is at ``url``
+                is not this server.
+            StoreError: the server at ``url`` cannot be reached, or has no store.
         """
         self.router.server(name)
         if name == FIRST:
-            raise ConflictError("the first server is where the store's URL says: change that URL")
-        parse_url(own_url(url, self.router.first.url))
+            raise ConflictError(
+                "the first server is where the store's URL says: change that URL"
+            ).hinted("`triptych status` shows the URL, and where it is set")
+        whole = own_url(url, self.router.first.url)
+        parse_url(whole)
+        self._check_is(name, whole)
         self.router.map.change_url(name, url)
         self.router.renew_servers()
+
+    def _check_is(self, name: str, url: str) -> None:
+        """Two names for one server would let a move delete the only copy of a dataset."""
+        store_id = _kept(self.router.first.database, _ID)
+        options = attrs.evolve(self.router.options, read_only=True, create=False)
+        server = Server(name, url, options)
+        try:
+            with server.named():
+                member = _kept(server.database, _MEMBER)
+                is_first = _kept(server.database, _SERVERS) is not None
+        finally:
+            server.close()
+        if is_first or member != (None if store_id is None else f"{store_id} {name}"):
+            raise ConflictError(
+                f"what is at {shown_url(url)} is not the server {name!r} of this store: give the "
+                "URL of that server, of its promoted replica, or of a restored backup of it"
+            ).hinted("`triptych shards list` shows where the servers are")
 
     def place_dataset(self, dataset_id: str, server: str) -> None:
         """Let a dataset that does not exist yet be made on ``server``.

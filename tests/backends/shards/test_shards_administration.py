@@ -8,7 +8,7 @@ import pytest
 
 from support.cli_run import ran
 from support.postgres import PostgresServer
-from triptych.errors import ConflictError, NotFoundError, ValidationError
+from triptych.errors import ConflictError, NotFoundError, StoreError, ValidationError
 from triptych.testing.builders import fill, put
 
 pytest.importorskip("psycopg", reason="psycopg is not installed: the extra postgres has it")
@@ -58,6 +58,22 @@ def test_servers_are_added_with_what_they_have(urls: list[str]) -> None:
             store.place_dataset("newer", "third")
         with pytest.raises(ConflictError, match="change that URL"):
             store.change_server("first", urls[2])
+
+
+def test_another_database_does_not_become_a_server(urls: list[str]) -> None:
+    """Else two names are one server, and a move from one to the other loses the dataset."""
+    with ShardedStore.open(sharded_url(urls[0])) as store:
+        store.add_server("second", urls[1])
+        store.place_dataset("d", "second")
+        put(store, "d", "doc", "text")
+        with pytest.raises(StoreError, match="there is no store"):
+            store.change_server("second", urls[2])
+        store.add_server("third", urls[2])
+        for wrong in (urls[0], urls[2]):
+            with pytest.raises(ConflictError, match="is not the server 'second' of this store"):
+                store.change_server("second", wrong)
+        store.change_server("second", urls[1] + "&pool_size=3")
+        assert [each.datasets for each in store.servers()] == [(), ("d",), ()]
 
 
 def test_the_commands(urls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
