@@ -31,6 +31,8 @@ Narrowing: TypeAlias = models.Condition | bool
 NameCondition: TypeAlias = Callable[[Sequence[str]], Narrowing]
 
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+_EXACT: Final = 2.0**53
+"""Whole numbers below it are floats without loss."""
 _RANGES: Final = {"lt": "lte", "lte": "lte", "gt": "gte", "gte": "gte"}
 
 
@@ -104,10 +106,12 @@ def _on_field(wanted: Condition, key: str) -> Narrowing:
         return True if kind == "text" else _any(_equal(wanted.values, key))
     if kind != "number" or wanted.operator not in _RANGES:
         return True
-    nearest = _float(bound)
-    if nearest is None:
+    around = _around(bound)
+    if around is None:
         return True
-    return FieldCondition(key=key, range=models.Range(**{_RANGES[wanted.operator]: nearest}))
+    edge = _RANGES[wanted.operator]
+    limit = around[1] if edge.startswith("lt") else around[0]
+    return FieldCondition(key=key, range=models.Range(**{edge: limit}))
 
 
 def _equal(values: Sequence[ComparisonKey], key: str) -> list[Narrowing]:
@@ -119,12 +123,12 @@ def _equal(values: Sequence[ComparisonKey], key: str) -> list[Narrowing]:
         if kind == "bool":
             found.append(FieldCondition(key=key, match=MatchValue(value=bool(value))))
         elif kind == "number":
-            number = _float(value)
+            around = _around(value)
             # 1 and 1.0 are equal here; by match they are not.
-            if number is None:
+            if around is None:
                 found.append(True)
             else:
-                bounds = models.Range(gte=number, lte=number)
+                bounds = models.Range(gte=around[0], lte=around[1])
                 found.append(FieldCondition(key=key, range=bounds))
         elif kind == "list":
             found.append(True)
@@ -140,17 +144,24 @@ def _any(parts: Sequence[Narrowing]) -> Narrowing:
     return models.Filter(should=conditions) if conditions else False
 
 
-def _float(value: Any) -> float | None:
+def _around(value: Any) -> tuple[float, float] | None:
+    """The narrowest bounds of 64-bit floats that have ``value`` between them."""
     try:
         number = float(value)
     except OverflowError:
         return None
-    return number if math.isfinite(number) else None
+    if not math.isfinite(number):
+        return None
+    if abs(number) < _EXACT:
+        return number, number
+    # Qdrant may compare a whole number with the float, or round the number to a float first.
+    least, most = math.nextafter(number, -math.inf), math.nextafter(number, math.inf)
+    return (least, most) if math.isfinite(least) and math.isfinite(most) else None
 
 
 def point_id(name: str) -> PointId | None:
     """The id of a point whose name is ``name``; None if no point can have it."""
-    if name.isascii() and name.isdigit():
+    if name.isascii() and name.isdigit() and len(name) <= 20:
         number = int(name)
         return number if str(number) == name and number < 1 << 64 else None
     try:

@@ -76,11 +76,15 @@ _TIMES: Final = ("timestamp", "timestamptz", "date", "int")
 
 @attrs.frozen(kw_only=True)
 class TextSearch:
-    """The server's text search over a text: the ``tsvector``, its configuration, an index."""
+    """The server's text search over a text: the ``tsvector``, its configuration, an index.
+
+    ``kept`` says that the server keeps the ``tsvector``, so that no text is too long for one.
+    """
 
     document: sql.Composable
     config: str
     indexed: bool
+    kept: bool = True
 
 
 @attrs.frozen(kw_only=True)
@@ -305,7 +309,10 @@ def _pair(
         )
     else:
         search = _expression(text, indexes, spec) or TextSearch(
-            document=_document(configs.default(), text), config=configs.default(), indexed=False
+            document=_document(configs.default(), text),
+            config=configs.default(),
+            indexed=False,
+            kept=False,
         )
     return Pair(
         index=at,

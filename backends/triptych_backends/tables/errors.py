@@ -8,10 +8,14 @@ from contextlib import contextmanager
 import psycopg
 from psycopg import errors
 
-from triptych.errors import NotAvailableError, StoreError, TriptychError
+from triptych import deadlines
+from triptych.errors import CancelledError, StoreError, TriptychError
 from triptych_backends.postgres.errors import store_error
 
 __all__ = ["table_errors"]
+
+_ROUNDED = 0.01
+"""Seconds by which the server, which counts in whole ms, may end a statement too early."""
 
 
 @contextmanager
@@ -31,6 +35,11 @@ def _translated(error: psycopg.Error, where: str) -> TriptychError:
             "USAGE on the schema and SELECT on the table; no other right is needed"
         )
     if isinstance(error, errors.QueryCanceled):
+        left = deadlines.remaining()
+        if left is not None and left < _ROUNDED:
+            return CancelledError(
+                f"the deadline passed during a search of the tables in {where}: allow more seconds"
+            )
         return StoreError(
             f"a search of the tables in {where} took longer than the statement timeout: make the "
             "index that `triptych doctor` names, or give a longer statement_timeout in the URL"
@@ -41,8 +50,9 @@ def _translated(error: psycopg.Error, where: str) -> TriptychError:
             "the pipeline's columns, and open it again"
         )
     if isinstance(error, errors.UndefinedFunction | errors.UndefinedObject):
-        return NotAvailableError(
-            f"the database {where} lacks what the search needs ({text}): vectors need the "
-            "extension pgvector there"
+        return StoreError(
+            f"the tables in {where} have changed since the pipeline was opened, or the extension "
+            f"pgvector is gone ({text}): check the types of the columns that the pipeline names, "
+            "and open it again"
         )
     return store_error(error, where)

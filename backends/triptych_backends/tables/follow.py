@@ -48,6 +48,8 @@ class TableRows(FollowedRows):
         def ask(reader: Reader, table: Table) -> str:
             assert table.updated_at is not None
             kind, values = table.updated_at.kind, Parameters()
+            if (kind == "int") != _is_whole(time):
+                return ""  # the column was of another type then
             given = values.add(time, "text")
             back = values.add(self.overlap, "float8")
             if kind == "int":
@@ -157,6 +159,10 @@ def _position(cursor: str) -> tuple[str | None, str | None]:
         return None, None
     time, name = json.loads(cursor)
     return time, name
+
+
+def _is_whole(time: str) -> bool:
+    return time.removeprefix("-").isdecimal()
 
 
 def _typed(column: Any, text: str, values: Parameters) -> sql.Composable:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from psycopg import sql
 
 from triptych_backends.in_place import QueryWord
@@ -10,6 +12,12 @@ from triptych_backends.tables.columns import Column, identifier
 from triptych_backends.tables.conditions import Parameters
 
 __all__ = ["matches"]
+
+_LONG: Final = 200_000
+"""Bytes of a text from which on its ``tsvector`` may exceed what the server allows, 1 MB."""
+_PART: Final = 40_000
+_SHARED: Final = 2_000
+"""Characters of a part of a long text, and those that it shares with the next."""
 
 
 def _asked(word: QueryWord, search: TextSearch, values: Parameters) -> sql.Composable:
@@ -27,4 +35,19 @@ def matches(
         return sql.SQL("{}::text LIKE {}").format(
             identifier(text.name), values.add(f"%{escaped}%", "text")
         )
-    return sql.SQL("{} @@ {}").format(search.document, _asked(word, search, values))
+    asked = _asked(word, search, values)
+    if search.kept:
+        return sql.SQL("{} @@ {}").format(search.document, asked)
+    return sql.SQL(
+        "CASE WHEN octet_length({text}::text) <= {long} THEN {document} @@ {asked} ELSE EXISTS ("
+        "SELECT FROM generate_series(1, length({text}::text), {part}) AS part (start) WHERE "
+        "to_tsvector({config}::regconfig, substr({text}::text, part.start, {size})) @@ {asked}) END"
+    ).format(
+        text=identifier(text.name),
+        long=sql.Literal(_LONG),
+        document=search.document,
+        asked=asked,
+        part=sql.Literal(_PART),
+        config=sql.Literal(search.config),
+        size=sql.Literal(_PART + _SHARED),
+    )

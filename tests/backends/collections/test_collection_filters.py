@@ -10,7 +10,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from triptych.records import ChunkQuery, Filter, Mode, parse_filter
 from triptych.search.subjects import subject_of
@@ -60,7 +60,17 @@ OPERATIONS = st.one_of(
     st.tuples(st.sampled_from(["$eq", "$ne"]), st.sampled_from([[], ["a", "it's"], [1, 2]])),
     st.tuples(st.just("$exists"), st.booleans()),
 ).map(lambda pair: {pair[0]: pair[1]})
-NAMES = [f"d/{3}", f"e/x/{4}", f"d/{UUID(int=7)}", "d/03", "3", "d/", f"e/{4}", "e/x/-4"]
+NAMES = [
+    "d/" + "9" * 5_000,
+    f"d/{3}",
+    f"e/x/{4}",
+    f"d/{UUID(int=7)}",
+    "d/03",
+    "3",
+    "d/",
+    f"e/{4}",
+    "e/x/-4",
+]
 OWN = st.one_of(
     st.tuples(st.just("$name"), st.one_of(st.sampled_from(NAMES), st.just(NAMES))),
     st.tuples(st.just("$name"), st.sampled_from([{"$contains": "x"}, {"$gte": "d/4"}])),
@@ -146,6 +156,10 @@ def store(
 
 
 @given(WHERES)
+@example({"plain": {"$eq": 2**63 - 1}})
+@example({"plain": {"$gte": 2**63 - 1}})
+@example({"plain": {"$lte": 2**53 + 1}})
+@example({"$name": "d/" + "9" * 5_000})
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_filter_selects_what_it_admits(store: CollectionStore, where: dict[str, Any]) -> None:
     tree = parse_filter(where)

@@ -200,6 +200,24 @@ def test_a_change_of_the_columns_reads_every_row(kb: Service, tables: ForeignTab
         assert counts(follow_rows(kb, "notes", source, compare=False)) == (0, 12, 0)
 
 
+def test_a_change_of_the_type_of_the_times_reads_every_row(
+    kb: Service, tables: ForeignTables
+) -> None:
+    with rows(tables) as source:
+        follow_rows(kb, "notes", source)
+    tables.execute(
+        "ALTER TABLE notes ALTER COLUMN changed DROP DEFAULT, "
+        "ALTER COLUMN changed TYPE bigint USING extract(epoch FROM changed)"
+    )
+    with rows(tables) as source:
+        assert follow_rows(kb, "notes", source).checked >= 12
+    tables.execute(
+        "ALTER TABLE notes ALTER COLUMN changed TYPE timestamptz USING to_timestamp(changed)"
+    )
+    with rows(tables) as source:
+        assert follow_rows(kb, "notes", source).checked >= 12
+
+
 def test_a_follower_that_is_behind_overwrites_nothing(
     kb: Service, tables: ForeignTables, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,12 +10,14 @@ from support.foreign_tables import EMBEDDER, ForeignTables, foreign_tables, vect
 from support.postgres import PostgresServer
 from triptych import (
     Access,
+    CancelledError,
     ModelMismatchError,
     NotAvailableError,
     NotFoundError,
     Pipeline,
     StoreError,
     ValidationError,
+    deadline,
 )
 from triptych.service import Service
 
@@ -315,6 +317,48 @@ def test_a_lost_connection_is_replaced(products: Service, tables: ForeignTables)
         (tables.role,),
     )
     assert products.search("kettle", dataset_id="products").hits
+
+
+def test_a_text_too_long_for_a_tsvector_is_found(tables: ForeignTables) -> None:
+    """A ``tsvector`` holds 1 MB; without an index, texts longer than that may be in the table."""
+    tables.execute(
+        "CREATE TABLE books (id int PRIMARY KEY, body text)",
+        "INSERT INTO books SELECT 1, string_agg(repeat('word', 40) || at, ' ') || ' lighthouses' "
+        "FROM generate_series(10000, 17000) AS at",
+        "INSERT INTO books VALUES (2, 'A keeper of the lighthouse.')",
+    )
+    with open_tables(tables.url, [{"table": "books", "text": "body"}]) as service:
+        found = service.search("lighthouse", dataset_id="books")
+        assert sorted(names(found)) == ["1", "2"]
+        assert names(service.search("word" * 40 + "12345", dataset_id="books")) == ["1"]
+
+
+def test_a_deadline_is_not_the_statement_timeout(tables: ForeignTables) -> None:
+    tables.execute(
+        "CREATE TABLE held (id int PRIMARY KEY, body text)",
+        "INSERT INTO held VALUES (1, 'A text.')",
+    )
+    with (
+        tables.connect("postgres") as holder,
+        open_tables(tables.url, [{"table": "held", "text": "body"}]) as service,
+    ):
+        assert service.search("text", dataset_id="held").hits
+        with holder.transaction():
+            holder.execute("LOCK TABLE held IN ACCESS EXCLUSIVE MODE")
+            with pytest.raises(CancelledError), deadline(0.2):
+                service.search("text", dataset_id="held")
+
+
+def test_a_column_of_another_type_is_named_as_a_change(tables: ForeignTables) -> None:
+    tables.execute(
+        "CREATE TABLE turned (id int PRIMARY KEY, body text)",
+        "INSERT INTO turned VALUES (1, 'A lamp.')",
+    )
+    with open_tables(tables.url, [{"table": "turned", "text": "body"}]) as service:
+        assert names(service.search("lamp", dataset_id="turned")) == ["1"]
+        tables.execute("ALTER TABLE turned ALTER COLUMN id TYPE text")
+        with pytest.raises(StoreError, match="have changed since"):
+            service.search("lamp", dataset_id="turned")
 
 
 def test_a_statement_that_takes_too_long_is_ended(tables: ForeignTables) -> None:
