@@ -256,11 +256,30 @@ class _Follower:
         # Read once more, now that the versions are known: who reads an older state than another
         # follower wrote has an older version, and is refused.
         documents, failed = [], []
-        for row in self.source.read(differing):
+        read: dict[str, SourceRow] = {}
+        repeated: set[str] = set()
+        for row in self.source.read(list(dict.fromkeys(differing))):
+            if row.name in read:
+                repeated.add(row.name)
+            # The same one in each pass, so that the document is not written again and again.
+            read[row.name] = min(
+                read.get(row.name, row),
+                row,
+                key=lambda each: (each.content, repr(sorted(each.metadata.items()))),
+            )
+        for row in read.values():
+            if row.name in repeated:
+                twice = ValidationError(
+                    f"several rows have the id {row.name!r}, and the document is of one of them: "
+                    "name a column as id that is unique"
+                )
+                failed.append(Failure(dataset_id=self.dataset_id, name=row.name, error=twice))
+                if self._is_stored(row, versions.get(row.name)):
+                    continue
             try:
                 documents.append(self._document(row, versions.get(row.name)))
-            except (ValidationError, ConflictError) as error:
-                failed.append(Failure(dataset_id=self.dataset_id, name=row.name, error=error))
+            except (ValidationError, ConflictError) as refused:
+                failed.append(Failure(dataset_id=self.dataset_id, name=row.name, error=refused))
         if documents:
             put = self.service.put_documents(self.dataset_id, documents)
             failed += [each for each in put.failed if not isinstance(each.error, ConflictError)]

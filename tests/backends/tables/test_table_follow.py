@@ -218,6 +218,21 @@ def test_a_change_of_the_type_of_the_times_reads_every_row(
         assert follow_rows(kb, "notes", source).checked >= 12
 
 
+def test_rows_of_one_id_are_named_and_not_written_again_and_again(
+    kb: Service, tables: ForeignTables
+) -> None:
+    tables.execute(
+        "ALTER TABLE notes DROP CONSTRAINT notes_pkey",
+        "INSERT INTO notes (id, title, body, changed) VALUES (1, 'Other', 'Another', now())",
+    )
+    with rows(tables) as source:
+        report = follow_rows(kb, "notes", source)
+        assert report.added == 12
+        assert "several rows have the id '1'" in str(report.failed[0].error)
+        report = follow_rows(kb, "notes", source)
+        assert (report.updated, [each.name for each in report.failed]) == (0, ["1"])
+
+
 def test_a_follower_that_is_behind_overwrites_nothing(
     kb: Service, tables: ForeignTables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
