@@ -203,6 +203,9 @@ def _condition(asked: Any) -> Any:
         made = edge.RangeDateTime(**bounds) if times else edge.RangeFloat(**bounds)
         return edge.FieldCondition(asked.key, range=made)
     if isinstance(asked.match, models.MatchValue):
+        if isinstance(asked.match.value, bool):
+            # The binding reads True as 1, which matches no boolean: find more, never less.
+            return edge.Filter(must_not=[edge.IsEmptyCondition(asked.key)])
         return edge.FieldCondition(asked.key, match=edge.MatchValue(asked.match.value))
     if isinstance(asked.match, models.MatchText):
         return edge.FieldCondition(asked.key, match=edge.MatchText(asked.match.text))

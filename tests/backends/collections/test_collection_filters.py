@@ -159,6 +159,7 @@ def store(
 @example({"plain": {"$eq": 2**63 - 1}})
 @example({"plain": {"$gte": 2**63 - 1}})
 @example({"plain": {"$lte": 2**53 + 1}})
+@example({"plain": {"$eq": False}})
 @example({"$name": "d/" + "9" * 5_000})
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_filter_selects_what_it_admits(store: CollectionStore, where: dict[str, Any]) -> None:
