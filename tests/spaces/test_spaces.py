@@ -318,6 +318,24 @@ def test_put_between_two_spaces_ends_in_the_one_that_serves(
     assert kb.doctor().findings == ()
 
 
+def test_swap_is_not_refused_for_what_others_put_meanwhile(pair: Pair) -> None:
+    """Each time that it embeds what is new, there is one more document."""
+    kb, other = pair.service(), pair.service()
+    texts = dict(TEXTS)
+
+    def another() -> None:
+        if len(texts) < 9:
+            name = f"{len(texts)}.md"
+            texts[name] = f"# New\n\nText {name}.\n"
+            other.put_document("d", name, texts[name])
+
+    pair.new.before = another
+    swapped = swap_space(kb, "d")
+    assert (swapped.swapped, swapped.pending, len(texts)) == (True, 0, 9)
+    found = kb.search(QUERY, dataset_id="d", mode="vector", top_k=50)
+    assert shown(found) == fresh(pair.new, texts, Mode.VECTOR)
+
+
 def test_datasets_of_both_embedders_are_searched_without_mixing_them(pair: Pair) -> None:
     kb = pair.service()
     kb.put_documents("e", {"e.md": "# Tea\n\nTea needs hot water.\n"})
