@@ -21,8 +21,17 @@ _SETS = (
     .join(t.derivation, t.derivation.c.document_id == t.document.c.id)
     .where(t.document.c.dataset_id == bindparam("dataset"), in_list(t.document.c.name, "names"))
 )
-_CHUNK = select(t.chunk.c.id, t.chunk.c.input_sig, t.chunk.c.vector_id).where(
-    t.chunk.c.document_id == bindparam("document"), t.chunk.c.position == bindparam("at")
+# One statement for all chunks of a write: a server may be a network away.
+_CHUNKS = select(
+    t.chunk.c.document_id,
+    t.chunk.c.position,
+    t.chunk.c.id,
+    t.chunk.c.input_sig,
+    t.chunk.c.vector_id,
+).where(
+    in_list(t.chunk.c.document_id, "documents"),
+    t.chunk.c.position >= bindparam("first"),
+    t.chunk.c.position <= bindparam("last"),
 )
 _GIVE = (
     update(t.chunk).where(t.chunk.c.id == bindparam("chunk")).values(vector_id=bindparam("given"))
@@ -38,7 +47,7 @@ _END = (
     .values(embed_sig=bindparam("space"))
 )
 _MISSING = (
-    select(func.count(), func.count(t.space.c.id))
+    select(t.chunk.c.document_id, func.count(), func.count(t.space.c.id))
     .select_from(t.chunk)
     .join(t.vector, t.vector.c.id == t.chunk.c.vector_id, isouter=True)
     .join(
@@ -46,7 +55,8 @@ _MISSING = (
         (t.space.c.id == t.vector.c.space_id) & (t.space.c.embed_sig == bindparam("space")),
         isouter=True,
     )
-    .where(t.chunk.c.document_id == bindparam("document"))
+    .where(in_list(t.chunk.c.document_id, "documents"))
+    .group_by(t.chunk.c.document_id)
 )
 # Two ranges of an index rather than an inequality, which would read all of the dataset.
 _LACKING = (
@@ -87,14 +97,23 @@ def add_vectors(
     vectors = list({(each.doc_name, each.index): each for each in vectors}.values())
     names = list(dict.fromkeys(each.doc_name for each in vectors))
     sets = {row[0]: (row[1], sig_of(row[3:])) for row in _rows(tx, dataset, names)}
-    found: list[tuple[int, int | None, ChunkVector]] = []
-    for each in vectors:
-        if each.doc_name not in sets:
-            continue
-        document, _ = sets[each.doc_name]
-        row = tx.one(_CHUNK, document=document, at=each.index)
-        if row is not None and row[1] == each.input_sig:
-            found.append((row[0], row[2], each))
+    if not sets:
+        return
+    wanted = {
+        (sets[each.doc_name][0], each.index): each for each in vectors if each.doc_name in sets
+    }
+    places = [index for _, index in wanted]
+    rows = tx.all(
+        _CHUNKS,
+        documents=[document for document, _ in sets.values()],
+        first=min(places),
+        last=max(places),
+    )
+    found = [
+        (chunk, old, each)
+        for document, index, chunk, input_sig, old in rows
+        if (each := wanted.get((document, index))) is not None and each.input_sig == input_sig
+    ]
     ids = store_vectors(
         tx, dataset.id, embed_sig, {each.input_sig: each.vector for _, _, each in found}
     )
@@ -109,34 +128,42 @@ def add_vectors(
         if old is not None:
             before.add(old)
     tx.run_many(_GIVE, given)
+    waits = []
     for name in dict.fromkeys(each.doc_name for _, _, each in found):
         document, sig = sets[name]
         space = sig.embed_sig if sig.embed_sig == embed_sig else ""
         if more[name] or space != sig.embed_sig:
-            tx.run(_WAIT, document=document, more=more[name], space=space)
+            waits.append((space, more[name], document))
             tx.revise(dataset.id)
+    tx.run_many(_WAIT, waits)
     delete_unreferenced_vectors(tx, before)
 
 
 def complete_sets(tx: Transaction, dataset: Dataset, complete: Sequence[CompleteSet]) -> list[str]:
     """End the waiting of those sets that have all their vectors; their names, ordered."""
     sets = {row[0]: row[1:] for row in _rows(tx, dataset, [each.doc_name for each in complete])}
+    complete = [each for each in complete if each.doc_name in sets]
+    missing = {
+        (document, space): chunks - held
+        for space in sorted({each.sig.embed_sig for each in complete})
+        for document, chunks, held in tx.all(
+            _MISSING, documents=[row[0] for row in sets.values()], space=space
+        )
+    }
+    ended: dict[int, str] = {}
     done = set()
     for each in complete:
-        if each.doc_name not in sets:
-            continue
         document, version, *columns = sets[each.doc_name]
         space, stored = each.sig.embed_sig, sig_of(columns)
-        counts = tx.one(_MISSING, document=document, space=space)
-        assert counts is not None
-        missing = counts[0] - counts[1]
-        if not rules.can_complete(stored, version, each, missing=missing):
+        lacks = missing.get((document, space), 0)
+        if not rules.can_complete(stored, version, each, missing=lacks):
             continue
         done.add(each.doc_name)
         if stored.embed_sig != space:
-            tx.run(_END, document=document, space=space)
+            ended[document] = space
             # Only now does the index read the vectors: each document's once, and all of them.
             tx.log(dataset.id, "chunk", document)
+    tx.run_many(_END, [(space, document) for document, space in ended.items()])
     return sorted(done)
 
 
