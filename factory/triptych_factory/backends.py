@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["BUILDERS", "open_store", "store_exists"]
 
 
-def _memory(location: Location, settings: Settings) -> Store:
+def _memory(location: Location, settings: Settings, create: bool) -> Store:
     from triptych_backends.memory import MemoryStore
 
     return MemoryStore(history=settings.history)
 
 
-def _sqlite(location: Location, settings: Settings) -> Store:
+def _sqlite(location: Location, settings: Settings, create: bool) -> Store:
     from triptych_backends.sqlite import SqliteStore
 
     assert location.path is not None
@@ -39,7 +39,7 @@ def _sqlite(location: Location, settings: Settings) -> Store:
     )
 
 
-def _files(location: Location, settings: Settings) -> Store:
+def _files(location: Location, settings: Settings, create: bool) -> Store:
     from triptych_backends.filesystem import FilesStore
 
     assert location.path is not None
@@ -64,7 +64,7 @@ def _needs_psycopg() -> Iterator[None]:
         ) from error
 
 
-def _shards(location: Location, settings: Settings) -> Store:
+def _shards(location: Location, settings: Settings, create: bool) -> Store:
     with _needs_psycopg():
         from triptych_backends.shards import ShardedStore
     return ShardedStore.open(
@@ -75,18 +75,19 @@ def _shards(location: Location, settings: Settings) -> Store:
     )
 
 
-def _postgresql(location: Location, settings: Settings) -> Store:
+def _postgresql(location: Location, settings: Settings, create: bool) -> Store:
     with _needs_psycopg():
         from triptych_backends.postgres import PostgresStore
     return PostgresStore.open(
         location.address,
         read_only=settings.read_only,
         lock_timeout=settings.lock_timeout,
+        create=create,
         history=settings.history,
     )
 
 
-def _qdrant(location: Location, settings: Settings) -> Store:
+def _qdrant(location: Location, settings: Settings, create: bool) -> Store:
     try:
         from triptych_backends.qdrant import ClientCollections, QdrantStore, parse_url
     except ModuleNotFoundError as error:
@@ -98,7 +99,7 @@ def _qdrant(location: Location, settings: Settings) -> Store:
     found = parse_url(location.address)
     truth = parse_location(found.truth)
     # The local index is asked for sparse vectors and statistics alone: no process of its own.
-    kept = open_store(truth, attrs.evolve(settings, background_index=False))
+    kept = open_store(truth, attrs.evolve(settings, background_index=False), create=create)
     return QdrantStore(
         cast("TruthStore", kept),
         ClientCollections(
@@ -110,7 +111,7 @@ def _qdrant(location: Location, settings: Settings) -> Store:
     )
 
 
-BUILDERS: Mapping[str, Callable[[Location, Settings], Store]] = {
+BUILDERS: Mapping[str, Callable[[Location, Settings, bool], Store]] = {
     "memory": _memory,
     "sqlite": _sqlite,
     "files": _files,
@@ -144,11 +145,14 @@ def open_store(location: Location, settings: Settings, *, create: bool = True) -
                 f"the folder {location.path.parent} does not exist: make it first, or name "
                 "another store"
             )
-    return BUILDERS[location.scheme](location, settings)
+    return BUILDERS[location.scheme](location, settings, create)
 
 
 def store_exists(location: Location) -> bool:
-    """Whether there is a store at ``location``; one in memory, or on a server, always is."""
+    """Whether there is a store at ``location``; one in memory always is.
+
+    Of one on a server it is not known before it is opened.
+    """
     if location.path is None:
         return True
     # A folder that holds files is not a store yet.

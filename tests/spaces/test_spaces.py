@@ -294,21 +294,46 @@ def test_search_between_two_spaces_is_asked_again(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("bulk", [False, True])
-def test_put_between_two_spaces_ends_in_the_one_that_serves(pair: Pair, bulk: bool) -> None:
+@pytest.mark.parametrize("back", [False, True])
+def test_put_between_two_spaces_ends_in_the_one_that_serves(
+    pair: Pair, bulk: bool, back: bool
+) -> None:
     kb, other = pair.service(), pair.service()
     fill_space(kb, "d")
-    pair.old.before = once(lambda: swap_space(other, "d"))
+    serving, wanted, change = pair.old, pair.new, swap_space
+    if back:
+        change(other, "d")
+        serving, wanted, change = pair.new, pair.old, swap_back
+    serving.before = once(lambda: change(other, "d"))
     texts = {f"{number}.md": f"# New\n\nText {number}.\n" for number in range(3 if bulk else 1)}
     if bulk:
         report = kb.put_documents("d", texts)
         assert (report.added, report.failed, report.pending) == (3, (), 0)
     else:
         kb.put_document("d", "0.md", texts["0.md"])
-    assert kb.chunks.config("d").embed_sig == "new/1"  # type: ignore[union-attr]
+    assert kb.chunks.config("d").embed_sig == wanted.signature  # type: ignore[union-attr]
     assert kb.stats("d")[0].pending == 0
     found = kb.search(QUERY, dataset_id="d", mode="vector", top_k=50)
-    assert shown(found) == fresh(pair.new, {**TEXTS, **texts}, Mode.VECTOR)
+    assert shown(found) == fresh(wanted, {**TEXTS, **texts}, Mode.VECTOR)
     assert kb.doctor().findings == ()
+
+
+def test_swap_is_not_refused_for_what_others_put_meanwhile(pair: Pair) -> None:
+    """Each time that it embeds what is new, there is one more document."""
+    kb, other = pair.service(), pair.service()
+    texts = dict(TEXTS)
+
+    def another() -> None:
+        if len(texts) < 9:
+            name = f"{len(texts)}.md"
+            texts[name] = f"# New\n\nText {name}.\n"
+            other.put_document("d", name, texts[name])
+
+    pair.new.before = another
+    swapped = swap_space(kb, "d")
+    assert (swapped.swapped, swapped.pending, len(texts)) == (True, 0, 9)
+    found = kb.search(QUERY, dataset_id="d", mode="vector", top_k=50)
+    assert shown(found) == fresh(pair.new, texts, Mode.VECTOR)
 
 
 def test_datasets_of_both_embedders_are_searched_without_mixing_them(pair: Pair) -> None:

@@ -100,10 +100,10 @@ class PostgresDatabase:
     ) -> PostgresDatabase:
         """Connect, and bring the schema up to date. Raises as `PostgresStore.open`."""
         with driver_errors(location.where):
-            if read_only or not create:
+            if read_only:
                 require_current(location)
             else:
-                prepare(location, lock_timeout=lock_timeout)
+                prepare(location, lock_timeout=lock_timeout, create=create)
         connections = make_connections(location, read_only=read_only)
         return cls(connections, read_only=read_only, wait=lock_timeout, history=history)
 

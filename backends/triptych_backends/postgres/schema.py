@@ -11,7 +11,7 @@ import attrs
 import psycopg
 from psycopg import sql
 
-from triptych.errors import SchemaVersionError, StoreError
+from triptych.errors import NotFoundError, SchemaVersionError, StoreError
 from triptych_backends.postgres.connection import connect, connect_when_up
 from triptych_backends.postgres.dialect import DIALECT
 from triptych_backends.postgres.location import PostgresLocation
@@ -35,13 +35,14 @@ _FIRST = 1
 """The version of search tables that say none: those of the first stores."""
 
 
-def prepare(location: PostgresLocation, *, lock_timeout: float) -> None:
-    """Bring the schema up to date: make it, migrate it or leave it.
+def prepare(location: PostgresLocation, *, lock_timeout: float, create: bool = True) -> None:
+    """Bring the schema up to date: make it, unless ``create`` is False, migrate it or leave it.
 
     Any number of processes may do so at once; one of them does the work, in one transaction. The
     search tables are filled again where this version of Triptych has others.
 
     Raises:
+        NotFoundError: there is none, and ``create`` is False.
         SchemaVersionError: a newer Triptych made it.
         StoreLockedError: other processes used the tables for longer than the wait.
         StoreError: the extension pgvector is missing.
@@ -51,6 +52,11 @@ def prepare(location: PostgresLocation, *, lock_timeout: float) -> None:
         if state is not None and state.is_current:
             return
         if state is None:
+            if not create:
+                raise NotFoundError(
+                    f"there is no store at {location.where}: put a document there first, or name "
+                    "another store"
+                )
             with driver.transaction():
                 driver.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
                 if _state(driver, location) is None:

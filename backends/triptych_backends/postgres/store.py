@@ -60,6 +60,7 @@ class PostgresStore(
 
         Raises:
             ValidationError: ``url`` is invalid, or ``history`` is below 0.
+            NotFoundError: there is none, and ``create`` is False.
             StoreError: it cannot be opened; the message says why.
             SchemaVersionError: another version of Triptych made it.
         """

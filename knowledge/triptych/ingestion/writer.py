@@ -140,14 +140,21 @@ class Writer:
                 return
 
     def _mismatch(
-        self, dataset_id: str, stored: DatasetConfig, left: str = "nothing was written"
+        self,
+        dataset_id: str,
+        stored: DatasetConfig,
+        left: str = "nothing was written",
+        *,
+        used: str | None = None,
     ) -> TriptychError:
+        """The error of a dataset that is configured otherwise; ``used``: the embedder in use."""
         remedy = (
             "rebuild the dataset to derive it again with these settings, or open the store with "
             "those it was filled with"
         )
-        if stored.embed_sig != self._deriver.embed_sig:
+        if used is None:
             used = self._deriver.embed_sig
+        if stored.embed_sig != used:
             here = f"embeds with {used!r}" if used else "was opened without an embedder"
             return ModelMismatchError(
                 f"the dataset {dataset_id!r} holds vectors of {stored.embed_sig!r} and this "
@@ -453,7 +460,9 @@ class Writer:
             if stored is None:
                 self._chunks.configure(dataset_id, wanted, expected=None)
             elif stored != wanted or stored.embed_sig != deriver.embed_sig:
-                raise self._mismatch(dataset_id, stored, "its chunks were not stored")
+                raise self._mismatch(
+                    dataset_id, stored, "its chunks were not stored", used=deriver.embed_sig
+                )
         return left
 
     def _replace(self, dataset_id: str, made: Sequence[Derivation]) -> Sequence[bool]:

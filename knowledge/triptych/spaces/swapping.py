@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import attrs
 
 from triptych import telemetry
@@ -23,6 +25,9 @@ from triptych.spaces.records import SpaceState, SwapReport
 __all__ = ["drop_space", "list_spaces", "swap_back", "swap_space"]
 
 _SHOWN = 3
+
+_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
+"""Seconds before it embeds again what others have put since it embedded last."""
 
 
 def list_spaces(service: Service, dataset_id: str | None = None) -> list[SpaceState]:
@@ -138,10 +143,15 @@ def _swap(
     with telemetry.operation("swap_space"):
         while (config := config_of(service, dataset_id)).embed_sig != target:
             left = lacking(service, dataset_id, target)
-            if left and embedder is not None:
+            for pause in (0.0, *_PAUSES):
+                if not left or embedder is None:
+                    break
+                time.sleep(pause)
                 filled = fill(service, dataset_id, embedder, progress)
                 embedded += filled.embedded
                 left = lacking(service, dataset_id, target)
+                if filled.failed:
+                    break
             kept = {each.embed_sig for each in repo.kept_spaces(dataset_id)}
             if left and not (incomplete and target in kept):
                 raise _incomplete(service, dataset_id, target, left)

@@ -15,8 +15,15 @@ from contextlib import suppress
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+import triptych
 from support.postgres import PostgresServer, running_server
-from triptych.errors import SchemaVersionError, StoreError, StoreLockedError, ValidationError
+from triptych.errors import (
+    NotFoundError,
+    SchemaVersionError,
+    StoreError,
+    StoreLockedError,
+    ValidationError,
+)
 from triptych.records import NewDocument
 from triptych.testing.changes import Follower
 from triptych_backends.postgres import PostgresStore
@@ -275,3 +282,15 @@ def test_a_fork_has_connections_of_its_own(postgres_url: str) -> None:
     with PostgresStore.open(postgres_url) as store:
         names = [info.name for info in store.documents.list("d")]
     assert names == ["a", "of False", "of True"]
+
+
+def test_a_schema_that_is_not_there_is_made_only_where_it_may_be(
+    postgres_server: PostgresServer,
+) -> None:
+    url = postgres_server.schema_url("not_there_yet")
+    for _ in range(2):
+        with pytest.raises(NotFoundError, match=r"there is no store at .*\(schema not_there_yet\)"):
+            triptych.open(url, embedder=None, create=False)
+    triptych.open(url, embedder=None).close()
+    with triptych.open(url, embedder=None, create=False) as kb:
+        kb.put_document("d", "a.md", "Written without making the schema.")
