@@ -9,6 +9,7 @@ from threading import Lock, RLock
 
 from attrs import evolve
 
+from triptych.errors import ModelMismatchError
 from triptych_backends.index.change_log import (
     FIELDS,
     Change,
@@ -136,7 +137,16 @@ class DatasetIndex:
         is of both times, and all is read again.
         """
         while True:
-            made = self._replayed(snapshot, head)
+            try:
+                made = self._replayed(snapshot, head)
+            except ModelMismatchError:
+                # Vectors of two widths: some were read before a swap of spaces, some after it.
+                now = self._feed.head()
+                if not self._is_void(head, now):
+                    raise
+                head = now
+                snapshot = self._empty(head)
+                continue
             now = self._feed.head()
             made = evolve(made, horizon=head.seq, epoch=head.epoch)
             if is_of_log(self._feed, made, now) and not self._is_void(head, now):
