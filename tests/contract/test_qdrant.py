@@ -7,26 +7,39 @@ from pathlib import Path
 
 import pytest
 
-from triptych.testing import BackendConformance, Harness
+from triptych.testing import BackendConformance, Harness, ServiceTests
 
 pytest.importorskip("qdrant_client", reason="qdrant-client is not installed: the extra qdrant")
 
 from support.qdrant_local import LocalMode
+from triptych_backends.memory import MemoryStore
 from triptych_backends.qdrant import QdrantStore
 from triptych_backends.sqlite import SqliteStore
 
 
-class TestQdrant(BackendConformance):
-    @pytest.fixture
-    def collections(self) -> Iterator[LocalMode]:
-        collections = LocalMode()
-        yield collections
-        collections.client.close()
+@pytest.fixture
+def collections() -> Iterator[LocalMode]:
+    collections = LocalMode()
+    yield collections
+    collections.client.close()
 
+
+class TestQdrant(BackendConformance):
     @pytest.fixture
     def harness(self, tmp_path: Path, collections: LocalMode) -> Harness:
         path = tmp_path / "kb.db"
         return Harness(
             open=lambda: QdrantStore(SqliteStore.open(path, background_index=False), collections),
             persistent=True,
+        )
+
+
+class TestQdrantService(ServiceTests):
+    @pytest.fixture
+    def harness(self, tmp_path: Path, collections: LocalMode) -> Harness:
+        path = tmp_path / "kb.db"
+        return Harness(
+            open=lambda: QdrantStore(SqliteStore.open(path, background_index=False), collections),
+            persistent=True,
+            scratch=MemoryStore,
         )

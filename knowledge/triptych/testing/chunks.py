@@ -25,6 +25,7 @@ from triptych.testing.builders import (
     sig_of,
     vector_of,
 )
+from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import Harness, HarnessTests
 
 __all__ = ["ChunkTests"]
@@ -59,6 +60,7 @@ class ChunkTests(HarnessTests):
         put(store, "d", "a", "")
         assert store.chunks.config("d") == CONFIG
 
+    @guarantee(3)
     def test_chunks_come_back_as_they_were_stored(self, store: Store) -> None:
         set_config(store, "d")
         document = put(store, "d", "a.md", TEXT)
@@ -123,6 +125,7 @@ class ChunkTests(HarnessTests):
         assert derive(store, "d", "a")
         assert [chunk.content for chunk in store.chunks.iter_chunks("d")] == ["five", "four"]
 
+    @guarantee(5)
     def test_replace_of_an_older_version_is_refused(self, store: Store) -> None:
         set_config(store, "d")
         old = put(store, "d", "a", "old")
@@ -134,6 +137,7 @@ class ChunkTests(HarnessTests):
         ahead = attrs.evolve(old_sig, source_version=99)
         assert _unchanged_by_replace(store, chunks_of(old, ahead), ahead)
 
+    @guarantee(5)
     @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
     def test_replace_of_another_configuration_is_refused(
         self, store: Store, other: DatasetConfig
@@ -150,6 +154,7 @@ class ChunkTests(HarnessTests):
         sig = sig_of(store, "d", "a")
         assert _unchanged_by_replace(store, chunks_of(document, sig), sig)
 
+    @guarantee(5)
     def test_replace_never_brings_back_a_deleted_document(self, store: Store) -> None:
         fill(store, "d", {"a": "text"})
         document = store.documents.get("d", "a")
@@ -225,6 +230,7 @@ class ChunkTests(HarnessTests):
         assert contents == ["text of a", "text of c"]
         assert list(store.chunks.replace_many("d", [])) == []
 
+    @guarantee(5)
     def test_readers_see_the_old_set_or_the_new(self, store: Store) -> None:
         sizes = {"old": 3, "new": 7}
         contents = {

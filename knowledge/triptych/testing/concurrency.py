@@ -24,6 +24,7 @@ from triptych.testing.builders import (
     vector_of,
     vector_query,
 )
+from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import Harness, HarnessTests
 from triptych.testing.processes import Worker
 from triptych.testing.work import count_up
@@ -37,6 +38,7 @@ T = TypeVar("T")
 class ConcurrencyTests(HarnessTests):
     """All methods may be called from any thread, and from any process on a shared store."""
 
+    @guarantee(1)
     def test_versions_are_unique_under_threads(self, store: Store) -> None:
         def work(number: int) -> list[int]:
             texts = (f"{number} {count}" for count in range(15))
@@ -48,6 +50,7 @@ class ConcurrencyTests(HarnessTests):
         assert stored is not None
         assert stored.version == max(versions)
 
+    @guarantee(1)
     def test_versions_are_unique_over_deletes(self, store: Store) -> None:
         def work(number: int) -> list[int]:
             versions = []
@@ -82,6 +85,7 @@ class ConcurrencyTests(HarnessTests):
         assert sorted(done) == [False] * (THREADS - 1) + [True]
         assert store.chunks.config("d") == configs[done.index(True)]
 
+    @guarantee(5)
     def test_older_derivations_never_overwrite_newer_ones(self, store: Store) -> None:
         set_config(store, "d")
         put(store, "d", "a", "start")
@@ -149,6 +153,7 @@ class ConcurrencyTests(HarnessTests):
                 writing.set()
             assert reader.result() >= 3
 
+    @guarantee(1)
     def test_versions_are_unique_between_processes(
         self, store: Store, workers: tuple[Worker, Worker]
     ) -> None:
@@ -173,6 +178,7 @@ class ConcurrencyTests(HarnessTests):
         assert stored is not None
         assert (stored.content, len(set(versions))) == ("60", 60)
 
+    @guarantee(8)
     def test_processes_find_what_others_wrote(
         self, store: Store, workers: tuple[Worker, Worker]
     ) -> None:

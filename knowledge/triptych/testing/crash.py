@@ -12,6 +12,7 @@ import pytest
 from triptych.repositories import capabilities_of
 from triptych.testing.builders import set_config
 from triptych.testing.changes import Follower, snapshot
+from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import Harness, HarnessTests, examined
 from triptych.testing.operations import DATASET, State, apply, operations, stored
 from triptych.testing.processes import Worker
@@ -25,6 +26,7 @@ KILLS = int(os.environ.get("TRIPTYCH_KILLS", "3"))
 class CrashTests(HarnessTests):
     """Guarantee 9, for stores that keep anything."""
 
+    @guarantee(9)
     @pytest.mark.parametrize("seed", range(KILLS))
     def test_killed_process_loses_nothing_it_acknowledged(
         self, harness: Harness, seed: int

@@ -20,6 +20,7 @@ from triptych.testing.builders import (
     vector_of,
     vector_query,
 )
+from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import Contents, Harness, HarnessTests, or_skip
 
 __all__ = ["DeleteTests"]
@@ -30,6 +31,7 @@ TEXT = "doomed fish\n\ndoomed bird"
 class DeleteTests(HarnessTests):
     """Documents and datasets: one write takes all that was made of them."""
 
+    @guarantee(6)
     def test_deleted_document_leaves_nothing(self, store: Store, harness: Harness) -> None:
         _fill_two(store)
         for _ in range(2):
@@ -121,6 +123,7 @@ class DeleteTests(HarnessTests):
         digests = [embedding_input_sig(text) for text in ("doomed fish", "kept fish")]
         assert set(store.chunks.known_vectors("d", CONFIG.embed_sig, digests)) == {digests[1]}
 
+    @guarantee(6)
     def test_deleted_dataset_leaves_nothing(self, store: Store, harness: Harness) -> None:
         _fill_two(store)
         _fill_two(store, "other")

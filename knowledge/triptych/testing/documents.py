@@ -15,6 +15,7 @@ from triptych.errors import ConflictError
 from triptych.records import MetadataValue, NewDocument, SourceDocument, SystemData
 from triptych.signatures import content_sha256, document_info, document_input_sig
 from triptych.testing.builders import keyword_query, put, set_config
+from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import Harness, HarnessTests
 
 __all__ = ["CONTENTS", "DocumentTests"]
@@ -50,6 +51,7 @@ AWKWARD_NAMES = [
 class DocumentTests(HarnessTests):
     """Every sentence of `DocumentRepo`."""
 
+    @guarantee(4)
     @pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS)
     def test_content_comes_back_code_point_for_code_point(
         self, store: Store, harness: Harness, content: str
@@ -60,6 +62,7 @@ class DocumentTests(HarnessTests):
         if harness.raw is not None:
             assert harness.raw(store, "d").content["a"] == content.encode("utf-8")
 
+    @guarantee(4)
     @pytest.mark.parametrize("text", CONTENTS.values(), ids=CONTENTS)
     def test_metadata_comes_back_code_point_for_code_point(self, store: Store, text: str) -> None:
         metadata = {"key": text[:100], text[:100] or "k": "value"}
@@ -190,6 +193,7 @@ class DocumentTests(HarnessTests):
         assert (info.dataset_id, info.name, info.metadata) == ("d", "a.md", {"title": "T"})
         assert list(store.documents.list("d")) == [info]
 
+    @guarantee(1)
     def test_every_change_raises_the_version(self, store: Store) -> None:
         first = put(store, "d", "a", "one")
         second = put(store, "d", "a", "two")
@@ -199,6 +203,7 @@ class DocumentTests(HarnessTests):
         assert versions == sorted(set(versions))
         assert store.documents.get("d", "a") == fourth
 
+    @guarantee(10)
     def test_identical_put_changes_nothing(self, store: Store) -> None:
         first = put(store, "d", "a", "text\r\n", tag="x")
         assert put(store, "d", "a", "text\r\n", tag="x") == first
@@ -211,6 +216,7 @@ class DocumentTests(HarnessTests):
         )
         assert second.version > first.version
 
+    @guarantee(1)
     @pytest.mark.parametrize("content", ["one", "two"])
     def test_put_with_another_version_is_refused(self, store: Store, content: str) -> None:
         stored = put(store, "d", "a", "one")
@@ -256,6 +262,7 @@ class DocumentTests(HarnessTests):
             after = page[-1]
         assert pages == names
 
+    @guarantee(1)
     def test_document_made_again_starts_above_every_deleted_version(self, store: Store) -> None:
         high = [put(store, "d", "high", content) for content in "abc"][-1]
         put(store, "d", "other", "kept")

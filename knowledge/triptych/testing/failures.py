@@ -11,6 +11,7 @@ from triptych.contracts import Store
 from triptych.errors import StoreError
 from triptych.records import Layer, NewDocument
 from triptych.testing.builders import CONFIG, derive, fill, layer_of, put, sig_of
+from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import Harness, HarnessTests
 from triptych.testing.reopen import everything
 
@@ -55,6 +56,7 @@ WRITES: dict[str, Callable[[Store], object]] = {
 class FailingTests(HarnessTests):
     """For stores whose writes the harness can make fail."""
 
+    @guarantee(9)
     @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
     def test_a_write_that_fails_changes_nothing(
         self, harness: Harness, write: Callable[[Store], object]

@@ -18,6 +18,7 @@ from triptych.records import EmbedKind, EmbedReport
 from triptych.repositories import capabilities_of
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import FakeEmbedder, kept_open
+from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import HarnessTests, or_skip
 
 __all__ = ["FillerTests"]
@@ -38,6 +39,7 @@ class SlowEmbedder(FakeEmbedder):
 class FillerTests(HarnessTests):
     """What fillers beside each other promise, on a store with the capability `SettingsStore`."""
 
+    @guarantee(10)
     @pytest.mark.parametrize("later", [True, False], ids=["embed", "put"])
     def test_two_fillers_ask_for_each_text_once(self, store: Store, later: bool) -> None:
         settings = or_skip(capabilities_of(store).settings)

@@ -14,6 +14,7 @@ from triptych.repositories import capabilities_of
 from triptych.signatures import document_info
 from triptych.testing.builders import put
 from triptych.testing.documents import CONTENTS
+from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import Harness, HarnessTests, or_skip
 
 __all__ = ["HistoryTests"]
@@ -66,6 +67,7 @@ class HistoryTests(HarnessTests):
             store.documents.put("d", NewDocument(name="a", content="two", if_version=9))
         assert kept(store) == [first]
 
+    @guarantee(4)
     def test_contents_come_back_code_point_for_code_point(
         self, store: Store, harness: Harness
     ) -> None:

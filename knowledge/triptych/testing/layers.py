@@ -24,6 +24,7 @@ from triptych.testing.builders import (
     vector_query,
 )
 from triptych.testing.corpus import DATASETS, QUERIES, contents, layer_entries
+from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import HarnessTests
 from triptych.testing.oracle import bm25, dot_products, entries
 from triptych.testing.search import assert_same_ranking
@@ -36,6 +37,7 @@ L0, L1 = Layer.ABSTRACT, Layer.OVERVIEW
 class LayerTests(HarnessTests):
     """Every sentence of `LayerRepo`."""
 
+    @guarantee(3)
     def test_layers_come_back_as_they_were_stored(self, store: Store) -> None:
         put(store, "d", "a", "text")
         for name in ("a", "folder/", ""):

@@ -15,6 +15,7 @@ from triptych.errors import ConflictError, NotFoundError
 from triptych.records import Layer, RebuildScope
 from triptych.service import Service
 from triptych.testing.builders import layer_of
+from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import Harness, HarnessTests
 from triptych.testing.processes import Worker
 from triptych.testing.work import service_over, write_layered
@@ -149,6 +150,7 @@ REBUILDS: dict[str, RebuildScope] = {
 class RaceTests(HarnessTests):
     """Two writers: neither takes from the other what a call has said is stored."""
 
+    @guarantee(6)
     @pytest.mark.parametrize("act", DELETES.values(), ids=DELETES)
     def test_a_put_between_the_steps_of_a_delete_is_whole_or_gone(
         self, store: Store, act: Callable[[Service, str], object]
@@ -159,6 +161,7 @@ class RaceTests(HarnessTests):
         ]
         assert there[-1], "what is put after a delete stays"
 
+    @guarantee(6)
     @pytest.mark.parametrize("remove", ["delete_dataset", "delete_document", "recreate"])
     @pytest.mark.parametrize("act", PUTS.values(), ids=PUTS)
     def test_a_delete_between_the_steps_of_a_put_leaves_it_whole_or_gone(

@@ -22,6 +22,7 @@ from triptych.testing.builders import (
     vector_query,
 )
 from triptych.testing.corpus import DATASETS, QUERIES, fill_corpus
+from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import Harness, HarnessTests
 from triptych.testing.oracle import entries
 
@@ -42,6 +43,7 @@ class ReopeningTests(HarnessTests):
 
         return reopened
 
+    @guarantee(9)
     def test_everything_comes_back(
         self, harness: Harness, reopened: Callable[[Store], Store]
     ) -> None:
@@ -69,6 +71,7 @@ class ReopeningTests(HarnessTests):
         assert versions_of(store, "d", "a") == made[::-1]
         store.close()
 
+    @guarantee(1)
     def test_versions_stay_used_up(
         self, harness: Harness, reopened: Callable[[Store], Store]
     ) -> None:
@@ -93,6 +96,7 @@ class ReopeningTests(HarnessTests):
         assert list(store.documents.list_datasets()) == []
         store.close()
 
+    @guarantee(8)
     def test_searches_see_writes_after_each_opening(
         self, harness: Harness, reopened: Callable[[Store], Store]
     ) -> None:

@@ -32,6 +32,7 @@ from triptych.testing.corpus import (
     document_entries,
     fill_corpus,
 )
+from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import HarnessTests, or_skip
 from triptych.testing.oracle import Entry, best_documents, bm25, dot_products, entries
 from triptych.text import corpus_stats, get_analyzer
@@ -204,6 +205,7 @@ class SearchTests(HarnessTests):
         assert entries(found) == bm25(chunk_entries(store, "d"), "Haus", top_k=5, language="german")
         assert ids(found) == [("a", 0)]
 
+    @guarantee(8)
     def test_searches_see_every_write_that_was_answered(self, store: Store) -> None:
         def seen(text: str) -> tuple[list[str], list[str]]:
             by_words = store.chunks.search(keyword_query(text, "d"))

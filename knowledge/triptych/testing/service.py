@@ -35,6 +35,7 @@ from triptych.repositories import Repositories, capabilities_of
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import CoveringEmbedder, Failing, FakeEmbedder, kept_open
 from triptych.testing.fillers import FillerTests
+from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import Harness, or_skip
 from triptych.testing.past import PastTests
 from triptych.testing.query_syntax import QuerySyntaxTests
@@ -130,6 +131,7 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests)
             ("a", "x", {1: "v"}, "must be a string"),
         ],
     )
+    @guarantee(4)
     def test_what_cannot_be_stored_is_refused_by_name(
         self, kb: Service, name: str, content: str, metadata: dict[str, Any], said: str
     ) -> None:
@@ -170,6 +172,7 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests)
 
     # Guarantee 10: no-op costs nothing
 
+    @guarantee(10)
     def test_an_identical_put_costs_nothing(self, kb: Service, embedder: Outage) -> None:
         first = kb.put_document("d", "a.md", TEXT, {"k": "v"})
         calls = embedder.calls
@@ -211,6 +214,7 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests)
         assert report.unchanged == 1
         assert not kb.search("cats", dataset_id="d", where={"k": "v"}).hits
 
+    @guarantee(10)
     def test_an_edit_embeds_only_what_changed(
         self, kb: Service, store: Store, embedder: Outage
     ) -> None:
@@ -285,6 +289,7 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests)
             if hit.doc_name == "a.md":
                 assert hit.chunk_id == after[f"{hit.chunk_index}:{hit.content}"]
 
+    @guarantee(10)
     def test_the_same_text_is_embedded_once(
         self, kb: Service, store: Store, embedder: Outage
     ) -> None:
@@ -295,6 +300,7 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests)
 
     # Guarantee 7: the source first, derivation outside
 
+    @guarantee(7)
     def test_a_failing_embedder_leaves_the_document_found_by_keyword(
         self, kb: Service, embedder: Outage
     ) -> None:
@@ -373,6 +379,7 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests)
         assert kb.stats("d")[0].vectors == 10
         assert len(kb.search("text 1", dataset_id="d", mode="vector", top_k=20).hits) == 10
 
+    @guarantee(7)
     def test_an_outage_loses_no_vector_and_goes_on_where_it_began(
         self, kb: Service, embedder: Outage
     ) -> None:
@@ -417,6 +424,7 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests)
         assert report.added == 19
         assert len(kb.search("words", dataset_id="d", top_k=30, mode="bm25").hits) == 19
 
+    @guarantee(7)
     def test_a_bulk_put_reports_item_by_item(self, kb: Service) -> None:
         kb.put_document("d", "old.txt", "old")
         kb.put_document("d", "same.txt", "same")
@@ -476,6 +484,7 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests)
 
     # Guarantee 8: read your writes
 
+    @guarantee(8)
     def test_every_write_is_seen_by_the_next_search(self, kb: Service) -> None:
         before = "needlex"
         for turn, needle in enumerate(f"needle{letter}" for letter in "abcdefghijkl"):
@@ -541,6 +550,7 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests)
             ({"where": {"lang": {"$is": 5}}}, r"where\['lang'\]"),
         ],
     )
+    @guarantee(2)
     def test_an_invalid_query_is_refused(
         self, kb: Service, fields: dict[str, object], said: str
     ) -> None:
@@ -552,6 +562,7 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests)
             with pytest.raises(ValidationError, match=said):
                 kb.search_documents(query)
 
+    @guarantee(2)
     def test_an_unknown_field_names_the_known_ones(self, kb: Service) -> None:
         with pytest.raises(ValidationError, match=r"topk.*top_k"):
             kb.search("x", dataset_id="d", topk=5)  # type: ignore[call-arg]  # on purpose
@@ -837,6 +848,7 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests)
 
     # Layers
 
+    @guarantee(3)
     def test_layers_are_stored_found_and_reported_stale(self, kb: Service) -> None:
         kb.put_document("d", "a.md", TEXT)
         made = kb.put_document_layer("d", "a.md", "L0", "About cats.", prompt_sig="p/1")
@@ -898,6 +910,7 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests)
 
     # Deletes
 
+    @guarantee(6)
     def test_a_delete_takes_everything_and_may_be_repeated(
         self, kb: Service, harness: Harness, store: Store
     ) -> None:
@@ -916,6 +929,7 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests)
         assert not kb.delete_dataset("d")
         assert kb.list_datasets() == []
 
+    @guarantee(6)
     def test_purging_deletes_too(self, kb: Service) -> None:
         kb.put_documents("d", {"a.txt": "one words", "b.txt": "two words"})
         assert kb.purge("d", "a.txt")

@@ -35,6 +35,7 @@ from triptych.testing.builders import (
     vector_query,
 )
 from triptych.testing.changes import Follower, Versions, assert_difference
+from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import Harness, HarnessTests, examined
 from triptych.testing.model import (
     CONFIGS,
@@ -505,5 +506,6 @@ def run_stateful(harness: Harness, *, examples: int = EXAMPLES, steps: int = 25)
 class StatefulTests(HarnessTests):
     """The whole contract at once, in histories that nobody thought of."""
 
+    @guarantee(1, 4, 5, 6)
     def test_store_agrees_with_plain_dicts(self, harness: Harness) -> None:
         run_stateful(harness)

@@ -27,6 +27,7 @@ from triptych.testing.builders import (
     vector_of,
     vector_query,
 )
+from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import Harness, HarnessTests, examined
 
 __all__ = ["VectorTests", "complete_of", "vectors_for", "wait"]
@@ -89,6 +90,7 @@ def found_by_meaning(store: Store, dataset_id: str, text: str = "one fish") -> l
 class VectorTests(HarnessTests):
     """`ChunkRepo.add_vectors`, `ChunkRepo.pending`, and sets that wait."""
 
+    @guarantee(7)
     def test_set_without_its_vectors_is_found_by_keyword_and_says_so(self, store: Store) -> None:
         set_config(store, "d")
         wait(store, "d", "a", TEXT)
@@ -165,6 +167,7 @@ class VectorTests(HarnessTests):
         now = complete_of(store, "d", "a")
         assert list(store.chunks.add_vectors("d", OURS, [], [now])) == ["a"]
 
+    @guarantee(5)
     def test_vectors_never_come_to_another_text(self, store: Store, harness: Harness) -> None:
         set_config(store, "d")
         wait(store, "d", "a", TEXT)
@@ -345,6 +348,7 @@ class VectorTests(HarnessTests):
         finally:
             store.close()
 
+    @guarantee(5)
     def test_second_writer_replaces_and_deletes_beside_the_vectors(
         self, store: Store, harness: Harness
     ) -> None:
