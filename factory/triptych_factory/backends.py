@@ -64,17 +64,6 @@ def _needs_psycopg() -> Iterator[None]:
         ) from error
 
 
-def _shards(location: Location, settings: Settings, create: bool) -> Store:
-    with _needs_psycopg():
-        from triptych_backends.shards import ShardedStore
-    return ShardedStore.open(
-        location.address,
-        read_only=settings.read_only,
-        lock_timeout=settings.lock_timeout,
-        history=settings.history,
-    )
-
-
 def _postgresql(location: Location, settings: Settings, create: bool) -> Store:
     with _needs_psycopg():
         from triptych_backends.postgres import PostgresStore
@@ -103,7 +92,11 @@ def _qdrant(location: Location, settings: Settings, create: bool) -> Store:
     return QdrantStore(
         cast("TruthStore", kept),
         ClientCollections(
-            found.connect, found.where, secrets=[found.api_key] if found.api_key else []
+            found.connect,
+            found.where,
+            secrets=[found.api_key] if found.api_key else [],
+            shard_number=found.shard_number,
+            replication_factor=found.replication_factor,
         ),
         prefix=found.prefix,
         exact=found.exact,
@@ -116,7 +109,6 @@ BUILDERS: Mapping[str, Callable[[Location, Settings, bool], Store]] = {
     "sqlite": _sqlite,
     "files": _files,
     "postgresql": _postgresql,
-    "postgresql+shards": _shards,
     "qdrant": _qdrant,
 }
 

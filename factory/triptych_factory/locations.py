@@ -32,7 +32,6 @@ _URL_LIKE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # one letter is a drive
 _KNOWN = ("memory", "sqlite", "files")
 _SERVERS = ("http", "https")
 _DATABASES = ("postgresql", "postgresql+psycopg", "postgres")
-_SHARDS = "postgresql+shards"
 _SEARCHED = "qdrant"
 
 _BESIDE = ("-wal", "-wal.owner", "-shm", "-journal", ".index", ".qdrant.lock")
@@ -101,8 +100,6 @@ def parse_location(url: str) -> Location:
         return _searched(url)
     if scheme in _DATABASES:
         return Location(scheme="postgresql", address=url)
-    if scheme == _SHARDS:
-        return Location(scheme=_SHARDS, address=url)
     if scheme in _SERVERS:
         if "@" in rest:
             raise ValidationError(
@@ -179,7 +176,7 @@ def relative_to(url: str, directory: Path) -> str:
 
 def _refuse_half_url(text: str) -> None:
     scheme, colon, rest = text.partition(":")
-    if colon and scheme.lower() in (*_KNOWN, *_DATABASES, _SHARDS, _SEARCHED):
+    if colon and scheme.lower() in (*_KNOWN, *_DATABASES, _SEARCHED):
         fixed = (
             "memory://"
             if scheme.lower() == "memory"

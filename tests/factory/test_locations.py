@@ -142,16 +142,9 @@ def test_every_parsed_scheme_has_a_builder() -> None:
         "x.db",
         "files:///x",
         "postgresql://h/d",
-        "postgresql+shards://h/d",
         "qdrant://h?truth=x",
     )
     assert {parse_location(url).scheme for url in urls} == set(BUILDERS)
-
-
-def test_several_servers_keep_their_secrets() -> None:
-    location = parse_location("postgresql+shards://u:secret@h/d?replica=postgresql://u:secret@r/d")
-    assert location.scheme == "postgresql+shards"
-    assert "secret" not in f"{location} {location!r}"
 
 
 def test_a_missing_store_is_not_made_unless_allowed(here: Path) -> None:

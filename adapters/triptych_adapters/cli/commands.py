@@ -39,7 +39,6 @@ _MODULES = {
     "doctor": ("doctor",),
     "transfer": ("import", "export"),
     "stores": ("copy", "backup"),
-    "shards": ("shards",),
     "keys": ("keys",),
     "mcp": ("mcp",),
     "fetch": ("fetch",),

@@ -84,14 +84,12 @@ def find_by_words(
     limit: int,
     predicates: Predicates,
     analyzers: Callable[[str], TextAnalyzer],
-    pooled: CorpusStats | None = None,
     *,
     wanted: Callable[[], None],
 ) -> list[Scored]:
-    """The units with the best BM25 scores.
+    """The units with the best BM25 scores; statistics are pooled over ``datasets``.
 
-    Statistics are ``pooled``, or else those of ``datasets`` together. ``wanted`` is called where
-    postings are in so many rows that to join them would help.
+    ``wanted`` is called where postings are in so many rows that to join them would help.
     """
     languages = {each.id: each.language or "english" for each in datasets}
     repeats = {
@@ -105,14 +103,7 @@ def find_by_words(
     known = _known_terms(session, unit, datasets, words)
     if any(is_scattered(each.rows, each.units) for each in known):
         wanted()
-    if pooled is None:
-        statistics = _statistics(session, unit, datasets, known, predicates)
-    else:
-        statistics = Statistics(
-            pooled.document_count,
-            pooled.total_length,
-            {stored_term(word): held for word, held in pooled.document_frequencies.items()},
-        )
+    statistics = _statistics(session, unit, datasets, known, predicates)
     weights = {language: weigh(statistics, counted) for language, counted in repeats.items()}
     norms = next(iter(weights.values()))
     terms: list[_Term] = []

@@ -51,10 +51,8 @@ class PostgresSearcher:
         self._analyzers = analyzers
         self._expired = ExpiryCache()
 
-    def search(
-        self, unit: Field, query: ChunkQuery, *, statistics: CorpusStats | None = None
-    ) -> Sequence[Candidate]:
-        """See `Searcher.search`. Words are weighed by ``statistics`` (None: the datasets' own)."""
+    def search(self, unit: Field, query: ChunkQuery) -> Sequence[Candidate]:
+        """See `Searcher.search`."""
         if query.mode is not Mode.BM25 and query.vector is None:
             return Candidates([], str(query.mode))
         owner = "u.owner" if query.mode is Mode.BM25 else "c.owner"
@@ -70,7 +68,6 @@ class PostgresSearcher:
                     query.top_k,
                     predicates,
                     self._analyzers,
-                    statistics,
                     wanted=self._want_index,
                 )
             else:

@@ -63,6 +63,7 @@ class ClientCollections:
     ``connect`` makes a client; ``where`` is what messages call it, and ``secrets`` what they
     do not show, such as its key. ``is_server`` is False for the
     client's local mode, which has no payload indexes and serves one thread at a time.
+    ``shard_number`` and ``replication_factor`` are those of collections that are made on a cluster.
     """
 
     def __init__(
@@ -72,9 +73,13 @@ class ClientCollections:
         *,
         is_server: bool = True,
         secrets: Sequence[str] = (),
+        shard_number: int | None = None,
+        replication_factor: int | None = None,
     ) -> None:
         self.where = where
         self._secrets = tuple(secrets)
+        self._shard_number = shard_number
+        self._replication_factor = replication_factor
         self._connect = connect
         self._is_server = is_server
         self._client: tuple[int, QdrantClient] | None = None
@@ -106,7 +111,12 @@ class ClientCollections:
             indexes[TOKENS] = _WORDS
         with self._asking() as client:
             if not client.collection_exists(name):
-                client.create_collection(name, vectors_config=vectors)
+                client.create_collection(
+                    name,
+                    vectors_config=vectors,
+                    shard_number=self._shard_number,
+                    replication_factor=self._replication_factor,
+                )
             # Again where they are there: whoever made the collection may have been killed.
             for field, schema in indexes.items():
                 client.create_payload_index(name, field, schema, wait=True)

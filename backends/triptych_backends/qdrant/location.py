@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from typing import TypeVar
 from urllib.parse import unquote
 
 import attrs
@@ -15,6 +16,7 @@ from triptych.errors import ValidationError
 
 __all__ = ["QdrantLocation", "parse_url"]
 
+T = TypeVar("T", int, None)
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _OPTIONS = (
     "truth",
@@ -25,9 +27,11 @@ _OPTIONS = (
     "timeout",
     "exact",
     "fallback",
+    "shard_number",
+    "replication_factor",
 )
 
-_OF_A_STORE = ("truth", "exact", "fallback")
+_OF_A_STORE = ("truth", "exact", "fallback", "shard_number", "replication_factor")
 
 
 @attrs.frozen(kw_only=True)
@@ -44,6 +48,9 @@ class QdrantLocation:
         timeout: seconds that one request may take; the client rounds them up to whole ones.
         exact: whether vectors are compared one by one instead of by Qdrant's index.
         falls_back: whether the truth's own search answers while Qdrant is away.
+        shard_number: into how many shards a collection is divided when it is made, on a cluster;
+            None leaves it to the server, and so for the next.
+        replication_factor: how many nodes hold each shard.
     """
 
     truth: str = attrs.field(repr=shown_url)
@@ -58,6 +65,8 @@ class QdrantLocation:
     timeout: float
     exact: bool
     falls_back: bool
+    shard_number: int | None
+    replication_factor: int | None
 
     def connect(self) -> QdrantClient:
         """Make a client. No request is sent yet."""
@@ -78,8 +87,8 @@ def parse_url(url: str, *, alone: bool = False) -> QdrantLocation:
 
     ``truth`` is the URL or path of a store in SQLite or PostgreSQL. The other options are
     ``api_key``, ``tls`` (false), ``grpc`` (false), ``grpc_port`` (6334), ``timeout`` (10 seconds),
-    ``exact`` (false) and ``fallback`` (``none`` or ``local``). Values are percent-encoded; a plus
-    sign is itself.
+    ``exact`` (false), ``fallback`` (``none`` or ``local``), and for a cluster ``shard_number`` and
+    ``replication_factor`` (the server's). Values are percent-encoded; a plus sign is itself.
 
     With ``alone`` it is a server whose own collections are searched: there is no ``truth``, and no
     path.
@@ -130,7 +139,7 @@ def parse_url(url: str, *, alone: bool = False) -> QdrantLocation:
     if ":" in host:
         host = f"[{host}]"  # an IPv6 address, as a URL writes it
     port = port or 6333
-    grpc, grpc_port = _flag(options, "grpc"), _port(options, "grpc_port", 6334)
+    grpc, grpc_port = _flag(options, "grpc"), _whole(options, "grpc_port", 6334)
     api_key = options.get("api_key") or None
     if api_key and not (api_key.isascii() and api_key.isprintable() and api_key == api_key.strip()):
         raise ValidationError(
@@ -150,6 +159,8 @@ def parse_url(url: str, *, alone: bool = False) -> QdrantLocation:
         timeout=_number(options, "timeout", 10, most=86_400),
         exact=_flag(options, "exact"),
         falls_back=fallback == "local",
+        shard_number=_whole(options, "shard_number", None),
+        replication_factor=_whole(options, "replication_factor", None),
     )
 
 
@@ -160,8 +171,10 @@ def _flag(options: dict[str, str], name: str) -> bool:
     return value in ("true", "1")
 
 
-def _port(options: dict[str, str], name: str, default: int) -> int:
-    text = options.get(name, str(default))
+def _whole(options: dict[str, str], name: str, default: T) -> int | T:
+    text = options.get(name)
+    if text is None:
+        return default
     if not re.fullmatch(r"0*[1-9][0-9]{0,4}", text, re.ASCII) or int(text) > 65535:
         raise ValidationError(f"{name} must be a whole number from 1 to 65535, not {text!r}")
     return int(text)

@@ -64,8 +64,6 @@ class Harness:
             each. False for a store that takes them from the base classes.
         keeps_log: whether those who follow its changes go on after it was opened again. False for a
             store whose log begins again then.
-        one_log: whether changes of all datasets come in the order of their commits. False for a
-            store over several servers, where that is so of each dataset alone.
         scratch: makes an empty store in memory, for searches of the past (`ServiceOptions.scratch`)
             and for what they must equal.
     """
@@ -79,7 +77,6 @@ class Harness:
     history: int = 10
     atomic_batches: bool = True
     keeps_log: bool = True
-    one_log: bool = True
     scratch: Callable[[], Store] | None = None
 
 

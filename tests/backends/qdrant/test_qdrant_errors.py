@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ import triptych
 from support.qdrant_local import LocalMode
 from triptych.errors import StoreError, ValidationError
 from triptych.testing.builders import fill, vector_of, vector_query
-from triptych_backends.qdrant import AwayError, Found, QdrantStore, parse_url
+from triptych_backends.qdrant import AwayError, ClientCollections, Found, QdrantStore, parse_url
 from triptych_backends.sqlite import SqliteStore
 
 pytestmark = pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
@@ -58,15 +60,21 @@ class Handler(BaseHTTPRequestHandler):
     do_POST = do_PUT = do_GET  # noqa: N815  # the names that the server looks for
 
 
-@pytest.fixture
-def stub() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield f"127.0.0.1:{server.server_address[1]}"
     server.shutdown()
     server.server_close()
     thread.join()
+
+
+@pytest.fixture
+def stub() -> Iterator[str]:
+    with serving(Handler) as address:
+        yield address
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
@@ -86,6 +94,42 @@ def test_another_answer_is_one_of_a_qdrant_that_is_away(
             result = kb.search("salmon", dataset_id="d", mode=mode)
             assert [hit.doc_name for hit in result.hits] == ["a"]
             assert "searched without Qdrant" in result.warnings[0]
+
+
+def test_a_collection_is_spread_over_a_cluster_as_the_url_says() -> None:
+    asked: list[dict[str, object]] = []
+
+    class Cluster(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            version = {"title": "qdrant", "version": "1.20.0"}
+            exists = {"status": "ok", "time": 0.1, "result": {"exists": False}}
+            self._say(version if self.path == "/" else exists)
+
+        def do_PUT(self) -> None:
+            asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            done = {"operation_id": 1, "status": "completed"} if "/index" in self.path else True
+            self._say({"status": "ok", "time": 0.1, "result": done})
+
+        def _say(self, answer: object) -> None:
+            body = json.dumps(answer).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    with serving(Cluster) as address:
+        found = parse_url(f"qdrant://{address}?truth=kb.db&shard_number=6&replication_factor=2")
+        ClientCollections(
+            found.connect,
+            found.where,
+            shard_number=found.shard_number,
+            replication_factor=found.replication_factor,
+        ).make("name", 3)
+    assert (asked[0]["shard_number"], asked[0]["replication_factor"]) == (6, 2)
 
 
 class Refusing(grpc.GenericRpcHandler):

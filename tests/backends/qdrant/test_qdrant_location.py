@@ -37,6 +37,9 @@ def test_a_url_says_where_and_how() -> None:
     plain = parse_url("qdrant://h?truth=kb.db")
     assert (plain.port, plain.prefix, plain.tls, plain.grpc) == (6333, "triptych", False, False)
     assert (plain.exact, plain.falls_back) == (False, False)
+    assert (plain.shard_number, plain.replication_factor) == (None, None)
+    spread = parse_url("qdrant://h?truth=kb.db&shard_number=6&replication_factor=2")
+    assert (spread.shard_number, spread.replication_factor) == (6, 2)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +55,8 @@ def test_a_url_says_where_and_how() -> None:
         ("qdrant://h?truth=kb.db&api_key=hidden&api_key=hidden2", "api_key' twice"),
         ("qdrant://h?truth=kb.db&grpc_port=0.5", "grpc_port must be a whole number"),
         ("qdrant://h?truth=kb.db&grpc_port=65536", "grpc_port must be a whole number"),
+        ("qdrant://h?truth=kb.db&shard_number=0", "shard_number must be a whole number"),
+        ("qdrant://h?truth=kb.db&replication_factor=x", "replication_factor must be a whole"),
         ("qdrant://h/a/b?truth=kb.db", "cannot name collections"),
         ("qdrant://h?truth=kb.db&colour=hidden", "colour"),
         ("qdrant://h?truth=kb.db&tls=maybe", "tls is true or false"),
