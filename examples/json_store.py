@@ -10,10 +10,11 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from triptych import errors
-from triptych.records.serialization import to_dict
-from triptych_backends.memory import DatasetState, MemoryStore, read_state
+from triptych.records.serialization import from_dict, to_dict
+from triptych_backends.memory import DatasetState, MemoryStore
 
 
 class JsonStore(MemoryStore):
@@ -28,10 +29,12 @@ class JsonStore(MemoryStore):
         with self._mapped_errors(), ExitStack() as undo:
             self._guard = undo.enter_context(open(f"{path}.lock", "wb"))
             fcntl.flock(self._guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            stored = json.loads(self._path.read_bytes()) if self._path.exists() else {}
-            if stored.keys() != {"datasets", "settings"}:  # of a time without settings
-                stored = {"datasets": stored, "settings": {}}
-            datasets = {name: read_state(data) for name, data in stored["datasets"].items()}
+            stored: dict[str, Any] = {"datasets": {}, "settings": {}}
+            if self._path.exists():
+                stored = json.loads(self._path.read_bytes())
+            datasets = {
+                name: from_dict(DatasetState, data) for name, data in stored["datasets"].items()
+            }
             settings = stored["settings"]
             super().__init__(history=history, datasets=datasets, settings=settings, save=self._save)
             undo.pop_all()

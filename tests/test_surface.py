@@ -6,7 +6,7 @@ from pathlib import Path
 
 import triptych
 
-HEAVY = ("sqlalchemy", "alembic", "httpx", "onnxruntime", "tokenizers", "rjieba", "jieba", "typer")
+HEAVY = ("sqlalchemy", "httpx", "onnxruntime", "tokenizers", "rjieba", "jieba", "typer")
 
 
 def run(code: str, *, cwd: Path | None = None) -> str:

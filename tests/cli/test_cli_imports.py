@@ -30,7 +30,6 @@ NOT_TO_READ = {
     "opentelemetry",
     "prometheus_client",
     "triptych_adapters.telemetry",
-    "alembic",
     "sqlalchemy",
     "pydantic",
     "pydantic_core",

@@ -15,7 +15,6 @@ import pytest
 import triptych
 from support.bare_store import BareStore
 from support.forked import started
-from support.old_stores import without_system_data
 from support.store_jobs import put_editions
 from triptych import (
     AsyncService,
@@ -29,7 +28,6 @@ from triptych import (
     StoreError,
     ValidationError,
 )
-from triptych.errors import SchemaVersionError
 from triptych.testing import FakeEmbedder
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
@@ -398,30 +396,6 @@ def test_a_damaged_version_is_named_and_the_document_is_not_lost(tmp_path: Path)
                 sql.documents.get_version("d", "a", 1)
         driver.close()
         assert sql.documents.put("d", NewDocument(name="a", content="three")).version == 3
-
-
-def test_a_store_of_the_schema_before_is_migrated(tmp_path: Path) -> None:
-    path = tmp_path / "kb.db"
-    with SqliteStore.open(path) as store:
-        store.documents.put("d", NewDocument(name="a", content="one"))
-    driver = sqlite3.connect(path)
-    without_system_data(driver)
-    driver.execute("DROP TABLE document_version")
-    for table in ("chunk", "layer"):
-        driver.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
-    driver.execute("ALTER TABLE chunk DROP COLUMN occurrence")
-    driver.execute("UPDATE alembic_version SET version_num = '0002'")
-    driver.execute("PRAGMA user_version=2")
-    driver.commit()
-    driver.close()
-    with pytest.raises(SchemaVersionError, match="open it for writing once"):
-        SqliteStore.open(path, read_only=True)
-    with SqliteStore.open(path) as store:
-        assert [info.version for info in store.documents.versions("d", "a")] == [1]
-        store.documents.put("d", NewDocument(name="a", content="two"))
-        old = store.documents.get_version("d", "a", 1)
-        assert old is not None
-        assert old.content == "one"
 
 
 @pytest.mark.parametrize("url", ["kb.db", "files://./kb"])

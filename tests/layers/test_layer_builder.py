@@ -581,21 +581,6 @@ def test_error_that_concerns_every_call_ends_the_run_at_once(
     assert builder.plan("d").artifacts == 18
 
 
-def test_what_an_earlier_version_parked_for_a_failing_provider_is_tried_again(
-    small: Service,
-) -> None:
-    builder = LayerBuilder(small, breaking(UnusableAnswerError("no", reason="empty"), "broken"))
-    small.put_document("d", BROKEN, "broken")
-    journal = small.layer_repo
-    assert isinstance(journal, LayerJournal)
-    for quarantined in builder.apply(builder.plan("d")).quarantined:
-        journal.quarantine(attrs.evolve(quarantined, reason="provider"))
-    again = LayerBuilder(small, FakeLLM(first_line, signature="fake-llm/1"))
-    assert again.plan("d").quarantined == 0
-    again.apply(again.plan("d"))
-    assert list(again.quarantined("d")) == []
-
-
 # Ceilings
 
 

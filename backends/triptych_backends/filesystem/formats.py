@@ -23,7 +23,6 @@ from triptych.records import (
     copy_metadata,
 )
 from triptych.records.metadata import metadata_from_plain, metadata_to_plain, same_metadata
-from triptych.records.old_forms import current_document
 from triptych.records.serialization import from_dict, to_dict
 from triptych_backends.filesystem.names import decode, fallback, fold, folder_fallback, folder_of
 
@@ -120,7 +119,6 @@ def write_sidecar(sidecar: Sidecar) -> bytes:
     if sidecar.original_sha256 or sidecar.parser_sig:
         value["original_sha256"] = sidecar.original_sha256
         value["parser_sig"] = sidecar.parser_sig
-    # Written where it is empty too: a sidecar without it is of a time when it was in the metadata.
     value["system"] = {key: text for key, text in to_dict(sidecar.system).items() if text}
     return dump(value)
 
@@ -131,7 +129,7 @@ def read_sidecar(data: bytes, path: str) -> Sidecar:
     Raises:
         FormatError: it is damaged, or another file's.
     """
-    value = current_document(parse(data))
+    value = parse(data)
     try:
         sidecar = Sidecar(
             name=_text(value, "name"),
@@ -156,8 +154,6 @@ def read_sidecar(data: bytes, path: str) -> Sidecar:
 def write_home(home: DatasetManifest) -> bytes:
     """The file of a dataset."""
     config = None if home.config is None else attrs.asdict(home.config)
-    if config is not None and not config["sparse_sig"]:
-        del config["sparse_sig"]  # as before there were any, for an older Triptych to read
     return dump(
         {
             "id": home.id,

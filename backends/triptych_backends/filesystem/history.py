@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 
 from triptych.errors import CorruptStoreError
 from triptych.records import DocumentInfo, SourceDocument
-from triptych.records.old_forms import current_document
 from triptych.records.serialization import from_dict, to_dict
 from triptych.signatures import document_info
 from triptych_backends.filesystem.disk import MAX_SIZE, Disk, LinkError, disk_errors
@@ -125,7 +124,7 @@ def read_version(
     except FileNotFoundError:
         return None
     try:
-        value = current_document(parse(_unpacked(data)))
+        value = parse(_unpacked(data))
         document = from_dict(SourceDocument, value)
         found = (document.dataset_id, document.name, document.version)
         if found != (dataset, name, version):

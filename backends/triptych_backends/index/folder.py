@@ -104,8 +104,7 @@ class Folder:
         snapshot = Snapshot(
             nonce=str(manifest["nonce"]),
             seq=int(str(manifest["seq"])),
-            # Manifests of before have none.
-            horizon=int(str(manifest.get("horizon", manifest["seq"]))),
+            horizon=int(str(manifest["horizon"])),
             epoch=str(manifest["epoch"]),
             analyzer=str(manifest["analyzer"]),
             language=str(manifest["language"]),

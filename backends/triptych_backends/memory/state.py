@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import attrs
 
@@ -17,10 +16,8 @@ from triptych.records import (
     QuarantinedLayer,
     SourceDocument,
 )
-from triptych.records.old_forms import current_document
-from triptych.records.serialization import from_dict
 
-__all__ = ["ChunkSetState", "DatasetState", "read_state"]
+__all__ = ["ChunkSetState", "DatasetState"]
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -55,26 +52,3 @@ class DatasetState:
     checkpoints: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
     sparse: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
     kept: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
-
-
-def read_state(plain: Mapping[str, Any]) -> DatasetState:
-    """The state that `triptych.records.serialization.to_dict` made ``plain`` of, in this version of
-    Triptych or an earlier one.
-
-    Raises:
-        ValidationError: ``plain`` is something else.
-    """
-    current = dict(plain)
-    documents, replaced = plain.get("documents"), plain.get("replaced")
-    if isinstance(documents, Mapping):
-        current["documents"] = {name: _current(each) for name, each in documents.items()}
-    if isinstance(replaced, Mapping):
-        current["replaced"] = {
-            name: [_current(each) for each in old] if isinstance(old, list) else old
-            for name, old in replaced.items()
-        }
-    return from_dict(DatasetState, current)
-
-
-def _current(document: Any) -> Any:
-    return current_document(document) if isinstance(document, Mapping) else document

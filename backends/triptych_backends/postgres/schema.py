@@ -19,20 +19,22 @@ from triptych_backends.postgres.projection import Projection
 from triptych_backends.postgres.search_tables import GROUPS, Group
 from triptych_backends.postgres.session import Driver, PostgresSession
 from triptych_backends.sql.deferred import insert, tables as t
+from triptych_backends.sql.migrations import (
+    SCHEMA_VERSION,
+    changes_since,
+    check_version,
+    first_rows,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy.schema import CreateIndex, CreateTable
 
 __all__ = ["prepare", "require_current"]
 
-_REVISION = insert(t.alembic_version)
 _ADD_CLOCK = insert(t.clock)
 _ADD_META = insert(t.meta)
 _LOCK = 0x5472697074796368
 """The advisory lock of whoever makes or migrates a schema: "Triptych"."""
-
-_FIRST = 1
-"""The version of search tables that say none: those of the first stores."""
 
 
 def prepare(location: PostgresLocation, *, lock_timeout: float, create: bool = True) -> None:
@@ -43,7 +45,7 @@ def prepare(location: PostgresLocation, *, lock_timeout: float, create: bool = T
 
     Raises:
         NotFoundError: there is none, and ``create`` is False.
-        SchemaVersionError: a newer Triptych made it.
+        SchemaVersionError: a newer Triptych made it, or one before the first release.
         StoreLockedError: other processes used the tables for longer than the wait.
         StoreError: the extension pgvector is missing.
     """
@@ -80,7 +82,7 @@ def require_current(location: PostgresLocation) -> None:
         )
     if not state.is_current:
         held = (
-            f"schema {state.revision}, and this version of Triptych reads schema {_current()}"
+            f"schema {state.version}, and this version of Triptych reads schema {SCHEMA_VERSION}"
             if state.is_older
             else "older search tables than this version of Triptych reads"
         )
@@ -91,24 +93,18 @@ def require_current(location: PostgresLocation) -> None:
 
 @attrs.frozen
 class _State:
-    """What a schema holds: its revision, and the groups of search tables that are out of date."""
+    """What a schema holds: its version, and the groups of search tables that are out of date."""
 
-    revision: str
+    version: int
     outdated: tuple[Group, ...]
 
     @property
     def is_older(self) -> bool:
-        return self.revision < _current()
+        return self.version < SCHEMA_VERSION
 
     @property
     def is_current(self) -> bool:
         return not self.is_older and not self.outdated
-
-
-def _current() -> str:
-    from triptych_backends.sql.tables import ALEMBIC_REVISION
-
-    return ALEMBIC_REVISION
 
 
 @contextmanager
@@ -120,42 +116,32 @@ def _connected(location: PostgresLocation) -> Iterator[Driver]:
 
 def _state(driver: Driver, location: PostgresLocation) -> _State | None:
     """What the schema holds, None where there are no tables. Raises `SchemaVersionError`."""
-    table = sql.Identifier(location.schema, "alembic_version")
+    table = sql.Identifier(location.schema, "meta")
     if not _exists(driver, table):
         return None
-    row = driver.execute(sql.SQL("SELECT version_num FROM {}").format(table)).fetchone()
-    revision = "" if row is None else str(row[0])
-    if revision > _current():
-        raise SchemaVersionError(
-            f"the store {location.where} has schema {revision}, and this version of Triptych knows "
-            f"schemas up to {_current()}: update triptych, or open it with the version that wrote "
-            "it"
-        )
+    statement = sql.SQL("SELECT value FROM {} WHERE key = 'schema'").format(table)
+    row = driver.execute(statement).fetchone()
+    version = 0 if row is None else int(row[0])
+    check_version(version, location.where)
     versions = _search_versions(driver, location)
     for group in GROUPS:
-        version = versions[group.name]
-        if version > group.version:
+        held = versions.get(group.name, 0)
+        if held > group.version:
             raise SchemaVersionError(
-                f"the store {location.where} has search tables of version {version} "
+                f"the store {location.where} has search tables of version {held} "
                 f"({group.name}), and this version of Triptych knows those up to {group.version}: "
                 "update triptych, or open it with the version that wrote it"
             )
-    outdated = [each for each in GROUPS if versions[each.name] < each.version]
-    return _State(revision, tuple(outdated))
+    outdated = [each for each in GROUPS if versions.get(each.name, 0) < each.version]
+    return _State(version, tuple(outdated))
 
 
 def _search_versions(driver: Driver, location: PostgresLocation) -> dict[str, int]:
-    """The version of each group of search tables, 0 of one that is not there."""
+    """The version of each group of search tables that is there."""
     table = sql.Identifier(location.schema, "search_version")
-    found: dict[str, int] = {}
-    if _exists(driver, table):
-        statement = sql.SQL("SELECT name, version FROM {}").format(table)
-        found = dict(driver.execute(statement).fetchall())
-    for group in GROUPS:
-        if group.name not in found:
-            is_there = _exists(driver, sql.Identifier(location.schema, group.tables[-1]))
-            found[group.name] = _FIRST if is_there else 0
-    return found
+    if not _exists(driver, table):
+        return {}
+    return dict(driver.execute(sql.SQL("SELECT name, version FROM {}").format(table)).fetchall())
 
 
 def _exists(driver: Driver, table: sql.Identifier) -> bool:
@@ -164,8 +150,6 @@ def _exists(driver: Driver, table: sql.Identifier) -> bool:
 
 
 def _create(driver: Driver, location: PostgresLocation) -> None:
-    from triptych_backends.sql.migrations import first_rows
-
     _require_extension(driver, location)
     name = sql.Identifier(location.schema)
     driver.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
@@ -174,10 +158,9 @@ def _create(driver: Driver, location: PostgresLocation) -> None:
     session = PostgresSession(driver)
     for group in GROUPS:
         _make(session, group)
-    session.run_many(_REVISION, [(_current(),)])
     clock, meta = first_rows()
     session.run_many(_ADD_CLOCK, [clock])
-    session.run_many(_ADD_META, [meta])
+    session.run_many(_ADD_META, meta)
 
 
 def _make(session: PostgresSession, group: Group) -> None:
@@ -198,19 +181,7 @@ def _make(session: PostgresSession, group: Group) -> None:
 
 
 def _migrate(location: PostgresLocation, lock_timeout: float) -> None:
-    from sqlalchemy import create_engine
-    from sqlalchemy.pool import NullPool
-
-    from triptych_backends.sql.migrations import upgrade
-
-    engine = create_engine(
-        "postgresql+psycopg://",
-        creator=lambda: connect(location, autocommit=False),
-        poolclass=NullPool,
-    )
-    with engine.begin() as connection:
-        driver = connection.connection.driver_connection
-        assert driver is not None
+    with connect(location, autocommit=False) as driver:
         session = PostgresSession(driver)
         session.text("SET LOCAL statement_timeout = 0")
         session.text("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
@@ -222,7 +193,9 @@ def _migrate(location: PostgresLocation, lock_timeout: float) -> None:
         session.text("SELECT set_config('lock_timeout', %s, true)", (millis,))
         session.text("SELECT tick FROM clock FOR UPDATE")  # no writer is at work
         if state.is_older:
-            upgrade(connection)
+            for statement in changes_since(state.version, "postgresql"):
+                session.text(statement)
+            session.text("UPDATE meta SET value = %s WHERE key = 'schema'", (str(SCHEMA_VERSION),))
         for group in state.outdated:
             _make(session, group)
         if state.outdated:

@@ -18,7 +18,6 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
-    String,
     Table,
     Text,
     UniqueConstraint,
@@ -26,9 +25,7 @@ from sqlalchemy import (
 )
 
 __all__ = [
-    "ALEMBIC_REVISION",
     "METADATA",
-    "alembic_version",
     "answer",
     "answer_count",
     "change",
@@ -55,9 +52,6 @@ __all__ = [
     "vector_use",
 ]
 
-ALEMBIC_REVISION = "0011"
-"""The revision of the migrations that makes exactly these tables."""
-
 METADATA = MetaData()
 
 # SQLite gives only INTEGER PRIMARY KEY the speed of a row id.
@@ -71,6 +65,7 @@ meta = Table(
     Column("key", Text, primary_key=True),
     Column("value", Text, nullable=False),
 )
+"""Settings, and what the store says of itself: "schema", "created_with"."""
 
 clock = Table(
     "clock",
@@ -415,11 +410,3 @@ Index(
 """The last change of each document, for who follows the store; `document_id` tells when it was
 added, since an id is a tick. `name` and `version` are those of a deleted document, and NULL of one
 that is there. A version without a name says that deletions up to `seq` are forgotten."""
-
-alembic_version = Table(
-    "alembic_version",
-    METADATA,
-    Column("version_num", String(32), nullable=False),
-    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
-)
-"""Alembic's own table, which a fresh database gets without importing Alembic."""

@@ -109,10 +109,7 @@ def _mend_schema(tx: SqliteTransaction) -> list[str]:
     missing = missing_parts(tx)
     for table, what in missing:
         made = t.METADATA.tables[table]
-        if what.startswith("revision"):
-            tx.run(t.alembic_version.delete())
-            tx.run_many(t.alembic_version.insert(), [(t.ALEMBIC_REVISION,)])
-        elif not what and table not in ("dataset", "document"):
+        if not what and table not in ("dataset", "document"):
             _create(tx, made)
         elif what.startswith("index"):
             _create_indexes(tx, made, what.removeprefix("index "))

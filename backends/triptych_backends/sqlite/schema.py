@@ -1,9 +1,4 @@
-"""Making the tables, and moving an older store to them.
-
-`PRAGMA user_version` says what a file holds, so that Alembic, whose import takes a quarter of a
-second, is needed only where there is something to migrate. Its revisions and `create` make the same
-tables.
-"""
+"""Making the tables, and moving an older store to them. `PRAGMA user_version` is the schema."""
 
 from __future__ import annotations
 
@@ -13,7 +8,13 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from triptych.errors import SchemaVersionError, StoreError
-from triptych_backends.sql.deferred import bindparam, insert, tables as t
+from triptych_backends.sql.deferred import insert, tables as t
+from triptych_backends.sql.migrations import (
+    SCHEMA_VERSION,
+    changes_since,
+    check_version,
+    first_rows,
+)
 from triptych_backends.sqlite.connection import PAGE_SIZE, Connections, busy_error
 from triptych_backends.sqlite.dialect import DIALECT
 from triptych_backends.sqlite.session import SqliteSession
@@ -22,15 +23,13 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
     from sqlalchemy.schema import CreateIndex, CreateTable
 
-__all__ = ["SCHEMA_VERSION", "migrate", "prepare", "require_current"]
-
-SCHEMA_VERSION = 11
-"""What `PRAGMA user_version` says of a store of this version of Triptych."""
+__all__ = ["prepare", "require_current"]
 
 APPLICATION_ID = 0x54726970
 """`PRAGMA application_id`: "Trip"."""
 
-_REVISION = insert(t.alembic_version).values(version_num=bindparam("version"))
+_ADD_CLOCK = insert(t.clock)
+_ADD_META = insert(t.meta)
 
 
 def prepare(connections: Connections, *, lock_timeout: float) -> None:
@@ -39,7 +38,7 @@ def prepare(connections: Connections, *, lock_timeout: float) -> None:
     Any number of processes may do so at once; one of them does the work.
 
     Raises:
-        SchemaVersionError: the file was written by a newer Triptych.
+        SchemaVersionError: the file was written by a newer Triptych, or before the first release.
         StoreError: it is another application's.
     """
     driver = connections.connect()
@@ -56,7 +55,7 @@ def prepare(connections: Connections, *, lock_timeout: float) -> None:
         if version == 0:
             create(connection)
         elif version < SCHEMA_VERSION:
-            migrate(connection)
+            _migrate(connection, version)
 
 
 def require_current(connections: Connections) -> None:
@@ -86,11 +85,8 @@ def _version(driver: sqlite3.Connection, where: str) -> int:
     application = driver.execute("PRAGMA application_id").fetchone()[0]
     if tables and (version == 0 or application != APPLICATION_ID):
         raise StoreError(f"{where} is an SQLite database of another application: name another file")
-    if version > SCHEMA_VERSION:
-        raise SchemaVersionError(
-            f"the store {where} has schema {version}, and this version of Triptych knows schemas "
-            f"up to {SCHEMA_VERSION}: update triptych, or open it with the version that wrote it"
-        )
+    if tables:
+        check_version(version, where)
     return version
 
 
@@ -111,14 +107,13 @@ def _use_wal(driver: sqlite3.Connection, lock_timeout: float) -> None:
 
 def create(connection: Connection) -> None:
     """Make all tables in an empty database, in the connection's transaction."""
-    from triptych_backends.sql.migrations import add_first_rows
-    from triptych_backends.sql.tables import ALEMBIC_REVISION
-
     driver = Connections.driver_of(connection)
     for statement in _statements():
         driver.execute(statement)
-    SqliteSession(driver).run(_REVISION, version=ALEMBIC_REVISION)
-    add_first_rows(connection)
+    session = SqliteSession(driver)
+    clock, meta = first_rows()
+    session.run_many(_ADD_CLOCK, [clock])
+    session.run_many(_ADD_META, meta)
     _stamp(connection)
 
 
@@ -136,11 +131,11 @@ def _statements() -> tuple[str, ...]:
     return tuple(str(each.compile(dialect=DIALECT.engine)) for each in made)
 
 
-def migrate(connection: Connection) -> None:
-    """Run the migrations that are missing, in the connection's transaction."""
-    from triptych_backends.sql.migrations import upgrade
-
-    upgrade(connection)
+def _migrate(connection: Connection, version: int) -> None:
+    driver = Connections.driver_of(connection)
+    for statement in changes_since(version, "sqlite"):
+        driver.execute(statement)
+    driver.execute("UPDATE meta SET value = ? WHERE key = 'schema'", [str(SCHEMA_VERSION)])
     _stamp(connection)
 
 

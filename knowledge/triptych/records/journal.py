@@ -11,10 +11,10 @@ from triptych.records.values import Layer, to_layer
 
 __all__ = ["ModelUsage", "ParkedReason", "QuarantinedLayer"]
 
-ParkedReason = Literal["empty", "refusal", "endless", "instructions", "provider", "unusable"]
+ParkedReason = Literal["empty", "refusal", "endless", "instructions", "unusable"]
 """What was wrong with the answer: blank; a refusal; cut at its ceiling of tokens; it did what the
-text asked for, or gave the prompt away; it cannot be stored, or is none. "provider" is in stores of
-earlier versions alone: the provider failed, which parks nothing any more."""
+text asked for, or gave the prompt away; it cannot be stored, or is none. A provider that failed
+parks nothing."""
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -168,7 +168,7 @@ def test_a_store_of_another_revision_is_refused(
     with PostgresStore.open(postgres_url) as store:
         schema = store.database.schema
     with postgres_server.connect() as driver:
-        driver.execute(f"UPDATE {schema}.alembic_version SET version_num = '9999'")
+        driver.execute(f"UPDATE {schema}.meta SET value = '9999' WHERE key = 'schema'")
     with pytest.raises(SchemaVersionError, match="9999"):
         PostgresStore.open(postgres_url)
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import triptych
-from support.old_stores import without_system_data
 from triptych.errors import CorruptStoreError, TriptychError
 from triptych.service import Service
 
@@ -188,25 +187,3 @@ def test_damaged_layer_is_not_served(filled: Path, tmp_path: Path) -> None:
             kb.search("apples", dataset_id="d", layer="L0", mode="bm25")
         with pytest.raises(CorruptStoreError, match="checksum"):
             kb.layer("d", "note 1.md", "L0")
-
-
-def test_store_without_checksums_gets_them_when_it_is_opened(filled: Path, tmp_path: Path) -> None:
-    path = tmp_path / "kb.db"
-    shutil.copy(filled, path)
-    with triptych.open(path, embedder="hash") as kb:
-        kb.put_document("d", "repeated.md", "Again.\n\n" + "Once more. " * 60 + "\n\n" * 2)
-        kb.put_document("d", "twice.txt", ("The same line of a text. " * 40 + "\n\n") * 3)
-        before = [chunk.chunk_id for chunk in kb.chunks.iter_chunks("d")]
-    with closing(sqlite3.connect(path)) as driver, driver:
-        without_system_data(driver)
-        driver.execute("ALTER TABLE chunk DROP COLUMN occurrence")
-        driver.execute("ALTER TABLE chunk DROP COLUMN checksum")
-        driver.execute("ALTER TABLE layer DROP COLUMN checksum")
-        driver.execute("UPDATE alembic_version SET version_num = '0003'")
-        driver.execute("PRAGMA user_version=3")
-    with triptych.open(path, embedder="hash") as kb:
-        assert kb.search("banana apple", dataset_id="d", top_k=40, mode="bm25").hits
-        assert kb.search("apples", dataset_id="d", layer="L0", mode="bm25").hits
-        assert kb.doctor().clean
-        assert [chunk.chunk_id for chunk in kb.chunks.iter_chunks("d")] == before
-        assert len(set(before)) == len(before)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from support.forked import started
-from support.old_stores import without_system_data
 from support.sqlite_stores import CONFIG, put
 from triptych.errors import (
     CorruptStoreError,
@@ -20,12 +17,10 @@ from triptych.errors import (
     StoreError,
     StoreLockedError,
 )
-from triptych.records import ChunkQuery, Mode, ModelUsage, NewDocument
-from triptych_backends.sql.migrations import upgrade
-from triptych_backends.sql.tables import ALEMBIC_REVISION
-from triptych_backends.sqlite import SqliteStore
-from triptych_backends.sqlite.connection import Connections
-from triptych_backends.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION, migrate
+from triptych.records import ChunkQuery, Mode, NewDocument
+from triptych_backends.sql import migrations
+from triptych_backends.sql.migrations import SCHEMA_VERSION
+from triptych_backends.sqlite import SqliteStore, schema
 
 pytestmark = pytest.mark.process
 
@@ -42,91 +37,89 @@ def schema_of(path: Path) -> set[tuple[str, ...]]:
         found = {(*row[:3], " ".join(row[3].split())) for row in rows}
         for pragma in ("user_version", "application_id"):
             found.add((pragma, str(driver.execute(f"PRAGMA {pragma}").fetchone()[0])))
-        found.add(tuple(driver.execute("SELECT version_num FROM alembic_version").fetchone()))
         return found
     finally:
         driver.close()
 
 
-def test_fresh_store_equals_a_migrated_one(path: Path, tmp_path: Path) -> None:
-    SqliteStore.open(path).close()
-    migrated = tmp_path / "migrated.db"
-    connections = Connections(migrated, read_only=False, immutable=False, lock_timeout=5)
-    with connections.writing(durable=True) as connection:
-        migrate(connection)
-    connections.close()
-    assert schema_of(path) == schema_of(migrated)
-    with SqliteStore.open(migrated) as store:
-        assert put_with_config(store)
+CHANGES = {
+    "sqlite": "ALTER TABLE dataset ADD COLUMN note TEXT;\n"
+    "CREATE INDEX dataset_note ON dataset\n    (note);\n",
+    "postgresql": "ALTER TABLE dataset ADD COLUMN note text;\n",
+}
 
 
-def test_store_of_the_first_schema_is_migrated_with_what_it_holds(path: Path) -> None:
-    with SqliteStore.open(path) as store:
-        assert put_with_config(store)
-    driver = sqlite3.connect(path)
-    without_system_data(driver)
-    for table in ("layer_parked", "layer_usage", "layer_note", "document_version"):
-        driver.execute(f"DROP TABLE {table}")
-    for table in ("chunk", "layer"):
-        driver.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
-    driver.execute("ALTER TABLE chunk DROP COLUMN occurrence")
-    driver.execute("UPDATE alembic_version SET version_num = '0001'")
-    driver.execute("PRAGMA user_version=1")
-    driver.commit()
-    driver.close()
+@pytest.fixture
+def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A version of Triptych with one change more; its folder of changes."""
+    folder = tmp_path / "changes"
+    folder.mkdir()
+    for dialect, text in CHANGES.items():
+        (folder / f"{SCHEMA_VERSION + 1:04}_note.{dialect}.sql").write_text(text)
+    monkeypatch.setattr(migrations, "FOLDER", folder)
+    for module in (migrations, schema):
+        monkeypatch.setattr(module, "SCHEMA_VERSION", SCHEMA_VERSION + 1)
+    return folder
+
+
+def test_a_store_takes_the_changes_since_it_was_made(
+    path: Path, later: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as before:
+        for module in (migrations, schema):
+            before.setattr(module, "SCHEMA_VERSION", SCHEMA_VERSION)
+        with SqliteStore.open(path) as store:
+            assert put_with_config(store)
     with pytest.raises(SchemaVersionError, match="open it for writing once"):
         SqliteStore.open(path, read_only=True)
     with SqliteStore.open(path) as store:
         document = store.documents.get("d", "a")
         assert document is not None
         assert document.content == "one\ntwo\n"
-        store.layers.record_usage("d", ModelUsage(model="m", calls=1))
-        assert store.layers.usage("d") == [ModelUsage(model="m", calls=1)]
+    names = {row[1] for row in schema_of(path)}
+    assert "dataset_note" in names
+    assert ("user_version", str(SCHEMA_VERSION + 1)) in schema_of(path)
+    SqliteStore.open(path, read_only=True).close()
 
 
-@pytest.mark.parametrize(
-    "revision",
-    [
-        pytest.param(each, marks=() if each in (1, SCHEMA_VERSION - 1) else pytest.mark.slow)
-        for each in range(1, SCHEMA_VERSION)
-    ],
-)
-def test_each_older_schema_is_brought_up_to_date(path: Path, tmp_path: Path, revision: int) -> None:
-    connections = Connections(path, read_only=False, immutable=False, lock_timeout=5)
-    with connections.writing(durable=True) as connection:
-        upgrade(connection, to=f"{revision:04}")
-        connection.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
-        connection.exec_driver_sql(f"PRAGMA user_version={revision}")
-    connections.close()
+def test_a_change_that_fails_leaves_the_file_as_it_was(path: Path, later: Path) -> None:
     with SqliteStore.open(path) as store:
         assert put_with_config(store)
-    SqliteStore.open(tmp_path / "fresh.db").close()
-    assert schema_of(path) == schema_of(tmp_path / "fresh.db")
+    driver = sqlite3.connect(path)
+    driver.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+    driver.close()
+    before = schema_of(path)
+    (later / f"{SCHEMA_VERSION + 2:04}_bad.sqlite.sql").write_text("ALTER TABLE no ADD x;\n")
+    with pytest.raises(StoreError):
+        SqliteStore.open(path)
+    assert schema_of(path) == before
 
 
-def test_each_migration_has_a_schema_version_and_the_pages_say_which() -> None:
-    assert int(ALEMBIC_REVISION) == SCHEMA_VERSION
-    pages = Path(__file__).parents[3] / "docs" / "migrations"
-    assert f"| {SCHEMA_VERSION} | {ALEMBIC_REVISION} |" in (pages / "README.md").read_text("utf-8")
-    shown = f"{SCHEMA_VERSION}, Alembic revision {ALEMBIC_REVISION}"
-    assert shown in (pages / "0.1.0.md").read_text("utf-8")
+def test_each_change_has_its_number_in_both_dialects_and_the_page() -> None:
+    files = [file.name for file in migrations.FOLDER.glob("*.sql")]
+    numbers = {int(name[:4]) for name in files}
+    assert numbers == set(range(migrations.FIRST_VERSION + 1, SCHEMA_VERSION + 1))
+    for dialect in CHANGES:
+        assert {int(name[:4]) for name in files if name.endswith(f".{dialect}.sql")} == numbers
+    page = Path(__file__).parents[3] / "docs" / "migrations" / "README.md"
+    assert f"| {SCHEMA_VERSION} |" in page.read_text("utf-8")
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_store_of_before_the_first_release_is_refused_by_name(
+    path: Path, read_only: bool
+) -> None:
+    SqliteStore.open(path).close()
+    driver = sqlite3.connect(path)
+    driver.execute("PRAGMA user_version=11")
+    driver.close()
+    with pytest.raises(SchemaVersionError, match=r"schema 11.*before the first release.*backup"):
+        SqliteStore.open(path, read_only=read_only)
 
 
 def put_with_config(store: SqliteStore) -> bool:
     assert store.chunks.configure("d", CONFIG, expected=None)
     return put(store, "a", "one\ntwo\n").version == 1
-
-
-def test_fresh_store_does_without_alembic(path: Path) -> None:
-    code = (
-        "import sys; from triptych_backends.sqlite import SqliteStore;"
-        "SqliteStore.open(sys.argv[1]).close(); assert 'alembic' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code, str(path)], check=True, env=environment())
-
-
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 def test_newer_schema_is_refused_with_both_versions(path: Path) -> None:

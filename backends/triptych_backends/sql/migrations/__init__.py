@@ -1,44 +1,66 @@
-"""The migrations of the tables, numbered, and how to run them."""
+"""Changes of the tables since the first release, numbered, as SQL.
+
+A change is two files beside this one, ``0013_what.sqlite.sql`` and ``0013_what.postgresql.sql``;
+a statement ends with a semicolon at the end of a line. With it come the same change in
+`triptych_backends.sql.tables`, by which new stores are made, `SCHEMA_VERSION`, and a row in
+docs/migrations/README.md. A store takes all that it lacks in one transaction.
+"""
 
 from __future__ import annotations
 
+import re
 import secrets
-from importlib import metadata
+from collections.abc import Iterator
 from pathlib import Path
 
-from sqlalchemy import insert
-from sqlalchemy.engine import Connection
+from triptych.errors import SchemaVersionError
 
-from triptych_backends.sql import tables as t
+__all__ = ["FIRST_VERSION", "SCHEMA_VERSION", "changes_since", "check_version", "first_rows"]
 
-__all__ = ["add_first_rows", "first_rows", "upgrade"]
+FIRST_VERSION = 12
+"""The schema of the first release. Those before were never released."""
 
+SCHEMA_VERSION = 12
+"""The schema of this version: the number of the last change, or `FIRST_VERSION`."""
 
-def upgrade(connection: Connection, *, to: str = "head") -> None:
-    """Run the migrations that are missing up to ``to``, in the connection's transaction."""
-    # Its import takes a quarter of a second.
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent))
-    config.attributes["connection"] = connection
-    command.upgrade(config, to)
+FOLDER = Path(__file__).parent
+_END = re.compile(r";[ \t]*(?:\n|\Z)")
 
 
-def add_first_rows(connection: Connection) -> None:
-    """Add the rows that a store has from its first day."""
-    clock, meta = first_rows()
-    connection.execute(insert(t.clock).values(clock))
-    connection.execute(insert(t.meta).values(meta))
+def changes_since(version: int, dialect: str) -> Iterator[str]:
+    """The statements that bring a store of ``version`` up to date, in order.
+
+    ``dialect`` is "sqlite" or "postgresql".
+    """
+    for file in sorted(FOLDER.glob(f"*.{dialect}.sql")):
+        if int(file.name[:4]) > version:
+            text = file.read_text(encoding="utf-8")
+            yield from filter(None, map(str.strip, _END.split(text)))
 
 
-def first_rows() -> tuple[tuple[int, str, int], tuple[str, str]]:
-    """The rows of `clock` and of `meta` that a store has from its first day."""
-    return (1, secrets.token_hex(16), 0), ("created_with", _triptych_version())
+def check_version(version: int, where: str) -> None:
+    """Raise `SchemaVersionError` where this version of Triptych cannot bring ``version`` up."""
+    if version > SCHEMA_VERSION:
+        raise SchemaVersionError(
+            f"the store {where} has schema {version}, and this version of Triptych knows schemas "
+            f"up to {SCHEMA_VERSION}: update triptych, or open it with the version that wrote it"
+        )
+    if version < FIRST_VERSION:
+        raise SchemaVersionError(
+            f"the store {where} has schema {version}, of a version of Triptych before the first "
+            "release: with that version run `triptych backup`, and restore the archive with this"
+        )
+
+
+def first_rows() -> tuple[tuple[int, str, int], list[tuple[str, str]]]:
+    """The row of `clock` and the rows of `meta` that a store has from its first day."""
+    meta = [("created_with", _triptych_version()), ("schema", str(SCHEMA_VERSION))]
+    return (1, secrets.token_hex(16), 0), meta
 
 
 def _triptych_version() -> str:
+    from importlib import metadata  # tens of milliseconds, for who makes a store
+
     try:
         return metadata.version("triptych")
     except metadata.PackageNotFoundError:

@@ -80,13 +80,9 @@ class Scope:
     def is_quarantined(
         self, quarantined: QuarantinedLayer | None, inputs: Collection[str], wanted: str
     ) -> bool:
-        """Whether nothing has changed since the layer broke the model.
-
-        An earlier version also quarantined what a provider failed to answer: that passes.
-        """
+        """Whether nothing has changed since the layer broke the model."""
         return (
             quarantined is not None
-            and quarantined.reason != "provider"
             and quarantined.input_sig in inputs
             and quarantined.prompt_sig == wanted
         )
