@@ -12,7 +12,13 @@ PACKAGES := knowledge/triptych backends/triptych_backends factory/triptych_facto
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-venv: $(VENV)/.installed ## make .venv with Triptych (editable) and everything its tests need
+STATEMENTS := backends/triptych_backends/sqlite/compiled_statements.json
+
+venv: $(VENV)/.installed $(STATEMENTS) ## make .venv with Triptych (editable) and everything its tests need
+
+$(STATEMENTS): $(wildcard backends/triptych_backends/sql/*.py) | $(VENV)/.installed
+	$(PY) -m triptych_backends.sqlite.write_statements
+	@touch $@
 
 # A stamp instead of the folder: an interrupted install is repeated, a finished one is not.
 $(VENV)/.installed: pyproject.toml

@@ -23,7 +23,7 @@ from hypothesis import settings
 
 from support.llama import llama_server
 from support.postgres import PostgresServer, running_server
-from support.targets import TARGETS, folders_of, runs_in
+from support.targets import TARGETS, has_none_of, runs_in
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -58,15 +58,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Read no file in vain: a store's tests, and what only other targets run."""
-    path = collection_path.relative_to(ROOT).as_posix() if collection_path.is_file() else ""
-    beginnings = folders_of(config.getoption("target") or "")
-    is_elsewhere = path and beginnings and not path.startswith(_files(beginnings))
-    return True if is_elsewhere else None
-
-
-def _files(beginnings: tuple[str, ...]) -> tuple[str, ...]:
-    return ("tests/conftest.py", *(each.partition("::")[0] for each in beginnings))
+    """Read no file of tests in vain."""
+    target = config.getoption("target")
+    if target is None or not collection_path.name.startswith("test_"):
+        return None
+    return has_none_of(collection_path.relative_to(ROOT).as_posix(), target) or None
 
 
 def pytest_configure(config: pytest.Config) -> None:

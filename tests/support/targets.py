@@ -12,7 +12,7 @@ import pytest
 
 from triptych.testing.guarantees import guarantees_of
 
-__all__ = ["STORES", "TARGETS", "folders_of", "guarantees", "runs_in", "store_of", "target_of"]
+__all__ = ["STORES", "TARGETS", "guarantees", "has_none_of", "runs_in", "store_of", "target_of"]
 
 STORES = {
     "files": (
@@ -41,10 +41,16 @@ TARGETS = {
 }
 
 
-def folders_of(target: str) -> tuple[str, ...]:
-    """How the ids of all tests of ``target`` begin; nothing where they may be anywhere."""
+def has_none_of(path: str, target: str) -> bool:
+    """Whether a file of tests need not be read for ``target``: none of its tests is there."""
+    if target == "test":
+        # What shows a guarantee is in the kit, which runs in tests/contract.
+        folders = (each for beginnings in STORES.values() for each in beginnings)
+        return path.startswith(tuple(each for each in folders if each.endswith("/")))
     name = target.removeprefix("stores-")
-    return STORES[name] if target != name and name not in _SERVERS.values() else ()
+    if name == target or name in _SERVERS.values():  # anywhere
+        return False
+    return not path.startswith(tuple(each.partition("::")[0] for each in STORES[name]))
 
 
 def store_of(item: pytest.Item) -> str | None:

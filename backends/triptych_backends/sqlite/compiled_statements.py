@@ -2,8 +2,8 @@
 
 ``compiled_statements.json`` maps how a statement was written (its SHA-256) to its text, the order
 of its parameters, and the constants among them. A statement that is not in it is compiled when it
-is run. ``python -m triptych_backends.sqlite.write_statements`` writes the file again; a test checks
-that each text is the one that SQLAlchemy writes.
+is run. The Makefile writes the file again after a change; a test checks that each text is the one
+that SQLAlchemy writes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``python -m triptych_backends.sqlite.write_statements``: compile every statement ahead.
 
-To be run after a statement, or a table, of `triptych_backends.sql` has changed.
+The Makefile runs it where a module of `triptych_backends.sql` is newer than the file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def compile_all() -> dict[str, list[Any]]:
                 order = list(compiled.positiontup or ())
                 key = key_of(statement)
                 assert key is not None, f"{statement} is not deferred"
-                made[key] = [str(compiled), order, dict(compiled.params)]
+                # Versions of SQLAlchemy break lines in other places.
+                made[key] = [" ".join(str(compiled).split()), order, dict(compiled.params)]
     return {key: made[key] for key in sorted(made)}
 
 
