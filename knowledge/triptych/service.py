@@ -50,6 +50,7 @@ from triptych.ingestion.rebuild import RebuildRunner
 from triptych.ingestion.sparse_encoding import sparse_lane
 from triptych.ingestion.versions import VersionHistory, restored, unified_diff
 from triptych.ingestion.writer import Writer
+from triptych.operations import Effect, operation
 from triptych.records import (
     CacheStats,
     ChangePage,
@@ -235,6 +236,7 @@ class Service(CloseOnExit):
         """The names of the lanes: each is a mode, and a key of ``min_scores``."""
         return self._engine.lanes
 
+    @operation(Effect.READS)
     def pipeline(self, name: str) -> PipelineView:
         """This Service, searching and answering by the pipeline of this name.
 
@@ -263,6 +265,7 @@ class Service(CloseOnExit):
             cached = None if own is None else self._caches.setdefault(name, own)
         return PipelineView(self, pipeline, searches, cached)
 
+    @operation(Effect.READS)
     def restricted(self, access: Access) -> Service:
         """This Service as a caller with ``access`` sees it: a Service of its own.
 
@@ -282,6 +285,7 @@ class Service(CloseOnExit):
 
     # Documents in
 
+    @operation(Effect.WRITES, embeds=True, creates=True)
     def put_document(
         self,
         dataset_id: str,
@@ -330,6 +334,7 @@ class Service(CloseOnExit):
         )
         return self._writer.put(dataset_id, document, later=later)
 
+    @operation(Effect.WRITES, embeds=True, creates=True, long=True)
     def put_documents(
         self,
         dataset_id: str,
@@ -362,6 +367,7 @@ class Service(CloseOnExit):
         later = _is_later(embed)
         return self._writer.put_many(dataset_id, documents, progress, later=later)
 
+    @operation(Effect.WRITES, embeds=True, long=True)
     def embed_pending(
         self,
         dataset_id: str | None = None,
@@ -413,6 +419,7 @@ class Service(CloseOnExit):
 
     # Documents out
 
+    @operation(Effect.READS)
     def get_document(
         self, dataset_id: str, name: str, version: int | None = None
     ) -> SourceDocument:
@@ -437,6 +444,7 @@ class Service(CloseOnExit):
             raise self._missing(dataset_id, name)
         return document
 
+    @operation(Effect.READS)
     def list_documents(
         self,
         dataset_id: str,
@@ -475,6 +483,7 @@ class Service(CloseOnExit):
             raise self._missing(dataset_id)
         return page
 
+    @operation(Effect.READS)
     def count_documents(self, dataset_id: str, *, where: Mapping[str, Any] | None = None) -> int:
         """How many documents there are, or how many of them pass ``where``.
 
@@ -489,6 +498,7 @@ class Service(CloseOnExit):
             raise self._missing(dataset_id)
         return found
 
+    @operation(Effect.WRITES)
     def update_metadata(
         self,
         dataset_id: str,
@@ -528,6 +538,7 @@ class Service(CloseOnExit):
         tree = self._living(dataset_id, tree)
         return self._manager.update_metadata(dataset_id, changes, tree, wanted)
 
+    @operation(Effect.READS)
     def history(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
         """The versions of a document, newest first: the current one, then those that are kept.
 
@@ -545,6 +556,7 @@ class Service(CloseOnExit):
             raise self._missing(dataset_id, name)
         return versions
 
+    @operation(Effect.READS)
     def diff(self, dataset_id: str, name: str, old: int, new: int | None = None) -> str:
         """How version ``new`` of a document (None: the current one) differs from ``old``.
 
@@ -557,6 +569,7 @@ class Service(CloseOnExit):
         before = self.get_document(dataset_id, name, old)
         return unified_diff(before, self.get_document(dataset_id, name, new))
 
+    @operation(Effect.WRITES)
     def restore(
         self, dataset_id: str, name: str, version: int, *, if_version: int | None = None
     ) -> SourceDocument:
@@ -575,6 +588,7 @@ class Service(CloseOnExit):
 
     # Changes
 
+    @operation(Effect.READS)
     def changes(
         self, since: str | None = None, *, dataset_id: str | None = None, limit: int = 1000
     ) -> ChangePage:
@@ -604,6 +618,7 @@ class Service(CloseOnExit):
         self._open()
         return read_changes(self.capabilities.changes, since, dataset_id, limit)
 
+    @operation(Effect.READS)
     def follow(
         self,
         since: str | None = None,
@@ -638,11 +653,13 @@ class Service(CloseOnExit):
 
     # Datasets
 
+    @operation(Effect.READS)
     def list_datasets(self) -> Sequence[str]:
         """The ids of all datasets, in order."""
         self._open()
         return self.documents.list_datasets()
 
+    @operation(Effect.READS)
     def dataset(self, dataset_id: str) -> Dataset:
         """A view of one dataset, with this Service's methods and the id filled in.
 
@@ -651,6 +668,7 @@ class Service(CloseOnExit):
         check_identifier(dataset_id, "dataset_id")
         return Dataset(self, dataset_id)
 
+    @operation(Effect.WRITES, creates=True)
     def create_dataset(self, dataset_id: str, *, language: str | None = None) -> bool:
         """Bring an empty dataset into being; whether it did not exist before.
 
@@ -672,6 +690,7 @@ class Service(CloseOnExit):
         self._writer.offer_config(dataset_id, language, expected=before)
         return self.documents.create_dataset(dataset_id)
 
+    @operation(Effect.WRITES)
     def configure_dataset(self, dataset_id: str, *, language: str) -> DatasetConfig:
         """Set the language a dataset is analysed in, before or after its first document.
 
@@ -687,6 +706,7 @@ class Service(CloseOnExit):
 
     # Deletes
 
+    @operation(Effect.DESTROYS)
     def delete_document(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:
         """Remove a document with its old versions, chunks, vectors, layers and index entries.
 
@@ -706,6 +726,7 @@ class Service(CloseOnExit):
             telemetry.note(documents=int(deleted))
             return deleted
 
+    @operation(Effect.DESTROYS)
     def delete_documents(
         self,
         dataset_id: str,
@@ -741,6 +762,7 @@ class Service(CloseOnExit):
             telemetry.note(documents=len(report.deleted), failed=len(report.failed))
             return report
 
+    @operation(Effect.DESTROYS)
     def remove_expired(self, dataset_id: str | None = None) -> int:
         """Delete the documents of a dataset, or of all, that have expired; how many.
 
@@ -760,6 +782,7 @@ class Service(CloseOnExit):
             datasets = [dataset_id]
         return sum(remove_expired(self.documents, each) for each in datasets)
 
+    @operation(Effect.DESTROYS)
     def delete_dataset(self, dataset_id: str) -> bool:
         """Remove a dataset with everything in it. Idempotent: whether there was one.
 
@@ -772,6 +795,7 @@ class Service(CloseOnExit):
         self.question_log.erase(dataset_id)
         return existed
 
+    @operation(Effect.DESTROYS)
     def recreate(self, dataset_id: str) -> bool:
         """Empty a dataset and take this Service's configuration on; whether there was one.
 
@@ -792,6 +816,7 @@ class Service(CloseOnExit):
             self._writer.set_language(dataset_id, config.language)
         return existed
 
+    @operation(Effect.DESTROYS, long=True)
     def purge(self, dataset_id: str, name: str | None = None) -> bool:
         """Delete a document, or a whole dataset, and erase what the store's files still hold.
 
@@ -823,6 +848,7 @@ class Service(CloseOnExit):
 
     # Search
 
+    @operation(Effect.READS)
     def search(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
         """Find chunks (L2), abstracts (L0) or overviews (L1).
 
@@ -840,6 +866,7 @@ class Service(CloseOnExit):
         self._open()
         return (self._cached or self._searches).search(query_of(query, options))
 
+    @operation(Effect.READS)
     def search_documents(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
         """Find whole documents: scored over their full text, and by the nearest of their chunks.
 
@@ -849,6 +876,7 @@ class Service(CloseOnExit):
         self._open()
         return (self._cached or self._searches).search_documents(query_of(query, options))
 
+    @operation(Effect.READS, long=True)
     def search_many(
         self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
     ) -> list[Result]:
@@ -864,6 +892,7 @@ class Service(CloseOnExit):
 
     # Context
 
+    @operation(Effect.READS)
     def context(
         self,
         query: Query | str,
@@ -909,6 +938,7 @@ class Service(CloseOnExit):
         contexts = ContextBuilder(self._searches, self.documents, self.chunks)
         return contexts.build(query_of(query, options), settings)
 
+    @operation(Effect.READS)
     def verify(self, citation: Citation) -> Verification:
         """What became of a citation: fresh, changed or gone, with the difference.
 
@@ -924,6 +954,7 @@ class Service(CloseOnExit):
 
     # Answers
 
+    @operation(Effect.READS, long=True)
     def ask(
         self,
         question: Query | str,
@@ -988,6 +1019,7 @@ class Service(CloseOnExit):
             )
         )
 
+    @operation(Effect.READS)
     def ask_stream(
         self,
         question: Query | str,
@@ -1030,6 +1062,7 @@ class Service(CloseOnExit):
             )
         )
 
+    @operation(Effect.READS, long=True)
     def replay(self, receipt: ContextReceipt | AnswerReceipt) -> Replay:
         """Make the context of a receipt again, from the versions of documents that are kept.
 
@@ -1046,24 +1079,28 @@ class Service(CloseOnExit):
 
     # Layers
 
+    @operation(Effect.READS)
     def layer(self, dataset_id: str, name: str, layer: Layer | str) -> DerivedLayer | None:
         """A document's layer with its freshness, None when it was not made yet."""
         self._open()
         _check_names(dataset_id, name)
         return self._layers.get(dataset_id, name, layer)
 
+    @operation(Effect.READS)
     def dataset_layer(self, dataset_id: str, layer: Layer | str) -> DerivedLayer | None:
         """The dataset's own layer with its freshness, None when it was not made yet."""
         self._open()
         _check_names(dataset_id)
         return self._layers.get(dataset_id, "", layer)
 
+    @operation(Effect.READS)
     def layers(self, dataset_id: str, *, layer: Layer | str | None = None) -> list[DerivedLayer]:
         """All layers of a dataset with their freshness, by name and layer."""
         self._open()
         _check_names(dataset_id)
         return self._layers.list(dataset_id, layer)
 
+    @operation(Effect.WRITES)
     def put_document_layer(
         self,
         dataset_id: str,
@@ -1094,6 +1131,7 @@ class Service(CloseOnExit):
             dataset_id, name, layer, content, prompt_sig, source_version
         )
 
+    @operation(Effect.WRITES)
     def put_dataset_layer(
         self,
         dataset_id: str,
@@ -1115,6 +1153,7 @@ class Service(CloseOnExit):
         _check_layer(content, prompt_sig)
         return self._layers.put_folder_layer(dataset_id, "", layer, content, prompt_sig, summaries)
 
+    @operation(Effect.WRITES)
     def put_folder_layer(
         self,
         dataset_id: str,
@@ -1146,6 +1185,7 @@ class Service(CloseOnExit):
 
     # Upkeep
 
+    @operation(Effect.WRITES, embeds=True, long=True)
     def rebuild(
         self,
         scope: RebuildScope | None = None,
@@ -1196,6 +1236,7 @@ class Service(CloseOnExit):
             telemetry.note(documents=report.rebuilt, failed=len(report.failed))
             return report
 
+    @operation(Effect.READS)
     def stats(self, dataset_id: str | None = None) -> list[DatasetStats]:
         """Counts of one dataset, or of all; also the model, width and count of the vectors.
 
@@ -1215,6 +1256,7 @@ class Service(CloseOnExit):
             raise self._missing(dataset_id)
         return stats
 
+    @operation(Effect.READS)
     def cache_stats(self) -> CacheStats:
         """How many answers the semantic cache keeps, how many searches found one or found none.
 
@@ -1230,6 +1272,7 @@ class Service(CloseOnExit):
             raise NotAvailableError("this store keeps no answers of searches")
         return self.capabilities.answers.cache_stats()
 
+    @operation(Effect.READS, long=True)
     def health(self, *, probe: bool = True) -> Health:
         """Look at store, index, models and datasets, and say what is wrong.
 
@@ -1249,6 +1292,7 @@ class Service(CloseOnExit):
             sparse_encoder=self.options.sparse_encoder,
         )
 
+    @operation(Effect.WRITES, long=True)
     def doctor(
         self,
         *,

@@ -15,13 +15,14 @@ import triptych
 from support.cli_run import fresh_shell
 from support.wire_calls import CALLS
 from triptych import NotFoundError, Query, Service, ValidationError
+from triptych.operations import Effect
 from triptych.records import Candidate, ResolvedQuery
 from triptych.testing import ScriptedLLM
 from triptych_adapters.graph import knowledge_node
 from triptych_adapters.tools import context_tool, knowledge_tools
 from triptych_adapters.wire.arguments import check_schema
 from triptych_adapters.wire.errors import Exit
-from triptych_adapters.wire.operations import ARGUMENTS, OPERATIONS, QUERY, Effect
+from triptych_adapters.wire.operations import ARGUMENTS, OPERATIONS, QUERY
 from triptych_adapters.wire.schema import to_json
 from triptych_backends.embedders import HashEmbedder
 

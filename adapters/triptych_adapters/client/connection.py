@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from triptych import deadlines
 from triptych.errors import NotAvailableError, StoreError, TooManyRequestsError, TriptychError
+from triptych.operations import Effect
 from triptych_adapters.client.answers import read_body
 from triptych_adapters.client.requests import answer_of, failure_of, prepare, shown_problem
-from triptych_adapters.wire.operations import Effect
 from triptych_backends.embedders.lazy import Lazy
 from triptych_backends.providers.exchange import checked_base_url, checked_key
 from triptych_backends.providers.httpx_imports import httpx

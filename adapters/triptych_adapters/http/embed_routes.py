@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from triptych.errors import NotFoundError, ValidationError
+from triptych.operations import Effect
 from triptych.records import Hit, NewDocument, Query
 from triptych.search.diversity import MMR
 from triptych.search.reranking import Rerank
@@ -29,7 +30,6 @@ from triptych_adapters.http.route_description import (
 )
 from triptych_adapters.http.server import Server
 from triptych_adapters.wire.arguments import json_schema, read_arguments
-from triptych_adapters.wire.operations import Effect
 from triptych_adapters.wire.query_string import query_arguments
 from triptych_adapters.wire.schema import to_json
 

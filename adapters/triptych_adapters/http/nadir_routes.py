@@ -13,6 +13,7 @@ from starlette.responses import Response
 from triptych.access.service import RestrictedService
 from triptych.answering import AnswerStream
 from triptych.errors import NotAvailableError
+from triptych.operations import Effect
 from triptych.records import Hit
 from triptych.service import Service
 from triptych.sync import SyncReport
@@ -25,7 +26,6 @@ from triptych_adapters.http.route_description import (
 )
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import Pieces, Reading, StreamedAnswer
-from triptych_adapters.wire.operations import Effect
 from triptych_adapters.wire.schema import to_json
 
 __all__ = ["nadir_routes"]

@@ -10,6 +10,7 @@ from typing import Any, Final, Union, get_args, get_origin
 import attrs
 
 import triptych
+from triptych.operations import Effect
 from triptych.search.reranking import Rerank
 from triptych_adapters.http.openapi_schemas import COMPONENTS, narrowed
 from triptych_adapters.http.preconditions import CONDITIONAL
@@ -18,7 +19,6 @@ from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import EVENTS_TYPE
 from triptych_adapters.wire.arguments import json_schema
 from triptych_adapters.wire.build_layers import BUILD_LAYERS_ROUTE
-from triptych_adapters.wire.operations import Effect
 from triptych_adapters.wire.records import RECORD_TYPE
 from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote
 
 import attrs
@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from triptych.answering import AnswerStream
 from triptych.errors import NotFoundError, ValidationError
+from triptych.operations import Effect
 from triptych.records import DocumentInfo, SourceDocument
 from triptych.service import Service
 from triptych_adapters.http.answers import (
@@ -32,20 +33,11 @@ from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import EVENTS_TYPE, Pieces, Reading, StreamedAnswer, event
 from triptych_adapters.wire.arguments import read_object
 from triptych_adapters.wire.build_layers import BUILD_LAYERS_ROUTE
-from triptych_adapters.wire.operations import Effect
 from triptych_adapters.wire.query_string import query_arguments
 from triptych_adapters.wire.records import RECORD_TYPE
 from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route
 
-__all__ = ["LONG", "operation_routes"]
-
-LONG: Final = frozenset(
-    (
-        *("put_documents", "ask", "replay", "rebuild", "embed_pending", "doctor", "purge"),
-        *("health", "build_layers", "search_many"),
-    )
-)
-"""Operations that ask a model, embed many texts, or go through a whole store."""
+__all__ = ["operation_routes"]
 
 
 def operation_routes(server: Server) -> Iterator[RawRoute]:
@@ -86,7 +78,7 @@ class _Handler:
         if operation.name == "changes" and EVENTS_TYPE in media_types(request):
             _, form = form_of(media_types(request))
             return await ChangeStream.start(server, request, service, arguments, form)
-        async with server.calls.caller(request, long=operation.name in LONG) as caller:
+        async with server.calls.caller(request, long=operation.long) as caller:
             answered = await caller.run(lambda: self._once(request, service, arguments))
         headers = answered.headers
         if operation.effect is Effect.READS and request.method in ("GET", "HEAD"):

@@ -13,9 +13,10 @@ import attrs
 from triptych.access.service import RestrictedService
 from triptych.errors import AccessDeniedError
 from triptych.layers import ExtractiveSummarizer, LayerBuilder
+from triptych.operations import Effect
 from triptych.service import Service
 from triptych_adapters.wire.layer_build import LayerBuild
-from triptych_adapters.wire.operations import ARGUMENTS, Effect, Operation
+from triptych_adapters.wire.operations import ARGUMENTS, Operation
 from triptych_adapters.wire.routes import Route
 
 __all__ = ["BUILD_LAYERS", "BUILD_LAYERS_ROUTE"]
@@ -59,6 +60,7 @@ _COUNT: Final = {"type": "integer", "minimum": 0}
 BUILD_LAYERS: Final[Operation] = _BuildLayers(
     name="build_layers",
     effect=Effect.WRITES,
+    long=True,
     creates=False,
     summary="Make the layers that are missing or stale: documents, then folders, then the dataset.",
     parameters={

@@ -18,6 +18,7 @@ from triptych.answering import AnswerReceipt
 from triptych.context import Citation
 from triptych.context.receipt import ContextReceipt
 from triptych.context.rendering import FORMATS
+from triptych.operations import Effect, operations_of
 from triptych.records import (
     DocumentSummary,
     Layer,
@@ -39,21 +40,11 @@ __all__ = [
     "OPERATIONS",
     "PIPELINE_OPERATIONS",
     "QUERY",
-    "Effect",
     "Operation",
     "mode_schema",
 ]
 
 _Schema = dict[str, Any]
-
-
-class Effect(StrEnum):
-    """What an operation does to the store."""
-
-    READS = "reads"
-    WRITES = "writes"
-    DESTROYS = "destroys"
-    """It removes what no other operation brings back."""
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -65,6 +56,7 @@ class Operation:
         effect: whether it reads, writes or destroys.
         summary: what it does, in a sentence.
         creates: whether it makes the store and the dataset that it needs.
+        long: whether it asks a model, embeds many texts, or goes through a whole store.
         parameters: the JSON Schema of its arguments, an object.
         result: the type of its answer: a record, several, or a plain value.
     """
@@ -73,6 +65,7 @@ class Operation:
     effect: Effect
     summary: str
     creates: bool
+    long: bool
     parameters: Mapping[str, Any] = attrs.field(repr=False)
     result: Any
 
@@ -323,10 +316,10 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
 """The other arguments, by name: one name means one thing."""
 
 
-_CREATING: Final = frozenset({"put_document", "put_documents", "create_dataset"})
+_TRAITS: Final = operations_of(Service)
 
 
-def _operation(name: str, effect: Effect, *without: str) -> Operation:
+def _operation(name: str, *without: str) -> Operation:
     """The operation; ``without`` are arguments for Python alone, or that play no role."""
     method = getattr(Service, name)
     properties: dict[str, _Schema] = {}
@@ -340,8 +333,9 @@ def _operation(name: str, effect: Effect, *without: str) -> Operation:
             required.append(argument)
     return Operation(
         name=name,
-        effect=effect,
-        creates=name in _CREATING,
+        effect=_TRAITS[name].effect,
+        creates=_TRAITS[name].creates,
+        long=_TRAITS[name].long,
         summary=" ".join((inspect.getdoc(method) or "").split("\n\n")[0].split()),
         parameters={
             "type": "object",
@@ -380,49 +374,48 @@ def _plain(default: Any) -> Any:
 OPERATIONS: Final[Mapping[str, Operation]] = {
     each.name: each
     for each in (
-        _operation("put_document", Effect.WRITES),
-        _operation("put_documents", Effect.WRITES, "progress"),
-        _operation("embed_pending", Effect.WRITES, "progress"),
-        _operation("get_document", Effect.READS),
-        _operation("list_documents", Effect.READS),
-        _operation("count_documents", Effect.READS),
-        _operation("update_metadata", Effect.WRITES),
-        _operation("history", Effect.READS),
-        _operation("diff", Effect.READS),
-        _operation("restore", Effect.WRITES),
-        _operation("changes", Effect.READS),
-        _operation("list_datasets", Effect.READS),
-        _operation("create_dataset", Effect.WRITES),
-        _operation("configure_dataset", Effect.WRITES),
-        _operation("delete_document", Effect.DESTROYS),
-        _operation("delete_documents", Effect.DESTROYS),
-        _operation("remove_expired", Effect.DESTROYS),
-        _operation("delete_dataset", Effect.DESTROYS),
-        _operation("recreate", Effect.DESTROYS),
-        _operation("purge", Effect.DESTROYS),
-        _operation("search", Effect.READS),
-        _operation("search_documents", Effect.READS, "layer"),
-        _operation("search_many", Effect.READS),
-        _operation("context", Effect.READS, "counter", "layer", "top_k", "offset", "per_document"),
-        _operation("verify", Effect.READS),
+        _operation("put_document"),
+        _operation("put_documents", "progress"),
+        _operation("embed_pending", "progress"),
+        _operation("get_document"),
+        _operation("list_documents"),
+        _operation("count_documents"),
+        _operation("update_metadata"),
+        _operation("history"),
+        _operation("diff"),
+        _operation("restore"),
+        _operation("changes"),
+        _operation("list_datasets"),
+        _operation("create_dataset"),
+        _operation("configure_dataset"),
+        _operation("delete_document"),
+        _operation("delete_documents"),
+        _operation("remove_expired"),
+        _operation("delete_dataset"),
+        _operation("recreate"),
+        _operation("purge"),
+        _operation("search"),
+        _operation("search_documents", "layer"),
+        _operation("search_many"),
+        _operation("context", "counter", "layer", "top_k", "offset", "per_document"),
+        _operation("verify"),
         _operation(
             "ask",
-            Effect.READS,
             *("answerability", "counter", "llm", "prompt"),
             *("layer", "top_k", "offset", "per_document"),
         ),
-        _operation("replay", Effect.READS),
-        _operation("layer", Effect.READS),
-        _operation("dataset_layer", Effect.READS),
-        _operation("layers", Effect.READS),
-        _operation("put_document_layer", Effect.WRITES),
-        _operation("put_dataset_layer", Effect.WRITES),
-        _operation("put_folder_layer", Effect.WRITES),
-        _operation("rebuild", Effect.WRITES, "progress", "scope"),
-        _operation("stats", Effect.READS),
-        _operation("cache_stats", Effect.READS),
-        _operation("health", Effect.READS),
-        _operation("doctor", Effect.WRITES, "progress"),
+        _operation("replay"),
+        _operation("layer"),
+        _operation("dataset_layer"),
+        _operation("layers"),
+        _operation("put_document_layer"),
+        _operation("put_dataset_layer"),
+        _operation("put_folder_layer"),
+        _operation("rebuild", "progress", "scope"),
+        _operation("stats"),
+        _operation("cache_stats"),
+        _operation("health"),
+        _operation("doctor", "progress"),
     )
 }
 """Every operation of a Service, by name, in the order in which the class has them."""

@@ -16,73 +16,15 @@ from triptych.access.records import Access
 from triptych.access.store import AccessStore
 from triptych.access.store_settings import AccessQuestionLog
 from triptych.errors import AccessDeniedError, CancelledError, ValidationError
+from triptych.operations import Effect, operations_of
 from triptych.records import DoctorReport, EmbedReport, PutReport, RebuildReport
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.question_log import QuestionLog
 from triptych.service import Service
 
-__all__ = ["EMBEDS", "READS", "WRITES", "RestrictedService"]
+__all__ = ["RestrictedService"]
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
-
-_OWN: Final = frozenset({"close", "doctor"})
-READS: Final = frozenset(
-    {
-        "restricted",
-        "dataset",
-        "pipeline",
-        "get_document",
-        "list_documents",
-        "count_documents",
-        "history",
-        "diff",
-        "list_datasets",
-        "changes",
-        "follow",
-        "search",
-        "search_documents",
-        "search_many",
-        "context",
-        "verify",
-        "ask",
-        "ask_stream",
-        "replay",
-        "layer",
-        "dataset_layer",
-        "layers",
-        "stats",
-        "cache_stats",
-        "health",
-    }
-)
-"""Methods that read: they find what the store of the access holds, and nothing else."""
-WRITES: Final = frozenset(
-    {
-        "update_metadata",
-        "restore",
-        "create_dataset",
-        "configure_dataset",
-        "delete_document",
-        "delete_documents",
-        "remove_expired",
-        "delete_dataset",
-        "recreate",
-        "purge",
-        "put_document_layer",
-        "put_dataset_layer",
-        "put_folder_layer",
-    }
-)
-"""Methods that write: refused, whatever they are asked, where the access may only read."""
-EMBEDS: Final = frozenset(
-    {
-        "put_document",
-        "put_documents",
-        "embed_pending",
-        "rebuild",
-    }
-)
-"""Methods that write, and may embed texts."""
 
 
 def _writes(method: _Method) -> _Method:
@@ -141,8 +83,8 @@ def _embeds(method: _Method) -> _Method:
 class RestrictedService(Service):
     """A Service over what an `Access` shows of another's store; `Service.restricted` makes it.
 
-    Every public method of Service is listed above as one that reads or writes. One that is not
-    listed is refused: somebody must decide first.
+    Every public method of Service says what it does (`triptych.operations`). One that does not is
+    refused: somebody must decide first.
     """
 
     def __init__(self, base: Service, access: Access) -> None:
@@ -253,17 +195,22 @@ def _refused(name: str) -> Callable[..., Any]:
     return refused
 
 
+_OWN: Final = frozenset(vars(RestrictedService))
+
+
 def _decide() -> None:
     """Give `RestrictedService` each public method of `Service` in the form that is decided on."""
+    decided = operations_of(Service)
     for name, method in vars(Service).items():
-        if name.startswith("_") or not inspect.isfunction(method) or name in _OWN | READS:
+        if name.startswith("_") or not inspect.isfunction(method) or name in _OWN:
             continue
-        if name in WRITES:
-            setattr(RestrictedService, name, _writes(method))
-        elif name in EMBEDS:
-            setattr(RestrictedService, name, _embeds(method))
-        else:
+        traits = decided.get(name)
+        if traits is None:
             setattr(RestrictedService, name, _refused(name))
+        elif traits.embeds:
+            setattr(RestrictedService, name, _embeds(method))
+        elif traits.effect is not Effect.READS:
+            setattr(RestrictedService, name, _writes(method))
 
 
 _decide()

@@ -1,0 +1,62 @@
+"""What each operation of a Service does, said once, at its method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any, TypeVar
+
+import attrs
+
+__all__ = ["Effect", "OperationTraits", "operation", "operations_of"]
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+_NAME = "__triptych_operation__"
+
+
+class Effect(StrEnum):
+    """What an operation does to the store."""
+
+    READS = "reads"
+    WRITES = "writes"
+    DESTROYS = "destroys"
+    """It removes what no other operation brings back."""
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class OperationTraits:
+    """What callers at any door must know of an operation.
+
+    Attributes:
+        effect: whether it reads, writes or destroys.
+        embeds: whether it may embed texts that it stores.
+        creates: whether it makes the store and the dataset that it needs.
+        long: whether it asks a model, embeds many texts, or goes through a whole store.
+    """
+
+    effect: Effect
+    embeds: bool = False
+    creates: bool = False
+    long: bool = False
+
+
+def operation(
+    effect: Effect, *, embeds: bool = False, creates: bool = False, long: bool = False
+) -> Callable[[_Method], _Method]:
+    """Say what a public method of a Service does: see `OperationTraits`.
+
+    A caller with an access is refused a method that does not say it, and so is every other door.
+    """
+    traits = OperationTraits(effect=effect, embeds=embeds, creates=creates, long=long)
+
+    def mark(method: _Method) -> _Method:
+        setattr(method, _NAME, traits)
+        return method
+
+    return mark
+
+
+def operations_of(kind: type) -> Mapping[str, OperationTraits]:
+    """The operations that a class defines, by name, in its order."""
+    found = {name: getattr(method, _NAME, None) for name, method in vars(kind).items()}
+    return {name: traits for name, traits in found.items() if traits is not None}
