@@ -24,7 +24,6 @@ from triptych_backends.index.selection import (
     OwnedBy,
     Owners,
     Selection,
-    after,
     both,
     has_headings,
     select,
@@ -39,12 +38,7 @@ class Filters(Protocol):
     """What only the truth knows of the units that an index ranks."""
 
     def owners(
-        self,
-        unit: Field,
-        datasets: Sequence[str],
-        where: Filter,
-        *,
-        among: Owners | None = None,
+        self, unit: Field, datasets: Sequence[str], where: Filter, among: Owners | None = None
     ) -> Owners:
         """For each known dataset the sorted ids of the owners of ``unit`` that pass ``where``.
 
@@ -121,7 +115,7 @@ class LocalSearcher:
         found = self._passing(unit, datasets, Filter(tree=tree, fresh=where.fresh), among)
         if corpus is None or found is None:
             return corpus, found or corpus
-        return corpus, after(corpus, found)
+        return corpus, both(corpus, found)
 
     def _passing(
         self, unit: Field, datasets: Sequence[str], where: Filter, among: Owners | None
@@ -131,7 +125,7 @@ class LocalSearcher:
 
         def owners(tree: FilterTree | None, fresh: DerivedSig | None = None) -> Owners:
             asked = Filter(tree=tree, fresh=fresh)
-            return self._filters.owners(unit, datasets, asked, among=among)
+            return self._filters.owners(unit, datasets, asked, among)
 
         headed = unit == "chunk" and has_headings(where.tree)
         if isinstance(where.tree, Not) and where.fresh is None and not headed:

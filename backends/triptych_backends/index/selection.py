@@ -19,7 +19,6 @@ __all__ = [
     "Owners",
     "Selection",
     "Under",
-    "after",
     "both",
     "has_headings",
     "select",
@@ -75,7 +74,7 @@ class _All:
     def units(self, dataset: str, segment: Segment, among: Units | None = None) -> Units:
         found = self.parts[0].units(dataset, segment, among)
         for part in self.parts[1:]:
-            others = part.units(dataset, segment, among)
+            others = part.units(dataset, segment, found)
             found = np.intersect1d(found, others, assume_unique=True)
         return found
 
@@ -98,24 +97,9 @@ class _Without:
         return np.flatnonzero(kept).astype(np.int32)
 
 
-@frozen(eq=False)
-class _Guarded:
-    guard: Selection
-    part: Selection
-
-    def units(self, dataset: str, segment: Segment, among: Units | None = None) -> Units:
-        first = self.guard.units(dataset, segment, among)
-        return np.intersect1d(first, self.part.units(dataset, segment, first), assume_unique=True)
-
-
 def both(left: Selection, right: Selection) -> Selection:
-    """The units that pass ``left`` and ``right``."""
+    """The units that pass ``left`` and ``right``, which looks only at what passes ``left``."""
     return _All((left, right))
-
-
-def after(guard: Selection, part: Selection) -> Selection:
-    """The units that pass ``guard`` and ``part``, which looks at no others."""
-    return _Guarded(guard, part)
 
 
 def without(part: Selection) -> Selection:

@@ -26,22 +26,13 @@ class MemoryFilters:
         self._truth = truth
 
     def owners(
-        self,
-        unit: Field,
-        datasets: Sequence[str],
-        where: Filter,
-        *,
-        among: Owners | None = None,
+        self, unit: Field, datasets: Sequence[str], where: Filter, among: Owners | None = None
     ) -> Owners:
         """See `Filters.owners`."""
         with self._truth as truth:
-            states = {name: truth.read(name) for name in datasets}
-            if among is None:
-                return {name: _owners(unit, where, each) for name, each in states.items()}
+            some = {} if among is None else {name: among.get(name, ()) for name in datasets}
             return {
-                name: _owners(unit, where, each, among[name])
-                for name, each in states.items()
-                if name in among
+                name: _owners(unit, where, truth.read(name), some.get(name)) for name in datasets
             }
 
     def document_keys(self, found: Sequence[Scored]) -> Mapping[int, int]:
@@ -62,12 +53,12 @@ def documents_passing(tree: FilterTree, state: Dataset) -> list[str]:
 
 
 def _owners(
-    unit: Field, where: Filter, state: Dataset, among: NDArray[np.int64] | None = None
+    unit: Field, where: Filter, state: Dataset, among: Iterable[int] | None
 ) -> NDArray[np.int64]:
     """The owners in this dataset that pass; under a heading are those with a chunk there."""
     names: Iterable[str] = state.owners
     if among is not None:
-        names = [state.names[owner] for owner in among.tolist() if owner in state.names]
+        names = [state.names[owner] for owner in among if owner in state.names]
     elif isinstance(where.tree, Condition) and where.tree.field == EXPIRES_AT:
         names = state.expiring.keys() & state.owners.keys()  # no other has such a field
     passing = [

@@ -141,7 +141,7 @@ class PostgresSearcher:
         filters = SqlFilters(PinnedDatabase(self._database, session), expired=self._expired)
 
         def owners(asked: Filter, among: Owners | None) -> Owners:
-            return filters.owners(unit, datasets, asked, among=among)
+            return filters.owners(unit, datasets, asked, among)
 
         return Predicates(unit, where, owners, owner=owner)
 

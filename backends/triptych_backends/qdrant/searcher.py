@@ -151,7 +151,7 @@ class QdrantSearcher:
         among: Owners | None = None
 
         def owners(asked: Filter) -> Owners:
-            return self._filters.owners(unit, datasets, asked, among=among)
+            return self._filters.owners(unit, datasets, asked, among)
 
         if where.within is None:
             return [], passing_conditions(unit, where, owners)

@@ -95,12 +95,7 @@ class SqlFilters:
         self._expired = ExpiryCache() if expired is None else expired
 
     def owners(
-        self,
-        unit: Field,
-        datasets: Sequence[str],
-        where: Filter,
-        *,
-        among: Owners | None = None,
+        self, unit: Field, datasets: Sequence[str], where: Filter, among: Owners | None = None
     ) -> Owners:
         """See `Filters.owners`.
 
@@ -112,15 +107,14 @@ class SqlFilters:
             found = {name: find_dataset(session, name) for name in datasets}
             passing = {}
             for name, dataset in found.items():
-                if dataset is None or (among is not None and name not in among):
-                    continue
-                conditions = CachedConditions(session, dataset.id, self._expired)
-                some = None if among is None else among[name]
-                passing[name] = (
-                    _documents(conditions, where, some)
-                    if kind is None
-                    else _layers(conditions, kind, where, some)
-                )
+                if dataset is not None:
+                    conditions = CachedConditions(session, dataset.id, self._expired)
+                    some = None if among is None else among.get(name, union_of(()))
+                    passing[name] = (
+                        _documents(conditions, where, some)
+                        if kind is None
+                        else _layers(conditions, kind, where, some)
+                    )
             return passing
 
     def document_keys(self, found: Sequence[Scored]) -> Mapping[int, int]:
@@ -238,15 +232,14 @@ def _evaluate(tree: FilterTree, conditions: _Conditions, among: Ids | None = Non
 
 def _scanned(tree: FilterTree, conditions: _Conditions) -> Ids:
     """The ids that pass a tree for which documents are read: each once, for all its conditions."""
-    if not isinstance(tree, And | Or):
-        return conditions.judged(conditions.every, tree)
-    indexed = tuple(part for part in tree.parts if is_indexed(part))
-    others = tuple(part for part in tree.parts if part not in indexed)
+    parts = tree.parts if isinstance(tree, And | Or) else ()
+    indexed = tuple(part for part in parts if is_indexed(part))
     if not indexed:
         return conditions.judged(conditions.every, tree)
-    found = _evaluate(type(tree)(indexed), conditions)
+    others = tuple(part for part in parts if part not in indexed)
     if isinstance(tree, And):
-        return conditions.judged(found, And(others))
+        return conditions.judged(_evaluate(And(indexed), conditions), And(others))
+    found = _evaluate(Or(indexed), conditions)
     rest = conditions.judged(difference(conditions.every, found), Or(others))
     return union_of([found, rest])
 
