@@ -141,6 +141,45 @@ def test_a_document_is_the_callers_before_and_after(kb: Service, writer: Service
     assert kb.get_document("kb", "theirs.md").content == "A zebra."
 
 
+def test_a_dataset_of_others_takes_a_put_as_a_new_one_does(kb: Service, writer: Service) -> None:
+    kb.create_dataset("german", language="german")
+    kb.put_document("german", "theirs.md", "Die Häuser.", THEIRS)
+    before = kb.store.chunks.config("german")
+    for dataset_id in ("german", "zoo", "none"):
+        stored = writer.put_document(dataset_id, "mine.md", "Viele Häuser.", OURS)
+        assert (stored.version, stored.metadata) == (1, OURS)
+        more = NewDocument(name="more.md", content="Haus.", metadata=OURS)
+        report = writer.put_documents(dataset_id, [more])
+        assert report.added == 1
+    assert kb.store.chunks.config("german") == before
+    found = writer.search("Haus", dataset_id="german", mode="bm25").hits
+    assert [hit.doc_name for hit in found] == ["more.md", "mine.md"]
+
+
+def test_who_has_a_filter_configures_nothing_whether_it_is_there_or_not(
+    kb: Service, writer: Service
+) -> None:
+    kb.create_dataset("german", language="german")
+    kb.put_document("german", "theirs.md", "Die Häuser.", THEIRS)
+    datasets = ("german", "zoo", "kb", "none")
+    before = [kb.store.chunks.config(each) for each in datasets]
+    calls: list[Callable[[Service, str], Any]] = [
+        lambda s, d: s.configure_dataset(d, language="german"),
+        lambda s, d: s.configure_dataset(d, language="english"),
+        lambda s, d: s.create_dataset(d),
+        lambda s, d: s.create_dataset(d, language="german"),
+    ]
+    for call in calls:
+        said = set()
+        for dataset_id in datasets:
+            with pytest.raises(AccessDeniedError) as error:
+                call(writer, dataset_id)
+            said.add(str(error.value).replace(dataset_id, "it"))
+        assert len(said) == 1
+    assert [kb.store.chunks.config(each) for each in datasets] == before
+    assert "none" not in kb.list_datasets()
+
+
 def test_versions_count_for_the_callers_documents_alone(kb: Service, writer: Service) -> None:
     with pytest.raises(ConflictError) as error:
         writer.put_document("kb", "mine.md", "Other.", if_version=7)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from datetime import date
 from typing import Any
 
 import attrs
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import triptych.deadlines
+from triptych import Access
 from triptych.errors import CancelledError, ConflictError, ProviderError, ValidationError
 from triptych.layers import estimate_tokens
 from triptych.service import Service, ServiceOptions
@@ -253,9 +255,32 @@ def test_a_put_says_what_it_did(service: Service) -> None:
     assert service.get_document("default", "a.md").content == "Two."
 
 
-def test_a_put_keeps_the_metadata_it_cannot_see(service: Service) -> None:
+def test_a_put_without_metadata_keeps_what_there_is(service: Service) -> None:
     put(service, dataset_id="docs", name="broker.md", content="New.")
     assert service.get_document("docs", "broker.md").metadata == {"z": "1", "a": "2"}
+
+
+def test_a_put_gives_the_document_its_metadata(service: Service) -> None:
+    metadata = {"team": "ours", "day": {"$date": "2026-09-01"}}
+    assert put(service, dataset_id="docs", name="new.md", content="x", metadata=metadata)
+    assert service.get_document("docs", "new.md").metadata == {
+        "team": "ours",
+        "day": date(2026, 9, 1),
+    }
+    bad = put(service, dataset_id="docs", name="new.md", content="y", metadata={"a": {"b": 1}})
+    assert "metadata" in bad["error"]["message"]
+
+
+def test_an_access_with_a_filter_puts_what_passes_it(service: Service) -> None:
+    ours = service.restricted(Access(where={"team": "ours"}, can_write=True))
+    refused = put(ours, dataset_id="docs", name="new.md", content="x")
+    assert "its name and metadata" in refused["error"]["message"]
+    added = put(ours, dataset_id="docs", name="new.md", content="x", metadata={"team": "ours"})
+    assert added["status"] == "added"
+    assert put(ours, dataset_id="docs", name="new.md", content="y")["status"] == "updated"
+    stolen = put(ours, dataset_id="docs", name="new.md", content="y", metadata={"team": "theirs"})
+    assert "error" in stolen
+    assert service.get_document("docs", "new.md").metadata == {"team": "ours"}
 
 
 def test_a_put_that_was_overtaken_starts_from_what_is_there_now(service: Service) -> None:

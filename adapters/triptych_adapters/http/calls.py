@@ -29,13 +29,14 @@ class Calls:
     """The threads of a server.
 
     What takes long by its nature, because it asks a model or rebuilds, has threads of its own:
-    searches do not wait for it.
+    searches do not wait for it. So have checks of keys and of health, which wait for no operation.
     """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._quick = ThreadPoolExecutor(limits.threads, "triptych-http")
         self._long = ThreadPoolExecutor(limits.threads, "triptych-http-long")
+        self._apart = ThreadPoolExecutor(limits.threads, "triptych-http-apart")
         self._under_way = 0
 
     @contextmanager
@@ -59,8 +60,8 @@ class Calls:
             self._under_way -= 1
 
     async def apart(self, function: Callable[[], T]) -> T:
-        """Call ``function`` in a thread, before the body of its request was read."""
-        return await asyncio.get_running_loop().run_in_executor(self._quick, function)
+        """Call ``function``, which is no operation, in a thread that no operation takes."""
+        return await asyncio.get_running_loop().run_in_executor(self._apart, function)
 
     @asynccontextmanager
     async def caller(self, request: Request, *, long: bool = False) -> AsyncIterator[Caller]:
@@ -77,6 +78,7 @@ class Calls:
         """End the threads, once their calls have ended."""
         self._quick.shutdown(wait=False)
         self._long.shutdown(wait=False)
+        self._apart.shutdown(wait=False)
 
 
 class Caller:

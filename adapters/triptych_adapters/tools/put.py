@@ -24,6 +24,7 @@ _PUT: Final[dict[str, dict[str, Any]]] = {
         "description": f"{ARGUMENTS['name']['description']} A document of this name is replaced.",
     },
     "content": ARGUMENTS["content"],
+    "metadata": ARGUMENTS["metadata"],
 }
 _DESCRIPTION: Final = (
     "Store a document in the knowledge base so that later searches find it, or replace the one "
@@ -47,9 +48,9 @@ def put_tool(base: Base) -> Tool:
 
 
 def _put(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Store a document. Its metadata, which the model cannot see, stays as it is."""
+    """Store a document; without metadata of its own in ``arguments`` it keeps what it has."""
     dataset_id = base.dataset_id or arguments["dataset_id"]
-    name = arguments["name"]
+    name, metadata = arguments["name"], arguments.get("metadata")
     attempts = 0
     while True:
         attempts += 1
@@ -60,7 +61,7 @@ def _put(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
         version = 0 if before is None else before.version
         try:
             stored = base.service.put_document(
-                dataset_id, name, arguments["content"], if_version=version
+                dataset_id, name, arguments["content"], metadata, if_version=version
             )
         except ConflictError as error:
             # Somebody was faster: the answer says what became of their version.

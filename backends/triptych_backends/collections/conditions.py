@@ -17,7 +17,7 @@ from qdrant_client import models
 from qdrant_client.models import FieldCondition, HasIdCondition, MatchAny, MatchValue
 
 from triptych.records import And, Condition, FilterTree, Not, Or
-from triptych.records.filters import EXPIRES_AT, HEADING, NAME, UPDATED_AT, VERSION
+from triptych.records.filters import EXPIRES_AT, HEADING, NAME, UPDATED_AT, VERSION, guard_of
 from triptych.records.metadata import ComparisonKey, comparison_key
 from triptych_backends.collections.connection import PointId
 from triptych_backends.collections.fields import Path
@@ -53,6 +53,10 @@ def narrowed(
     constant = _constant(tree, fields, has_times)
     if constant is not None:
         return constant
+    guard, rest = guard_of(tree)
+    if guard is not None and rest is not None:
+        # Qdrant may choose the order of conditions: the others are for what passes the first.
+        return narrowed(guard, fields, named, has_times=has_times)
     if isinstance(tree, Not):
         if isinstance(tree.part, Not):
             return narrowed(tree.part.part, fields, named, has_times=has_times)

@@ -37,10 +37,16 @@ __all__ = ["Filters", "LocalSearcher"]
 class Filters(Protocol):
     """What only the truth knows of the units that an index ranks."""
 
-    def owners(self, unit: Field, datasets: Sequence[str], where: Filter) -> Owners:
+    def owners(
+        self, unit: Field, datasets: Sequence[str], where: Filter, among: Owners | None = None
+    ) -> Owners:
         """For each known dataset the sorted ids of the owners of ``unit`` that pass ``where``.
 
-        A document or layer is under the headings that any chunk of its document is under.
+        With ``among``, only of these: no condition of ``where`` is evaluated on another. A document
+        or layer is under the headings that any chunk of its document is under.
+
+        Raises:
+            CancelledError: the deadline has passed.
         """
         ...
 
@@ -63,8 +69,7 @@ class LocalSearcher:
 
         Datasets whose vectors are of another space than the query's have none.
         """
-        corpus = self._corpus(unit, query.dataset_ids, query.filter.within)
-        selection = self._selection(unit, query.dataset_ids, query.filter, corpus)
+        corpus, selection = self._selections(unit, query.dataset_ids, query.filter)
         rows: Sequence[Scored] = self._rank(unit, query, selection, corpus)
         if unit == "document" and query.mode is not Mode.BM25:
             rows = self._as_documents(rows)
@@ -74,8 +79,7 @@ class LocalSearcher:
 
     def search_sparse(self, unit: Field, query: SparseQuery) -> Sequence[Candidate]:
         """The best chunks, or documents by their best chunks, in the sparse lane."""
-        corpus = self._corpus(unit, query.dataset_ids, query.filter.within)
-        selection = self._selection(unit, query.dataset_ids, query.filter, corpus)
+        _, selection = self._selections(unit, query.dataset_ids, query.filter)
         lane = self.index.document_sparse if unit == "document" else self.index.sparse
         rows: Sequence[Scored] = lane(
             query.dataset_ids,
@@ -95,29 +99,33 @@ class LocalSearcher:
 
     def _corpus(
         self, unit: Field, datasets: Sequence[str], within: FilterTree | None
-    ) -> Selection | None:
+    ) -> OwnedBy | None:
         """The units that bound the collection, None for all."""
         if within is None:
             return None
         return OwnedBy(self._filters.owners(unit, datasets, Filter(tree=within)))
 
-    def _selection(
-        self, unit: Field, datasets: Sequence[str], where: Filter, corpus: Selection | None
-    ) -> Selection | None:
-        """The units that pass ``where``; its ``within`` is what ``corpus`` holds."""
+    def _selections(
+        self, unit: Field, datasets: Sequence[str], where: Filter
+    ) -> tuple[Selection | None, Selection | None]:
+        """The units that bound the collection, and those of them that pass ``where``."""
+        corpus = self._corpus(unit, datasets, where.within)
         tree = without_part(where.tree, where.within)
-        found = self._passing(unit, datasets, Filter(tree=tree, fresh=where.fresh))
+        among = None if corpus is None else corpus.owners
+        found = self._passing(unit, datasets, Filter(tree=tree, fresh=where.fresh), among)
         if corpus is None or found is None:
-            return found or corpus
-        return both(found, corpus)
+            return corpus, found or corpus
+        return corpus, both(corpus, found)
 
-    def _passing(self, unit: Field, datasets: Sequence[str], where: Filter) -> Selection | None:
+    def _passing(
+        self, unit: Field, datasets: Sequence[str], where: Filter, among: Owners | None
+    ) -> Selection | None:
         if where.is_trivial:
             return None
 
         def owners(tree: FilterTree | None, fresh: DerivedSig | None = None) -> Owners:
             asked = Filter(tree=tree, fresh=fresh)
-            return self._filters.owners(unit, datasets, asked)
+            return self._filters.owners(unit, datasets, asked, among)
 
         headed = unit == "chunk" and has_headings(where.tree)
         if isinstance(where.tree, Not) and where.fresh is None and not headed:

@@ -253,13 +253,18 @@ class Segment:
         groups = self.groups_of(owners)
         return ranges(self.starts[groups], self.starts[groups + 1])
 
-    def units_under(self, headings: Sequence[str]) -> NDArray[np.int32]:
-        """Ordinals of the units that have any of these case-folded headings, ascending."""
+    def units_under(
+        self, headings: Sequence[str], among: NDArray[np.int32] | None = None
+    ) -> NDArray[np.int32]:
+        """Ordinals of the units, all or those ``among``, that have any of these case-folded
+        headings, ascending."""
         found = [number for number in self.headings.vocabulary.find(headings) if number >= 0]
         if not found:
             return EMPTY_ORDINALS
         bounds = self.headings.offsets
         lists = [self.headings.ids[bounds[number] : bounds[number + 1]] for number in found]
+        if among is not None:
+            lists = [each[common_places(each, among)] for each in lists]
         return union(*lists)
 
     def group_numbers(self, units: IntArray) -> NDArray[np.int64]:

@@ -14,6 +14,7 @@ from triptych.records.filters import HEADING, all_of, conditions_of
 from triptych_backends.index.segment import Segment, union
 
 __all__ = [
+    "AT_ONCE",
     "OwnedBy",
     "Owners",
     "Selection",
@@ -25,6 +26,9 @@ __all__ = [
     "without_part",
 ]
 
+AT_ONCE = 500
+"""So many documents are judged between two looks at the deadline."""
+
 Units = NDArray[np.int32]
 Owners = Mapping[str, NDArray[np.int64]]
 
@@ -32,8 +36,11 @@ Owners = Mapping[str, NDArray[np.int64]]
 class Selection(Protocol):
     """What of a dataset's segments a query may find."""
 
-    def units(self, dataset: str, segment: Segment) -> Units:
-        """The ordinals of the units that pass, ascending."""
+    def units(self, dataset: str, segment: Segment, among: Units | None = None) -> Units:
+        """The ordinals of the units that pass, ascending.
+
+        With ``among``, which is ascending too, only these need be right: no other is looked at.
+        """
         ...
 
 
@@ -43,7 +50,7 @@ class OwnedBy:
 
     owners: Owners
 
-    def units(self, dataset: str, segment: Segment) -> Units:
+    def units(self, dataset: str, segment: Segment, among: Units | None = None) -> Units:
         """See `Selection.units`."""
         owners = self.owners.get(dataset)
         return segment.units_of(np.empty(0, np.int64) if owners is None else owners)
@@ -55,19 +62,20 @@ class Under:
 
     headings: tuple[str, ...]
 
-    def units(self, dataset: str, segment: Segment) -> Units:
+    def units(self, dataset: str, segment: Segment, among: Units | None = None) -> Units:
         """See `Selection.units`."""
-        return segment.units_under(self.headings)
+        return segment.units_under(self.headings, among)
 
 
 @frozen(eq=False)
 class _All:
     parts: tuple[Selection, ...]
 
-    def units(self, dataset: str, segment: Segment) -> Units:
-        found = self.parts[0].units(dataset, segment)
+    def units(self, dataset: str, segment: Segment, among: Units | None = None) -> Units:
+        found = self.parts[0].units(dataset, segment, among)
         for part in self.parts[1:]:
-            found = np.intersect1d(found, part.units(dataset, segment), assume_unique=True)
+            others = part.units(dataset, segment, found)
+            found = np.intersect1d(found, others, assume_unique=True)
         return found
 
 
@@ -75,22 +83,22 @@ class _All:
 class _Any:
     parts: tuple[Selection, ...]
 
-    def units(self, dataset: str, segment: Segment) -> Units:
-        return union(*(part.units(dataset, segment) for part in self.parts))
+    def units(self, dataset: str, segment: Segment, among: Units | None = None) -> Units:
+        return union(*(part.units(dataset, segment, among) for part in self.parts))
 
 
 @frozen(eq=False)
 class _Without:
     part: Selection
 
-    def units(self, dataset: str, segment: Segment) -> Units:
+    def units(self, dataset: str, segment: Segment, among: Units | None = None) -> Units:
         kept = np.ones(len(segment.keys), np.bool_)
-        kept[self.part.units(dataset, segment)] = False
+        kept[self.part.units(dataset, segment, among)] = False
         return np.flatnonzero(kept).astype(np.int32)
 
 
 def both(left: Selection, right: Selection) -> Selection:
-    """The units that pass ``left`` and ``right``."""
+    """The units that pass ``left`` and ``right``, which looks only at what passes ``left``."""
     return _All((left, right))
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from triptych import deadlines
 from triptych.records import Condition, DerivedSig, Filter, FilterTree, Subject
-from triptych.records.filters import EXPIRES_AT
+from triptych.records.filters import EXPIRES_AT, guard_of
 from triptych_backends.index.change_log import Field, Scored
-from triptych_backends.index.selection import has_headings
+from triptych_backends.index.selection import AT_ONCE, Owners, has_headings
 from triptych_backends.memory.change_log import LAYERS
 from triptych_backends.memory.truth import ChunkSet, Dataset, Truth
 
@@ -25,11 +26,14 @@ class MemoryFilters:
         self._truth = truth
 
     def owners(
-        self, unit: Field, datasets: Sequence[str], where: Filter
-    ) -> Mapping[str, NDArray[np.int64]]:
+        self, unit: Field, datasets: Sequence[str], where: Filter, among: Owners | None = None
+    ) -> Owners:
         """See `Filters.owners`."""
         with self._truth as truth:
-            return {name: _owners(unit, where, truth.read(name)) for name in datasets}
+            some = {} if among is None else {name: among.get(name, ()) for name in datasets}
+            return {
+                name: _owners(unit, where, truth.read(name), some.get(name)) for name in datasets
+            }
 
     def document_keys(self, found: Sequence[Scored]) -> Mapping[int, int]:
         """See `Filters.document_keys`."""
@@ -45,24 +49,37 @@ class MemoryFilters:
 
 def documents_passing(tree: FilterTree, state: Dataset) -> list[str]:
     """The names of the dataset's documents that pass."""
-    headed = has_headings(tree)
-    return [name for name in state.documents if tree.admits(_subject(name, state, headed))]
+    return list(_passing(tree, state, state.documents))
 
 
-def _owners(unit: Field, where: Filter, state: Dataset) -> NDArray[np.int64]:
+def _owners(
+    unit: Field, where: Filter, state: Dataset, among: Iterable[int] | None
+) -> NDArray[np.int64]:
     """The owners in this dataset that pass; under a heading are those with a chunk there."""
-    passing = []
-    headed = has_headings(where.tree)
     names: Iterable[str] = state.owners
-    if isinstance(where.tree, Condition) and where.tree.field == EXPIRES_AT:
+    if among is not None:
+        names = [state.names[owner] for owner in among if owner in state.names]
+    elif isinstance(where.tree, Condition) and where.tree.field == EXPIRES_AT:
         names = state.expiring.keys() & state.owners.keys()  # no other has such a field
-    for name in names:
-        owner = state.owners[name]
-        if where.tree is not None and not where.tree.admits(_subject(name, state, headed)):
-            continue
-        if where.fresh is None or _is_fresh(unit, where.fresh, state, name):
-            passing.append(owner)
+    passing = [
+        state.owners[name]
+        for name in _passing(where.tree, state, names)
+        if where.fresh is None or _is_fresh(unit, where.fresh, state, name)
+    ]
     return np.array(sorted(passing), dtype=np.int64)
+
+
+def _passing(tree: FilterTree | None, state: Dataset, names: Iterable[str]) -> Iterator[str]:
+    """Those of ``names`` that pass; what a guard leaves out is looked at no further."""
+    guard, rest = guard_of(tree)
+    if guard is not None:
+        names, tree = _passing(guard, state, names), rest
+    headed = has_headings(tree)
+    for count, name in enumerate(names):
+        if count % AT_ONCE == 0:
+            deadlines.check("the filter")
+        if tree is None or tree.admits(_subject(name, state, headed)):
+            yield name
 
 
 def _subject(name: str, state: Dataset, headed: bool) -> Subject:

@@ -16,24 +16,27 @@ from triptych_backends.postgres.search_tables import stored_heading
 
 __all__ = ["Predicates"]
 
+OwnersOf = Callable[[Filter, Owners | None], Owners]
+
 
 class Predicates:
     """Writes conditions on the column ``owner``, and on ``headings`` of `search_unit` as ``u``.
 
-    ``owners`` finds, for each dataset, the owners of the units that pass a filter without headings.
-    What the conditions compare with is gathered in ``parameters``.
+    ``owners`` finds, for each dataset, the owners of the units, of all or of some owners, that pass
+    a filter without headings. What the conditions compare with is gathered in ``parameters``.
     """
 
     def __init__(
         self,
         unit: Field,
         where: Filter,
-        owners: Callable[[Filter], Owners],
+        owners: OwnersOf,
         *,
         owner: str = "u.owner",
     ) -> None:
         self._unit = unit
         self._owners = owners
+        self._among: Owners | None = None
         self._owner = owner
         self.headed = False
         """Whether a condition is on headings."""
@@ -41,10 +44,16 @@ class Predicates:
         """At most so many owners pass, as far as is known."""
         self.parameters: dict[str, Any] = {}
         within = where.within
-        self.corpus = "" if within is None else self._owned(Filter(tree=within), bounds=True)
+        self.corpus = ""
+        if within is not None:
+            self._among = owners(Filter(tree=within), None)
+            self.corpus = self._is_owner(self._among, bounds=True)
         """What bounds the collection whose statistics count; "" for all of it."""
         tree = without_part(where.tree, within)
         passing = self._passing(Filter(tree=tree, fresh=where.fresh))
+        if self.corpus and self.headed:
+            # The server may choose the order of conditions, but not that in a CASE.
+            passing = f"CASE WHEN {self.corpus} THEN {passing} ELSE false END"
         self.selection = " AND ".join(part for part in (self.corpus, passing) if part)
         """What may be found; "" for all."""
 
@@ -80,8 +89,10 @@ class Predicates:
         return _joined(parts, "AND" if isinstance(tree, And) else "OR")
 
     def _owned(self, where: Filter, *, bounds: bool = False) -> str:
-        found = self._owners(where).values()
-        ids = np.concatenate([np.empty(0, np.int64), *found])
+        return self._is_owner(self._owners(where, self._among), bounds=bounds)
+
+    def _is_owner(self, owners: Owners, *, bounds: bool) -> str:
+        ids = np.concatenate([np.empty(0, np.int64), *owners.values()])
         if bounds:
             self.greatest = min(self.greatest, len(ids))
         return f"{self._owner} = ANY({self._bound(ids.tolist())}::bigint[])"

@@ -137,8 +137,8 @@ class PostgresSearcher:
     ) -> Predicates:
         filters = SqlFilters(PinnedDatabase(self._database, session), expired=self._expired)
 
-        def owners(asked: Filter) -> Owners:
-            return filters.owners(unit, datasets, asked)
+        def owners(asked: Filter, among: Owners | None) -> Owners:
+            return filters.owners(unit, datasets, asked, among)
 
         return Predicates(unit, where, owners, owner=owner)
 

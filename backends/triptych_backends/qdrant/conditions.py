@@ -14,18 +14,13 @@ from triptych_backends.index import Field, Owners
 from triptych_backends.index.selection import has_headings, without_part
 from triptych_backends.qdrant.points import HEADINGS, OWNER
 
-__all__ = ["OwnersOf", "corpus_conditions", "passing_conditions"]
+__all__ = ["OwnersOf", "owned", "passing_conditions"]
 
 OwnersOf = Callable[[Filter], Owners]
 """Given a filter without headings, the owners that pass it; see `Filters.owners`."""
 
 _NOBODY = -1
 """No owner's id: a list of none would be no condition."""
-
-
-def corpus_conditions(within: FilterTree | None, owners: OwnersOf) -> list[models.Condition]:
-    """Conditions for the points that bound the collection of a query."""
-    return [] if within is None else [_owned(owners(Filter(tree=within)))]
 
 
 def passing_conditions(unit: Field, where: Filter, owners: OwnersOf) -> list[models.Condition]:
@@ -40,11 +35,11 @@ def passing_conditions(unit: Field, where: Filter, owners: OwnersOf) -> list[mod
     headed = unit == "chunk" and has_headings(tree)
     if isinstance(tree, Not) and fresh is None and not headed:
         # What does not pass is looked up: it is less than all else, as what has expired is.
-        return [models.Filter(must_not=[_owned(owners(Filter(tree=tree.part)))])]
+        return [models.Filter(must_not=[owned(owners(Filter(tree=tree.part)))])]
     if tree is None or not headed:
-        return [_owned(owners(Filter(tree=tree, fresh=fresh)))]
+        return [owned(owners(Filter(tree=tree, fresh=fresh)))]
     found = [_condition(tree, owners)]
-    return found if fresh is None else [*found, _owned(owners(Filter(fresh=fresh)))]
+    return found if fresh is None else [*found, owned(owners(Filter(fresh=fresh)))]
 
 
 def _condition(tree: FilterTree, owners: OwnersOf) -> models.Condition:
@@ -54,12 +49,13 @@ def _condition(tree: FilterTree, owners: OwnersOf) -> models.Condition:
     if isinstance(tree, Not):
         return models.Filter(must_not=[_condition(tree.part, owners)])
     if not has_headings(tree):
-        return _owned(owners(Filter(tree=tree)))
+        return owned(owners(Filter(tree=tree)))
     assert isinstance(tree, And | Or)
     parts = [_condition(part, owners) for part in tree.parts]
     return models.Filter(must=parts) if isinstance(tree, And) else models.Filter(should=parts)
 
 
-def _owned(owners: Owners) -> models.Condition:
+def owned(owners: Owners) -> models.Condition:
+    """The condition that a point is of one of these owners."""
     ids = [int(owner) for some in owners.values() for owner in some]
     return FieldCondition(key=OWNER, match=MatchAny(any=ids or [_NOBODY]))

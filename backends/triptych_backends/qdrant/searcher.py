@@ -24,7 +24,7 @@ from triptych.records import (
 )
 from triptych.text import CorpusStats
 from triptych_backends.index import Field, Filters, Owners, Scored
-from triptych_backends.qdrant.conditions import OwnersOf, corpus_conditions, passing_conditions
+from triptych_backends.qdrant.conditions import owned, passing_conditions
 from triptych_backends.qdrant.place import Place
 from triptych_backends.qdrant.points import (
     OWNER,
@@ -144,11 +144,19 @@ class QdrantSearcher:
         found = {name: up_to_date(name, wait=wait) for name in dict.fromkeys(datasets)}
         return {name: place for name, place in found.items() if place is not None}
 
-    def _owners(self, unit: Field, datasets: Sequence[str]) -> OwnersOf:
-        def owners(asked: Filter) -> Owners:
-            return self._filters.owners(unit, datasets, asked)
+    def _conditions(
+        self, unit: Field, datasets: Sequence[str], where: Filter
+    ) -> tuple[list[models.Condition], list[models.Condition]]:
+        """Those that bound the collection, and those for what passes ``where`` in it."""
+        among: Owners | None = None
 
-        return owners
+        def owners(asked: Filter) -> Owners:
+            return self._filters.owners(unit, datasets, asked, among)
+
+        if where.within is None:
+            return [], passing_conditions(unit, where, owners)
+        among = owners(Filter(tree=where.within))
+        return [owned(among)], passing_conditions(unit, where, owners)
 
     def _by_words(self, unit: Field, query: ChunkQuery) -> _Asked | None:
         """The best units in the keyword lane; None where Qdrant cannot rank them."""
@@ -163,12 +171,9 @@ class QdrantSearcher:
             return None
         place = next(iter(places.values()))
         self._projection.index_words(place)
-        owners = self._owners(unit, list(places))
-        corpus = [
-            *_units(unit, places),
-            *corpus_conditions(query.filter.within, owners),
-        ]
-        must = [*corpus, *passing_conditions(unit, query.filter, owners)]
+        bounds, passing = self._conditions(unit, list(places), query.filter)
+        corpus = [*_units(unit, places), *bounds]
+        must = [*corpus, *passing]
 
         def find(limit: int) -> Sequence[Found]:
             return best_by_words(
@@ -198,12 +203,8 @@ class QdrantSearcher:
                 f"the query's vector has {len(vector)} numbers, those of the datasets have "
                 f"{width}: search with the embedder that made them"
             )
-        owners = self._owners(unit, list(places))
-        must = [
-            *_units(of, places),
-            *corpus_conditions(query.filter.within, owners),
-            *passing_conditions(unit, query.filter, owners),
-        ]
+        bounds, passing = self._conditions(unit, list(places), query.filter)
+        must = [*_units(of, places), *bounds, *passing]
         collection = next(iter(places.values())).collection
         only_best = unit == "document"
         rows = _best(self._nearest(collection, vector, must), query.top_k, only_best=only_best)

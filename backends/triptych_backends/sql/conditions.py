@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych.records import Condition
-from triptych.records.filters import HEADING, NAME, UPDATED_AT, VERSION
-from triptych.records.metadata import ComparisonKey, comparison_key, metadata_from_plain
+from triptych import deadlines
+from triptych.records import Condition, FilterTree, Subject
+from triptych.records.filters import (
+    EXPIRES_AT,
+    HEADING,
+    NAME,
+    UPDATED_AT,
+    VERSION,
+    conditions_of,
+)
+from triptych.records.metadata import ComparisonKey, metadata_from_plain
+from triptych_backends.index.selection import AT_ONCE
 from triptych_backends.sql.chunk_rows import headings_of
 from triptych_backends.sql.deferred import bindparam, select, tables as t
 from triptych_backends.sql.dialect import in_list
+from triptych_backends.sql.document_rows import moment_of, read_system
 from triptych_backends.sql.entries import (
     TEXT_LENGTH,
     entry_of,
@@ -31,7 +41,15 @@ from triptych_backends.sql.session import Session
 if TYPE_CHECKING:
     from sqlalchemy import BindParameter, Select
 
-__all__ = ["DocumentConditions", "Ids", "ids_of", "sorted_ids", "union_of"]
+__all__ = [
+    "DocumentConditions",
+    "Ids",
+    "difference",
+    "ids_of",
+    "is_indexed",
+    "sorted_ids",
+    "union_of",
+]
 
 Ids = NDArray[np.int64]
 
@@ -42,18 +60,18 @@ _EVERY = select(_d.id).where(_d.dataset_id == bindparam("dataset"))
 _NAMED = _EVERY.where(in_list(_d.name, "names"))
 _FROM = _EVERY.where(_d.name >= bindparam("prefix"))
 _BETWEEN = _FROM.where(_d.name < bindparam("end"))
-_NAMES = _EVERY.with_only_columns(_d.id, _d.name)
 _WITH_ENTRY = select(_m.document_id).where(
     _m.dataset_id == bindparam("dataset"), _m.pair == bindparam("entry")
 )
 _WITH_ENTRIES = select(_m.document_id, _m.pair).where(
     _m.dataset_id == bindparam("dataset"), _m.pair >= bindparam("low"), _m.pair < bindparam("high")
 )
-_METADATA = select(_d.id, _d.name, _d.metadata).where(in_list(_d.id, "ids"))
-_HEADED = (
+_SUBJECTS = select(_d.id, _d.name, _d.version, _d.updated_at, _d.system, _d.metadata).where(
+    in_list(_d.id, "ids")
+)
+_HEADINGS = (
     select(t.chunk.c.document_id, t.chunk.c.heading_path)
-    .join(t.document, _d.id == t.chunk.c.document_id)
-    .where(_d.dataset_id == bindparam("dataset"), t.chunk.c.heading_path.is_not(None))
+    .where(in_list(t.chunk.c.document_id, "ids"), t.chunk.c.heading_path.is_not(None))
     .distinct()
 )
 
@@ -72,6 +90,14 @@ def _compared(column: Any) -> dict[str, Select[tuple[int]]]:
 _NAME_IS, _VERSION_IS, _TIME_IS = map(_compared, (_d.name, _d.version, _d.updated_at))
 
 
+def is_indexed(tree: FilterTree) -> bool:
+    """Whether indexes decide each condition of ``tree``: no document is read for it, or few are."""
+    return not any(
+        each.field == HEADING or (each.operator == "contains" and each.values[0][0] == "text")
+        for each in conditions_of(tree)
+    )
+
+
 class DocumentConditions:
     """Conditions on the documents of one dataset."""
 
@@ -85,14 +111,30 @@ class DocumentConditions:
         return self._ids(_EVERY)
 
     def holding(self, condition: Condition) -> Ids:
-        """The ids of the documents for which ``condition`` holds, sorted."""
+        """The ids of the documents for which ``condition`` holds, sorted; it `is_indexed`."""
         if condition.field == NAME:
             return self._name(condition)
-        if condition.field == HEADING:
-            return self._headed({text for _, text in condition.values})
         if condition.field in (VERSION, UPDATED_AT):
             return self._number(condition)
         return self._metadata(condition)
+
+    def judged(self, ids: Ids, tree: FilterTree) -> Ids:
+        """Those of ``ids``, which are sorted, that pass ``tree``. No other document is read."""
+        return sorted_ids(pk for pk, each in self.subjects(ids, tree) if tree.admits(each))
+
+    def subjects(self, ids: Ids, tree: FilterTree) -> Iterator[tuple[int, Subject]]:
+        """What ``tree`` judges of each of these documents."""
+        fields = {condition.field for condition in conditions_of(tree)}
+        for start in range(0, len(ids), AT_ONCE):
+            deadlines.check("the filter")
+            page = ids[start : start + AT_ONCE].tolist()
+            headings: dict[int, set[str]] = {}
+            if HEADING in fields:
+                for pk, path in self.session.all(_HEADINGS, ids=page):
+                    titles = headings.setdefault(pk, set())
+                    titles.update(heading.casefold() for heading in headings_of(path))
+            for row in self.session.all(_SUBJECTS, ids=page):
+                yield row[0], _subject(row, fields, headings.get(row[0], ()))
 
     # The document's own fields
 
@@ -105,9 +147,6 @@ class DocumentConditions:
             return self._ids(_NAMED, names=texts)
         if operator == "starts":
             return union_of(self._starting(text) for text in texts)
-        if operator == "contains":
-            rows = self.session.all(_NAMES, dataset=self.dataset)
-            return sorted_ids(pk for pk, name in rows if any(text in name for text in texts))
         return union_of(self._ids(_NAME_IS[operator], value=text) for text in texts)
 
     def _starting(self, prefix: str) -> Ids:
@@ -116,14 +155,6 @@ class DocumentConditions:
             # Above U+10FFFF there is no bound, and none is needed: nothing else comes after.
             return self._ids(_FROM, prefix=prefix)
         return self._ids(_BETWEEN, prefix=prefix, end=end)
-
-    def _headed(self, wanted: set[str]) -> Ids:
-        rows = self.session.all(_HEADED, dataset=self.dataset)
-        return sorted_ids(
-            pk
-            for pk, path in rows
-            if not wanted.isdisjoint(heading.casefold() for heading in headings_of(path))
-        )
 
     def _number(self, condition: Condition) -> Ids:
         is_version = condition.field == VERSION
@@ -151,15 +182,8 @@ class DocumentConditions:
             return union_of(self._with(entry_of(key, value)) for value in condition.values)
         (value,) = condition.values
         if operator == "contains":
-            return self._containing(condition, value)
+            return self._with(entry_of(key, value, item=True))
         return self._ordered(condition, value)
-
-    def _containing(self, condition: Condition, value: ComparisonKey) -> Ids:
-        found = self._with(entry_of(condition.field, value, item=True))
-        if value[0] != "text":
-            return found
-        prefix = kind_prefix(condition.field, "text")
-        return union_of([found, self._checked(condition, prefix, next_prefix(prefix))])
 
     def _ordered(self, condition: Condition, value: ComparisonKey) -> Ids:
         kind = value[0]
@@ -176,7 +200,8 @@ class DocumentConditions:
         beyond = next_prefix(alike)
         sure = self._between(kind_begin, alike) if below else self._between(beyond, kind_end)
         same = self._with(entry) if equal else union_of(())
-        return union_of([sure, same, self._checked(condition, alike, beyond, but=entry)])
+        doubtful = difference(self._between(alike, beyond), self._with(entry))
+        return union_of([sure, same, self.judged(doubtful, condition)])
 
     def _with(self, entry: bytes) -> Ids:
         return self._ids(_WITH_ENTRY, entry=entry)
@@ -184,27 +209,24 @@ class DocumentConditions:
     def _between(self, low: bytes, high: bytes) -> Ids:
         return self._ids(_WITH_ENTRIES, low=low, high=high)
 
-    def _checked(
-        self, condition: Condition, low: bytes, high: bytes, *, but: bytes | None = None
-    ) -> Ids:
-        """Those between ``low`` and ``high`` whose metadata itself fulfils the condition."""
-        rows = self.session.all(_WITH_ENTRIES, dataset=self.dataset, low=low, high=high)
-        ids = sorted({pk for pk, entry in rows if entry != but})
-        if not ids:
-            return union_of(())
-        found = self.session.all(_METADATA, ids=ids)
-        return sorted_ids(
-            pk for pk, name, text in found if condition.holds(_value(text, name, condition.field))
-        )
-
     def _ids(self, statement: Select[Any], **parameters: object) -> Ids:
         return ids_of(self.session, statement, dataset=self.dataset, **parameters)
 
 
-def _value(text: Any, name: str, key: str) -> ComparisonKey:
+def _subject(row: Sequence[Any], fields: set[str], headings: Collection[str]) -> Subject:
+    """The fields of a row of `_SUBJECTS` that a filter judges."""
+    _, name, version, updated_at, system, metadata = row
     try:
-        return comparison_key(metadata_from_plain(json.loads(text))[key])
-    except (*DAMAGE, KeyError) as error:
+        plain = json.loads(metadata)
+        return Subject(
+            name=name,
+            metadata=metadata_from_plain({key: plain[key] for key in fields if key in plain}),
+            version=version,
+            updated_at=moment_of(updated_at) if UPDATED_AT in fields else None,
+            expires_at=read_system(system)[1].expires_at if EXPIRES_AT in fields else None,
+            headings=headings,
+        )
+    except DAMAGE as error:
         raise corrupt("", f"the metadata of document {name!r}: {error}") from error
 
 
@@ -221,6 +243,7 @@ def _whole(operator: str, value: float) -> int | None:
 
 def ids_of(session: Session, statement: Select[Any], **parameters: object) -> Ids:
     """The first column of what ``statement`` finds, sorted, each once."""
+    deadlines.check("the filter")
     return sorted_ids(row[0] for row in session.all(statement, **parameters))
 
 
@@ -235,3 +258,8 @@ def union_of(parts: Iterable[Ids]) -> Ids:
     if len(found) == 1:
         return found[0]
     return np.unique(np.concatenate([np.empty(0, np.int64), *found]))
+
+
+def difference(left: Ids, right: Ids) -> Ids:
+    """The ids of ``left`` that ``right`` has not; both are sorted."""
+    return np.setdiff1d(left, right, assume_unique=True)

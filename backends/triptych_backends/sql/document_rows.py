@@ -41,6 +41,7 @@ __all__ = [
     "Replaced",
     "info_in",
     "info_of",
+    "moment_of",
     "read_rows",
     "read_system",
     "source_of",
@@ -253,7 +254,7 @@ def source_of(row: DocumentRow, dataset_id: str, content: str) -> SourceDocument
         content=content,
         metadata=copy_metadata(row.metadata),
         version=row.version,
-        updated_at=_time(row.updated_at),
+        updated_at=moment_of(row.updated_at),
         original_sha256=row.original_sha256,
         parser_sig=row.parser_sig,
         system=row.system,
@@ -267,7 +268,7 @@ def info_of(row: DocumentRow, dataset_id: str) -> DocumentInfo:
         name=row.name,
         metadata=row.metadata,
         version=row.version,
-        updated_at=_time(row.updated_at),
+        updated_at=moment_of(row.updated_at),
         content_sha256=row.content_sha256,
         size=row.size,
         input_sig=row.input_sig,
@@ -285,7 +286,7 @@ def info_in(row: Sequence[Any], dataset_id: str, where: str) -> DocumentInfo:
         name=row[1],
         metadata=_metadata_in(row, where),
         version=row[2],
-        updated_at=_time(row[3]),
+        updated_at=moment_of(row[3]),
         content_sha256=row[5],
         size=row[6],
         input_sig=row[7],
@@ -344,7 +345,8 @@ def _micros(time: datetime) -> int:
 
 
 @lru_cache(maxsize=64)
-def _time(micros: int) -> datetime:  # a batch has one
+def moment_of(micros: int) -> datetime:  # a batch has one
+    """The time of a column of microseconds."""
     try:
         return _EPOCH + timedelta(microseconds=micros)
     except (OverflowError, TypeError) as error:

@@ -6,15 +6,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+import attrs
 import numpy as np
 
-from triptych.records import Condition, Filter, FilterTree, Layer, Not, Or, Subject
-from triptych.records.filters import NAME
-from triptych_backends.index import Field, Scored
+from triptych.records import And, Condition, Filter, FilterTree, Layer, Not, Or, Subject
+from triptych.records.filters import NAME, guard_of
+from triptych_backends.index import Field, Owners, Scored
 from triptych_backends.sql.conditions import (
     DocumentConditions,
     Ids,
+    difference,
     ids_of,
+    is_indexed,
     sorted_ids,
     union_of,
 )
@@ -91,7 +94,9 @@ class SqlFilters:
         self._database = database
         self._expired = ExpiryCache() if expired is None else expired
 
-    def owners(self, unit: Field, datasets: Sequence[str], where: Filter) -> Mapping[str, Ids]:
+    def owners(
+        self, unit: Field, datasets: Sequence[str], where: Filter, among: Owners | None = None
+    ) -> Owners:
         """See `Filters.owners`.
 
         Of layers, name conditions hold for the layer's own name; metadata and headings are its
@@ -104,10 +109,11 @@ class SqlFilters:
             for name, dataset in found.items():
                 if dataset is not None:
                     conditions = CachedConditions(session, dataset.id, self._expired)
+                    some = None if among is None else among.get(name, union_of(()))
                     passing[name] = (
-                        _documents(conditions, where)
+                        _documents(conditions, where, some)
                         if kind is None
-                        else _layers(conditions, kind, where)
+                        else _layers(conditions, kind, where, some)
                     )
             return passing
 
@@ -122,10 +128,10 @@ def documents_passing(session: Session, dataset: int, tree: FilterTree) -> Ids:
     return _documents(DocumentConditions(session, dataset), Filter(tree=tree))
 
 
-def _documents(conditions: DocumentConditions, where: Filter) -> Ids:
-    parts = []
+def _documents(conditions: DocumentConditions, where: Filter, among: Ids | None = None) -> Ids:
+    parts = [] if among is None else [among]
     if where.tree is not None:
-        parts.append(_evaluate(where.tree, conditions))
+        parts = [_evaluate(where.tree, conditions, among)]
     if where.fresh is not None:
         fresh = where.fresh
         parts.append(
@@ -140,7 +146,7 @@ def _documents(conditions: DocumentConditions, where: Filter) -> Ids:
     return _intersection(parts)
 
 
-def _layers(conditions: DocumentConditions, kind: Layer, where: Filter) -> Ids:
+def _layers(conditions: DocumentConditions, kind: Layer, where: Filter, among: Ids | None) -> Ids:
     session, dataset = conditions.session, conditions.dataset
     if where.fresh is None:
         rows = session.all(_LAYERS, dataset=dataset, layer=str(kind))
@@ -152,9 +158,11 @@ def _layers(conditions: DocumentConditions, kind: Layer, where: Filter) -> Ids:
             prompt=where.fresh.prompt_sig,
             embed=where.fresh.embed_sig,
         )
+    found = _LayerConditions(conditions, rows)
+    some = None if among is None else _intersection([found.every, among])
     if where.tree is None:
-        return sorted_ids(row[0] for row in rows)
-    return _evaluate(where.tree, _LayerConditions(conditions, rows))
+        return found.every if some is None else some
+    return _evaluate(where.tree, found, some)
 
 
 class _Conditions(Protocol):
@@ -164,6 +172,8 @@ class _Conditions(Protocol):
     def every(self) -> Ids: ...
 
     def holding(self, condition: Condition) -> Ids: ...
+
+    def judged(self, ids: Ids, tree: FilterTree) -> Ids: ...
 
 
 class _LayerConditions:
@@ -182,12 +192,33 @@ class _LayerConditions:
         found = set(self._documents.holding(condition).tolist())
         return sorted_ids(pk for pk, _, document in self._rows if document in found)
 
+    def judged(self, ids: Ids, tree: FilterTree) -> Ids:
+        some = set(ids.tolist())
+        rows = [row for row in self._rows if row[0] in some]
+        documents = sorted_ids(document for _, _, document in rows if document is not None)
+        known = dict(self._documents.subjects(documents, tree))
+        nothing = Subject(name="")
+        return sorted_ids(
+            pk
+            for pk, name, document in rows
+            if tree.admits(attrs.evolve(known.get(document, nothing), name=name))
+        )
 
-def _evaluate(tree: FilterTree, conditions: _Conditions) -> Ids:
+
+def _evaluate(tree: FilterTree, conditions: _Conditions, among: Ids | None = None) -> Ids:
+    """The ids that pass, of all or of those ``among``: these are read, and nothing else is."""
+    if among is not None:
+        return conditions.judged(among, tree)
+    guard, rest = guard_of(tree)
+    if guard is not None:
+        found = _evaluate(guard, conditions)
+        return found if rest is None else _evaluate(rest, conditions, found)
+    if not is_indexed(tree):
+        return _scanned(tree, conditions)
     if isinstance(tree, Condition):
         return conditions.holding(tree)
     if isinstance(tree, Not):
-        return _difference(conditions.every, _evaluate(tree.part, conditions))
+        return difference(conditions.every, _evaluate(tree.part, conditions))
     if isinstance(tree, Or):
         return union_of(_evaluate(part, conditions) for part in tree.parts)
     # What is negated is taken away from the rest, not from everything.
@@ -195,8 +226,22 @@ def _evaluate(tree: FilterTree, conditions: _Conditions) -> Ids:
     found = _intersection([_evaluate(part, conditions) for part in plain] or [conditions.every])
     for part in tree.parts:
         if isinstance(part, Not):
-            found = _difference(found, _evaluate(part.part, conditions))
+            found = difference(found, _evaluate(part.part, conditions))
     return found
+
+
+def _scanned(tree: FilterTree, conditions: _Conditions) -> Ids:
+    """The ids that pass a tree for which documents are read: each once, for all its conditions."""
+    parts = tree.parts if isinstance(tree, And | Or) else ()
+    indexed = tuple(part for part in parts if is_indexed(part))
+    if not indexed:
+        return conditions.judged(conditions.every, tree)
+    others = tuple(part for part in parts if part not in indexed)
+    if isinstance(tree, And):
+        return conditions.judged(_evaluate(And(indexed), conditions), And(others))
+    found = _evaluate(Or(indexed), conditions)
+    rest = conditions.judged(difference(conditions.every, found), Or(others))
+    return union_of([found, rest])
 
 
 def _intersection(parts: Sequence[Ids]) -> Ids:
@@ -204,7 +249,3 @@ def _intersection(parts: Sequence[Ids]) -> Ids:
     for ids in parts[1:]:
         passing = np.intersect1d(passing, ids, assume_unique=True)
     return passing
-
-
-def _difference(left: Ids, right: Ids) -> Ids:
-    return np.setdiff1d(left, right, assume_unique=True)

@@ -26,6 +26,7 @@ from triptych.records.filters import (
     And,
     Not,
     Or,
+    guard_of,
 )
 from triptych.records.metadata import ComparisonKey
 from triptych_backends.in_place import EPOCH, ROW_VERSION
@@ -63,6 +64,13 @@ def condition(tree: FilterTree | None, columns: Columns, values: Parameters) -> 
         return _TRUE
     if isinstance(tree, Not):
         return sql.SQL("({}) IS NOT TRUE").format(condition(tree.part, columns, values))
+    guard, rest = guard_of(tree)
+    if guard is not None and rest is not None:
+        # The server may choose the order of conditions, but not that in a CASE.
+        first = condition(guard, columns, values)
+        return sql.SQL("({0} AND CASE WHEN {0} THEN {1} ELSE false END)").format(
+            first, condition(rest, columns, values)
+        )
     if isinstance(tree, And | Or):
         joint = sql.SQL(" AND " if isinstance(tree, And) else " OR ")
         parts = [condition(part, columns, values) for part in tree.parts]

@@ -9,7 +9,8 @@ from datetime import datetime
 import attrs
 from psycopg import sql
 
-from triptych.records import DocumentInfo, FilterTree, SourceDocument
+from triptych.records import Condition, DocumentInfo, FilterTree, SourceDocument
+from triptych.records.filters import NAME, all_of
 from triptych.repositories import DocumentRepoBase
 from triptych_backends.in_place import ReadOnlyDocuments, Row
 from triptych_backends.tables.catalog import Table
@@ -63,22 +64,19 @@ class TableDocuments(ReadOnlyDocuments, DocumentRepoBase):
         """See `DocumentRepo.list`; the server sorts the ids as text."""
 
         def ask(reader: Reader, tables: Mapping[str, Table]) -> builtins.list[Row]:
-            if dataset_id not in tables or "\0" in prefix:
+            if dataset_id not in tables:
                 return []
             table, values = tables[dataset_id], Parameters()
+            tree = all_of(
+                where,
+                Condition(NAME, "starts", (("text", prefix),)) if prefix else None,
+                Condition(NAME, "gt", (("text", after),)) if after else None,
+            )
             name = sql.SQL('{}::text COLLATE "C"').format(identifier(table.id.name))
-            parts = [searched(table, where, values)]
-            if prefix:
-                parts.append(
-                    sql.SQL("starts_with({}, {})").format(name, values.add(prefix, "text"))
-                )
-            if after:
-                bound = values.add(after.partition("\0")[0], "text")
-                parts.append(sql.SQL("{} > {}").format(name, bound))
             rest = sql.SQL("ORDER BY {}").format(name)
             if limit is not None:
                 rest = sql.SQL("{} LIMIT {}").format(rest, values.add(max(limit, 0), "int8"))
-            return read_rows(reader, table, sql.SQL(" AND ").join(parts), values, rest)
+            return read_rows(reader, table, searched(table, tree, values), values, rest)
 
         return [row.info for row in self._source.read(ask)]
 

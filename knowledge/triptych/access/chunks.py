@@ -108,8 +108,15 @@ class AccessChunks:
         if view.tree is None:
             return chunks.configure(dataset_id, config, expected=expected)
         stored = chunks.config(dataset_id)
-        if stored is None and chunks.configure(dataset_id, config, expected=None):
-            return True
+        if stored is None:
+            if chunks.configure(dataset_id, config, expected=None):
+                return True
+            stored = chunks.config(dataset_id)
+        if stored is not None and expected is None:
+            # A dataset of others' documents is not shown: whoever puts the first of its own there
+            # puts it in the dataset's language.
+            sparse_sig = config.sparse_sig or stored.sparse_sig
+            config = attrs.evolve(config, language=stored.language, sparse_sig=sparse_sig)
         if stored == config:
             return True
         raise AccessDeniedError(

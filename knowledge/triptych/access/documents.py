@@ -9,8 +9,16 @@ import attrs
 
 from triptych.access.view import AccessView
 from triptych.errors import ConflictError, TriptychError
-from triptych.records import DocumentInfo, FilterTree, NewDocument, PutOutcome, SourceDocument
+from triptych.records import (
+    Condition,
+    DocumentInfo,
+    FilterTree,
+    NewDocument,
+    PutOutcome,
+    SourceDocument,
+)
 from triptych.records.expiry import expired_by, has_expired
+from triptych.records.filters import NAME, all_of
 from triptych.rules import check_delete, check_if_version, plan_put
 
 __all__ = ["AccessDocuments", "AccessVersions"]
@@ -151,6 +159,10 @@ class AccessDocuments:
         view = self._view
         if not view.access.names(dataset_id):
             return []
+        if view.tree is not None and prefix:
+            # The prefix is a condition, too: names that are not the caller's are not compared.
+            where = all_of(where, Condition(NAME, "starts", (("text", prefix),)))
+            prefix = ""
         return view.store.documents.list(
             dataset_id, prefix=prefix, after=after, limit=limit, where=view.where(where)
         )
@@ -178,9 +190,7 @@ class AccessDocuments:
     def create_dataset(self, dataset_id: str) -> bool:
         """See `DocumentRepo.create_dataset`."""
         view = self._view
-        view.check_write(dataset_id)
-        if view.tree is not None and view.access.dataset_ids is None:
-            view.check_whole(dataset_id, "making a dataset")
+        view.check_create(dataset_id)
         return view.store.documents.create_dataset(dataset_id)
 
     def delete(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import attrs
 
 from triptych.access.chunks import ReadTexts, visible_units
-from triptych.access.view import AccessView
+from triptych.access.view import AccessView, narrow_filter
 from triptych.ingestion.folder_tree import is_folder
 from triptych.records import (
     Candidate,
@@ -162,7 +162,4 @@ def _shown(view: AccessView, layer: DerivedLayer | None, info: DocumentInfo) -> 
 
 def _of_documents(tree: FilterTree | None, asked: Filter) -> Filter:
     """``asked`` of the layers of documents that pass ``tree``."""
-    if tree is None:
-        return asked
-    ours = all_of(tree, _OF_A_DOCUMENT)
-    return attrs.evolve(asked, tree=all_of(asked.tree, ours), within=all_of(asked.within, ours))
+    return asked if tree is None else narrow_filter(all_of(tree, _OF_A_DOCUMENT), asked)

@@ -18,7 +18,6 @@ from triptych.records import (
     SparseVector,
     StoredUnit,
 )
-from triptych.records.filters import all_of
 from triptych.text.scoring import CorpusStats
 
 __all__ = [
@@ -47,8 +46,7 @@ class AccessCorpusStats:
     ) -> CorpusStats:
         """See `CorpusStatsReader.corpus_stats`."""
         view = self._view
-        tree = all_of(within, view.tree)
-        return self._reader.corpus_stats(view.named(dataset_ids), terms, within=tree)
+        return self._reader.corpus_stats(view.named(dataset_ids), terms, within=view.where(within))
 
 
 @attrs.frozen(eq=False)

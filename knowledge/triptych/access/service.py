@@ -17,7 +17,13 @@ from triptych.access.store import AccessStore
 from triptych.access.store_settings import AccessQuestionLog
 from triptych.errors import AccessDeniedError, CancelledError, ValidationError
 from triptych.operations import Effect, operations_of
-from triptych.records import DoctorReport, EmbedReport, PutReport, RebuildReport
+from triptych.records import (
+    DatasetConfig,
+    DoctorReport,
+    EmbedReport,
+    PutReport,
+    RebuildReport,
+)
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.question_log import QuestionLog
 from triptych.service import Service
@@ -143,6 +149,27 @@ class RestrictedService(Service):
         super().close()
         for other in self._others.values():
             other.close()
+
+    def create_dataset(self, dataset_id: str, *, language: str | None = None) -> bool:
+        """See `Service.create_dataset`.
+
+        Raises:
+            AccessDeniedError: the access may only read, or has a filter and names no datasets.
+        """
+        self._open()
+        self._shown.view.check_create(dataset_id)
+        return super().create_dataset(dataset_id, language=language)
+
+    def configure_dataset(self, dataset_id: str, *, language: str) -> DatasetConfig:
+        """See `Service.configure_dataset`.
+
+        Raises:
+            AccessDeniedError: the access may only read, or has a filter, whether or not there is
+                such a dataset.
+        """
+        self._open()
+        self._shown.view.check_whole(dataset_id, "its language")
+        return super().configure_dataset(dataset_id, language=language)
 
     def doctor(
         self,

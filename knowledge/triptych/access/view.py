@@ -19,11 +19,11 @@ from triptych.records import (
     SourceDocument,
     Subject,
 )
-from triptych.records.filters import NAME, all_of
+from triptych.records.filters import NAME, all_of, guarded
 from triptych.records.metadata import Metadata
 from triptych.rules import missing_dataset
 
-__all__ = ["AccessView", "named_condition"]
+__all__ = ["AccessView", "named_condition", "narrow_filter"]
 
 _Document = TypeVar("_Document", DocumentInfo, SourceDocument)
 _PAGE = 1_000  # names that one condition lists
@@ -156,16 +156,12 @@ class AccessView:
     # Filters
 
     def filter(self, asked: Filter) -> Filter:
-        """``asked`` with what the caller's documents pass, and with statistics of these alone."""
-        if self.tree is None:
-            return asked
-        return attrs.evolve(
-            asked, tree=all_of(asked.tree, self.tree), within=all_of(asked.within, self.tree)
-        )
+        """``asked`` of the caller's documents, and with statistics of these alone."""
+        return narrow_filter(self.tree, asked)
 
     def where(self, tree: FilterTree | None) -> FilterTree | None:
-        """``tree`` and what the caller's documents pass."""
-        return all_of(tree, self.tree)
+        """``tree`` of the caller's documents: evaluated on no other."""
+        return guarded(self.tree, tree)
 
     # Writes
 
@@ -203,12 +199,30 @@ class AccessView:
                 "ask for an access without a filter"
             )
 
+    def check_create(self, dataset_id: str) -> None:
+        """Refuse to make a dataset where the access has a filter, and names no datasets.
+
+        Raises:
+            AccessDeniedError: it does, or may only read.
+            NotFoundError: the dataset is not one that it names.
+        """
+        self.check_write(dataset_id)
+        if self.access.dataset_ids is None:
+            self.check_whole(dataset_id, "making a dataset")
+
     def refused(self, name: str) -> AccessDeniedError:
         """The error where a document may not be written."""
         return AccessDeniedError(
             f"this access does not allow writing the document {name!r}: its name and metadata, "
             "before and after, must pass the access's filter"
         )
+
+
+def narrow_filter(tree: FilterTree | None, asked: Filter) -> Filter:
+    """``asked``, evaluated only on what passes ``tree``, whose statistics count."""
+    if tree is None:
+        return asked
+    return attrs.evolve(asked, tree=guarded(tree, asked.tree), within=guarded(tree, asked.within))
 
 
 def _subject(document: DocumentInfo | SourceDocument) -> Subject:

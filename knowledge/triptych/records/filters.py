@@ -39,6 +39,8 @@ __all__ = [
     "Subject",
     "all_of",
     "conditions_of",
+    "guard_of",
+    "guarded",
     "parse_filter",
 ]
 
@@ -136,9 +138,14 @@ class Condition:
 
 @attrs.frozen(slots=True)
 class And:
-    """Holds where all ``parts`` do."""
+    """Holds where all ``parts`` do.
+
+    If it is ``guarded``, a store evaluates the first part first, and the others only on what passes
+    it: the work that they take must not depend on what does not pass. See `guarded`.
+    """
 
     parts: tuple[FilterTree, ...]
+    guarded: bool = False
 
     def admits(self, subject: Subject) -> bool:
         """Whether it holds for ``subject``."""
@@ -185,6 +192,26 @@ def all_of(*parts: FilterTree | None) -> FilterTree | None:
     return And(tuple(given))
 
 
+def guarded(guard: FilterTree | None, tree: FilterTree | None) -> FilterTree | None:
+    """``tree``, evaluated only on what passes ``guard``; None where both are."""
+    if guard is None or tree is None:
+        return tree if guard is None else guard
+    return And((guard, tree), guarded=True)
+
+
+def guard_of(tree: FilterTree | None) -> tuple[FilterTree | None, FilterTree | None]:
+    """The part of ``tree`` that is evaluated first, None if there is none, and the rest of it."""
+    if not isinstance(tree, And):
+        return None, tree
+    if tree.guarded:
+        return tree.parts[0], all_of(*tree.parts[1:])
+    for at, part in enumerate(tree.parts):
+        guard, rest = guard_of(part)
+        if guard is not None:
+            return guard, all_of(rest, *tree.parts[:at], *tree.parts[at + 1 :])
+    return None, tree
+
+
 def conditions_of(tree: FilterTree | None) -> Iterator[Condition]:
     """All conditions in ``tree``, in order."""
     if isinstance(tree, Condition):
@@ -203,7 +230,14 @@ def parse_filter(where: Any) -> FilterTree | None:
         ValidationError: it is malformed, too deep or too large; the message shows the right form.
     """
     tree = _object(where, 0)
-    count = sum(1 for _ in conditions_of(tree))
+    count = values = 0
+    for condition in conditions_of(tree):
+        count += 1
+        values += len(condition.values)
+    if values > _MOST_VALUES:
+        raise ValidationError(
+            f"where names {values:,} values in all; {_MOST_VALUES:,} are the most"
+        )
     if count > _MOST_CONDITIONS:
         raise ValidationError(
             f"where has {count:,} conditions; {_MOST_CONDITIONS:,} are the most: name many values "

@@ -124,10 +124,10 @@ class Filter:
     """A validated ``where``, and whether what is stale is left out.
 
     ``tree`` None lets everything pass. ``within`` are conditions on documents that hold besides,
-    and that bound the collection: what does not pass them has no part in the statistics that BM25
-    scores by, as if it were not stored; None bounds nothing. ``fresh`` holds the chunker and
-    embedder signatures (and prompt signature, for layers) that a fresh set carries; an empty one of
-    the latter two means "don't care".
+    that are evaluated first, and that bound the collection: what does not pass them has no part in
+    the statistics that BM25 scores by, as if it were not stored; None bounds nothing. ``fresh``
+    holds the chunker and embedder signatures (and prompt signature, for layers) that a fresh set
+    carries; an empty one of the latter two means "don't care".
     """
 
     tree: FilterTree | None = None
@@ -136,7 +136,7 @@ class Filter:
 
     def admits(self, subject: Subject) -> bool:
         """Whether ``subject`` passes both trees; freshness is not looked at."""
-        return all(tree is None or tree.admits(subject) for tree in (self.tree, self.within))
+        return all(tree is None or tree.admits(subject) for tree in (self.within, self.tree))
 
     @property
     def is_trivial(self) -> bool:

@@ -1,0 +1,269 @@
+"""Over HTTP a key learns nothing of others: two stores that differ only in them answer it alike.
+
+Status, headers and body are compared byte for byte, for every route of the server. A route or an
+operation without its row here fails.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from support.asgi import Client
+from support.key_pair import FILTERS, OURS, THEIRS, KeyPair, key_pair, without_times
+from triptych_adapters.wire.operations import OPERATIONS, PIPELINE_OPERATIONS, Effect
+from triptych_adapters.wire.query_string import query_pairs
+from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route
+
+Rows = list[dict[str, Any]]
+
+PLACES = [
+    {"dataset_id": "kb", "name": "ours/tide.md"},
+    {"dataset_id": "kb", "name": "theirs/zebra.md"},
+    {"dataset_id": "kb", "name": "ours/tid.md"},
+    {"dataset_id": "zoo", "name": "animals.md"},
+    {"dataset_id": "none", "name": "none.md"},
+    {"dataset_id": "log", "name": "ours/day.md"},
+]
+QUESTIONS: Rows = [
+    {"query": "anchor rope"},
+    {"query": "zebra anchor", "mode": "bm25"},
+    {"query": "zebra", "mode": "vector", "top_k": 2, "offset": 1},
+    {"query": "calm water", "mode": "sparse"},
+    {"query": "the tide", "where": {"$not": {"team": "ours"}}},
+    {"query": "the tide", "where": {"year": {"$gte": 2024}}, "fresh_only": True},
+    {"query": "anchor", "where": {"heading": "Zebra"}},
+    {"query": "", "where": {"$name": {"$exists": True}}},
+    {"query": "rope", "layer": "L0"},
+    {"query": "rope", "as_of": 1},
+]
+CITED = {"version": 2, "start": 0, "end": 6, "text": "# Tide"}
+ROWS: dict[str, Rows] = {
+    "put_document": [
+        {"content": "New. Zebra anchor.", "metadata": each} for each in (OURS, THEIRS)
+    ],
+    "put_documents": [
+        {
+            "documents": [
+                {"name": "ours/new.md", "content": "New zebra.", "metadata": OURS},
+                {"name": "ours/bad.md", "content": "New zebra.", "metadata": THEIRS},
+                {"name": "ours/tide.md", "content": "Ebb.", "metadata": OURS},
+            ]
+        }
+    ],
+    "get_document": [{}, {"version": 1}, {"version": 2}, {"version": 7}],
+    "list_documents": [
+        {},
+        {"limit": 1},
+        {"prefix": "ours/t"},
+        {"prefix": "theirs/"},
+        {"after": "ours/rope.md"},
+        {"sort": "-$name"},
+        {"where": {"team": "theirs"}},
+    ],
+    "count_documents": [{}, {"where": {"team": "theirs"}}, {"where": {"year": 2024}}],
+    "update_metadata": [
+        {"changes": {"seen": True}, "names": ["ours/tide.md", "theirs/zebra.md", "none"]},
+        {"changes": {"seen": 2}, "where": {"$name": {"$exists": True}}},
+        {"changes": {"team": "theirs"}, "names": ["ours/rope.md"]},
+    ],
+    "delete_document": [{}, {"if_version": 2}],
+    "delete_documents": [{"where": {"team": "theirs"}}, {"where": {"$name": {"$exists": True}}}],
+    "history": [{}],
+    "diff": [{"old": 1}, {"old": 3}],
+    "restore": [{"version": 1}, {"version": 5}],
+    "changes": [{}, {"limit": 2}],
+    "list_datasets": [{}],
+    "create_dataset": [{}, {"language": "german"}],
+    "configure_dataset": [{"language": "german"}, {"language": "english"}],
+    "delete_dataset": [{}],
+    "recreate": [{}],
+    "purge": [{}],
+    "layers": [{}],
+    "dataset_layer": [{"layer": "L0"}],
+    "put_dataset_layer": [{"layer": "L0", "content": "All."}],
+    "layer": [{"layer": "L0"}, {"layer": "L1"}],
+    "put_document_layer": [{"layer": "L1", "content": "Of the sea."}],
+    "put_folder_layer": [
+        {"folder": "ours/", "layer": "L0", "content": "All."},
+        {"folder": "theirs/", "layer": "L0", "content": "All."},
+    ],
+    "search": QUESTIONS,
+    "search_documents": QUESTIONS[:6],
+    "search_many": [{"queries": ["anchor", "zebra", ""]}, {"queries": ["zebra"], "mode": "bm25"}],
+    "context": [
+        {"query": "anchor zebra", "token_budget": 300},
+        {"query": "tide", "token_budget": 40, "layers": ["L0", "L2"]},
+    ],
+    "verify": [
+        {"citation": {"dataset_id": "kb", "doc_name": name, **CITED}}
+        for name in ("ours/tide.md", "theirs/zebra.md", "none.md")
+    ],
+    "ask": [{"question": "Where is the anchor?"}, {"question": "Where is the zebra?"}],
+    "replay": [{}],
+    "embed_pending": [{}, {"doc_names": ["ours/tide.md", "theirs/zebra.md"]}],
+    "remove_expired": [{}],
+    "rebuild": [{}, {"doc_name": "theirs/zebra.md"}],
+    "doctor": [{}, {"repair": True}],
+    "stats": [{}],
+    "cache_stats": [{}],
+    "health": [{}, {"probe": False}],
+}
+"""What each operation is asked, at each place that it can be asked of."""
+
+TAKEN = ("theirs/zebra.md", "animals.md")
+"""A put under a name that somebody else has is refused: a filter cannot hide it."""
+
+OTHERS: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
+    "build_layers": [
+        ("POST", f"/v1/datasets/{each}/build-layers", {"json": {}})
+        for each in ("kb", "zoo", "none")
+    ],
+    "live": [("GET", "/v1/live", {})],
+    "service": [("GET", "/v1/service", {})],
+    "openapi": [("GET", "/v1/openapi.json", {})],
+    "healthz": [("GET", "/healthz", {})],
+    "nadir_search": [
+        ("POST", "/search", {"json": {"query": "zebra anchor"}}),
+        ("POST", "/search", {"json": {"query": "rope", "generate": True}}),
+    ],
+    "nadir_ingest": [("POST", "/ingest", {})],
+    "list_pipelines": [("GET", "/v1/pipelines", {})],
+    "run_pipeline": [
+        ("POST", f"/v1/pipelines/{name}", {"json": {"query": "zebra anchor"}})
+        for name in ("all", "kb", "none")
+    ],
+    "embed_index": [
+        ("POST", "/v1/index", {"json": {"documents": [{"id": "ours/e.md", "content": "Eels."}]}})
+    ],
+    "embed_query": [("POST", "/v1/query", {"json": {"query": "zebra anchor", "k": 5}})],
+    "embed_stats": [("GET", "/v1/stats", {})],
+    "embed_delete": [
+        ("DELETE", "/v1/doc/theirs/zebra.md", {}),
+        ("DELETE", "/v1/doc/ours/tide.md", {}),
+        ("DELETE", "/v1/doc/none.md", {}),
+    ],
+    "embed_delete_by_query": [("POST", "/v1/delete-by-query", {"json": {"query": "zebra"}})],
+}
+"""Routes beside those of the operations."""
+
+WRITING = ("build_layers", "embed_index", "embed_delete", "embed_delete_by_query")
+
+UNLIKE = ("x-request-id", "date")
+"""Headers that no two answers share."""
+
+
+@pytest.fixture(params=FILTERS)
+def pair(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[KeyPair]:
+    # What is drawn at random for each answer, and differs between equal ones: names of fences.
+    monkeypatch.setattr(secrets, "token_hex", lambda count: "0f" * count)
+    with key_pair(FILTERS[request.param]) as made:
+        yield made
+
+
+class Both:
+    """Asks both stores the same, and fails where they answer otherwise."""
+
+    def __init__(self, pair: KeyPair) -> None:
+        headers = {"Authorization": f"Bearer {pair.token}"}
+        self.clients = [Client(pair.app(each), **headers) for each in pair.services]
+        self.statuses: set[int] = set()
+        self.wrote = False
+
+    def __call__(self, method: str, url: str, each: Any = None, **options: Any) -> list[Any]:
+        """Their answers. ``each`` are options that are one store's own."""
+        own = each or [{}, {}]
+        found = [
+            ask(method, url, **options, **more) for ask, more in zip(self.clients, own, strict=True)
+        ]
+        said = [self._said(answer) for answer in found]
+        assert said[0] == said[1], (method, url, options)
+        self.statuses.add(found[0].status_code)
+        return found
+
+    def _said(self, answer: Any) -> tuple[Any, ...]:
+        body = without_request(answer.content.decode())
+        headers = {key: text for key, text in answer.headers.items() if key not in UNLIKE}
+        if self.wrote:
+            headers = {key: without_times(text) for key, text in headers.items()}
+            body = without_times(body)
+        return answer.status_code, headers, body
+
+
+def without_request(text: str) -> str:
+    """``text`` without the id of its request and its sealed cursor, of which only its length is
+    left: neither is ever the same twice."""
+    text = re.sub(r'("request_id":\s*")[^"]+', r"\1…", text)
+    return re.sub(r'("cursor":\s*")([^"]+)', lambda it: it[1] + "…" * len(it[2]), text)
+
+
+def requests(route: Route, rows: Rows, name: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    takes = route.called.parameters["properties"]
+    places = [
+        {key: text for key, text in place.items() if key in takes}
+        for place in PLACES
+        if not (name == "put_document" and place["name"] in TAKEN)
+    ]
+    for row in rows:
+        for place in [dict(each) for each in dict.fromkeys(tuple(p.items()) for p in places)]:
+            given = {**place, **row}
+            if "pipeline" in route.in_path:
+                given["pipeline"] = "all"
+            url = route.url(given)
+            rest = {key: value for key, value in given.items() if key not in route.in_path}
+            if route.has_body:
+                yield route.method, url, {"json": rest}
+            else:
+                pairs = query_pairs(route.called.parameters, rest)
+                yield route.method, url, {"params": pairs}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_answers_as_if_there_was_nothing_else(name: str, pair: KeyPair) -> None:
+    ask = Both(pair)
+    # When a document came here is another moment in each store, also where nothing is written.
+    ask.wrote = OPERATIONS[name].effect is not Effect.READS or name == "changes"
+    for method, url, given in requests(ROUTES[name], ROWS[name], name):
+        if name == "replay":
+            asked = ask("POST", "/v1/ask", json={"question": "The anchor?", "dataset_id": "kb"})
+            receipts = [{"json": {"receipt": each.json()["receipt"]}} for each in asked]
+            ask(method, url, each=receipts)
+            continue
+        found = ask(method, url, **given)
+        tag = found[0].headers.get("etag")
+        if tag is not None and method == "GET" and name != "changes":
+            assert ask(method, url, headers={"If-None-Match": tag}, **given)[0].status_code == 304
+    if OPERATIONS[name].effect is not Effect.READS:
+        for dataset_id in ("kb", "log", "zoo", "none"):
+            ask("GET", f"/v1/datasets/{dataset_id}/documents")
+            ask("POST", "/v1/search", json={"query": "zebra anchor", "dataset_id": dataset_id})
+    assert ask.statuses - {400, 422}, ask.statuses
+
+
+@pytest.mark.parametrize("name", PIPELINE_OPERATIONS)
+def test_a_pipeline_answers_as_if_there_was_nothing_else(name: str, pair: KeyPair) -> None:
+    ask = Both(pair)
+    for method, url, given in requests(PIPELINE_ROUTES[name], ROWS[name], name):
+        ask(method, url, **given)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_route_beside_them_answers_as_if_there_was_nothing_else(name: str, pair: KeyPair) -> None:
+    ask = Both(pair)
+    ask.wrote = name in WRITING
+    for method, url, given in OTHERS[name]:
+        ask(method, url, **given)
+
+
+def test_every_operation_and_every_route_has_its_row() -> None:
+    assert set(ROWS) == set(OPERATIONS)
+    with key_pair(OURS) as pair:
+        served = {route.name for route in pair.app(pair.whole).router.routes}
+    by_pipeline = {f"{name}_by_pipeline" for name in PIPELINE_OPERATIONS}
+    assert served == set(OPERATIONS) | set(OTHERS) | by_pipeline

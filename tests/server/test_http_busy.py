@@ -1,0 +1,74 @@
+"""While operations take every thread, keys are checked and health is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+import pytest
+
+import triptych
+from triptych.errors import AuthenticationError
+from triptych.records import Candidate, ResolvedQuery
+from triptych.service import Service
+from triptych_adapters.http import Limits, create_app
+
+THREADS = 2
+
+
+class Waiting:
+    """A lane that waits until the test lets it go."""
+
+    name = "waiting"
+
+    def __init__(self) -> None:
+        self.begun = threading.Semaphore(0)
+        self.go_on = threading.Event()
+
+    def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
+        self.begun.release()
+        self.go_on.wait()
+        return []
+
+
+def test_health_and_keys_have_threads_of_their_own() -> None:
+    lane = Waiting()
+    service = triptych.open("memory://", embedder="hash", retrievers=[lane])
+    service.put_document("d", "a.md", "Tea is hot.")
+
+    def authenticate(authorization: str | None) -> Service:
+        if authorization != "Bearer good":
+            raise AuthenticationError("no such key")
+        return service
+
+    app = create_app(service, authenticate=authenticate, limits=Limits(threads=THREADS))
+
+    async def asked() -> None:
+        good = {"Authorization": "Bearer good"}
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+
+            async def search() -> httpx.Response:
+                body: dict[str, Any] = {"query": "tea", "dataset_id": "d", "mode": "waiting"}
+                return await client.post("/v1/search", json=body, headers=good)
+
+            searches = [asyncio.create_task(search()) for _ in range(2 * THREADS)]
+            try:
+                for _ in range(THREADS):
+                    await asyncio.to_thread(lane.begun.acquire)
+                others = asyncio.gather(
+                    client.get("/healthz"), client.post("/v1/search", json={"query": "tea"})
+                )
+                health, refused = await asyncio.wait_for(others, 60)
+            finally:
+                lane.go_on.set()
+            assert (health.status_code, refused.status_code) == (200, 401)
+            assert [each.status_code for each in await asyncio.gather(*searches)] == [200] * 4
+
+    try:
+        asyncio.run(asked())
+    except TimeoutError:
+        pytest.fail("health or a key waits for operations")
