@@ -10,14 +10,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, assert_never
 from uuid import UUID
 
 from qdrant_client import models
 from qdrant_client.models import FieldCondition, HasIdCondition, MatchAny, MatchValue
 
 from triptych.records import And, Condition, FilterTree, Not, Or
-from triptych.records.filters import EXPIRES_AT, HEADING, NAME, UPDATED_AT, VERSION, guard_of
+from triptych.records.filters import (
+    EXPIRES_AT,
+    HEADING,
+    NAME,
+    UPDATED_AT,
+    VERSION,
+    OrderOperator,
+    guard_of,
+)
 from triptych.records.metadata import ComparisonKey, comparison_key
 from triptych_backends.collections.connection import PointId
 from triptych_backends.collections.fields import Path
@@ -33,7 +41,7 @@ NameCondition: TypeAlias = Callable[[Sequence[str]], Narrowing]
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _EXACT: Final = 2.0**53
 """Whole numbers below it are floats without loss."""
-_RANGES: Final = {"lt": "lte", "lte": "lte", "gt": "gte", "gte": "gte"}
+_RANGES: Final[dict[OrderOperator, str]] = {"lt": "lte", "lte": "lte", "gt": "gte", "gte": "gte"}
 
 
 def narrowed(
@@ -101,21 +109,24 @@ def _constant(tree: FilterTree, fields: Mapping[str, Path], has_times: bool) -> 
 
 
 def _on_field(wanted: Condition, key: str) -> Narrowing:
-    if wanted.operator == "exists":
-        return True
-    if wanted.operator == "in":
-        return _any(_equal(wanted.values, key))
-    ((kind, bound),) = wanted.values
-    if wanted.operator == "contains":
-        return True if kind == "text" else _any(_equal(wanted.values, key))
-    if kind != "number" or wanted.operator not in _RANGES:
-        return True
-    around = _around(bound)
-    if around is None:
-        return True
-    edge = _RANGES[wanted.operator]
-    limit = around[1] if edge.startswith("lt") else around[0]
-    return FieldCondition(key=key, range=models.Range(**{edge: limit}))
+    match wanted.operator:
+        case "exists" | "starts":
+            return True
+        case "in":
+            return _any(_equal(wanted.values, key))
+        case "contains":
+            ((kind, _),) = wanted.values
+            return True if kind == "text" else _any(_equal(wanted.values, key))
+        case "lt" | "lte" | "gt" | "gte" as order:
+            ((kind, bound),) = wanted.values
+            around = _around(bound) if kind == "number" else None
+            if around is None:
+                return True
+            edge = _RANGES[order]
+            limit = around[1] if edge == "lte" else around[0]
+            return FieldCondition(key=key, range=models.Range(**{edge: limit}))
+        case _:
+            assert_never(wanted.operator)
 
 
 def _equal(values: Sequence[ComparisonKey], key: str) -> list[Narrowing]:

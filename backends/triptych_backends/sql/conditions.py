@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,10 @@ from triptych.records.filters import (
     NAME,
     UPDATED_AT,
     VERSION,
+    OrderOperator,
     conditions_of,
 )
-from triptych.records.metadata import ComparisonKey, metadata_from_plain
+from triptych.records.metadata import metadata_from_plain
 from triptych_backends.index.selection import AT_ONCE
 from triptych_backends.sql.chunk_rows import headings_of
 from triptych_backends.sql.deferred import bindparam, select, tables as t
@@ -139,15 +140,21 @@ class DocumentConditions:
     # The document's own fields
 
     def _name(self, condition: Condition) -> Ids:
-        operator = condition.operator
         texts = [text for kind, text in condition.values if kind == "text"]
-        if operator == "exists":
-            return self.every
-        if operator == "in":
-            return self._ids(_NAMED, names=texts)
-        if operator == "starts":
-            return union_of(self._starting(text) for text in texts)
-        return union_of(self._ids(_NAME_IS[operator], value=text) for text in texts)
+        match condition.operator:
+            case "exists":
+                return self.every
+            case "in":
+                return self._ids(_NAMED, names=texts)
+            case "starts":
+                return union_of(self._starting(text) for text in texts)
+            case "contains":
+                assert not texts, "it is judged by the name itself: see is_indexed"
+                return union_of(())
+            case "lt" | "lte" | "gt" | "gte" as order:
+                return union_of(self._ids(_NAME_IS[order], value=text) for text in texts)
+            case _:
+                assert_never(condition.operator)
 
     def _starting(self, prefix: str) -> Ids:
         end = prefix_end(prefix)
@@ -159,39 +166,50 @@ class DocumentConditions:
     def _number(self, condition: Condition) -> Ids:
         is_version = condition.field == VERSION
         kind, columns = ("number", _VERSION_IS) if is_version else ("time", _TIME_IS)
-        if condition.operator == "exists":
-            return self.every
-        if condition.operator not in columns:
-            return union_of(())
-        values = [value for found, value in condition.values if found == kind]
-        whole = [_whole(condition.operator, value) for value in values]
-        return union_of(
-            self._ids(columns[condition.operator], value=value)
-            for value in whole
-            if value is not None
-        )
+        match condition.operator:
+            case "exists":
+                return self.every
+            case "contains" | "starts":
+                return union_of(())
+            case "in" | "lt" | "lte" | "gt" | "gte" as operator:
+                values = [value for found, value in condition.values if found == kind]
+                whole = [_whole(operator, value) for value in values]
+                return union_of(
+                    self._ids(columns[operator], value=value)
+                    for value in whole
+                    if value is not None
+                )
+            case _:
+                assert_never(condition.operator)
 
     # Metadata
 
     def _metadata(self, condition: Condition) -> Ids:
-        key, operator = condition.field, condition.operator
-        if operator == "exists":
-            prefix = key_digest(key)
-            return self._between(prefix, next_prefix(prefix))
-        if operator == "in":
-            return union_of(self._with(entry_of(key, value)) for value in condition.values)
-        (value,) = condition.values
-        if operator == "contains":
-            return self._with(entry_of(key, value, item=True))
-        return self._ordered(condition, value)
+        key = condition.field
+        match condition.operator:
+            case "exists":
+                prefix = key_digest(key)
+                return self._between(prefix, next_prefix(prefix))
+            case "in":
+                return union_of(self._with(entry_of(key, value)) for value in condition.values)
+            case "contains":
+                (value,) = condition.values
+                return self._with(entry_of(key, value, item=True))
+            case "lt" | "lte" | "gt" | "gte" as order:
+                return self._ordered(condition, order)
+            case "starts":
+                raise AssertionError("only a name is asked how it begins")
+            case _:
+                assert_never(condition.operator)
 
-    def _ordered(self, condition: Condition, value: ComparisonKey) -> Ids:
+    def _ordered(self, condition: Condition, order: OrderOperator) -> Ids:
+        (value,) = condition.values
         kind = value[0]
         kind_begin = kind_prefix(condition.field, kind)
         kind_end = next_prefix(kind_begin)
         entry = entry_of(condition.field, value)
-        below = condition.operator in ("lt", "lte")
-        equal = condition.operator in ("lte", "gte")
+        below = order in ("lt", "lte")
+        equal = order in ("lte", "gte")
         if kind != "text":
             edge = entry + b"\0" if below is equal else entry
             return self._between(kind_begin, edge) if below else self._between(edge, kind_end)

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, Literal, assert_never
 
 import attrs
 from psycopg import sql
@@ -26,6 +26,7 @@ from triptych.records.filters import (
     And,
     Not,
     Or,
+    OrderOperator,
     guard_of,
 )
 from triptych.records.metadata import ComparisonKey
@@ -92,21 +93,35 @@ def _one(wanted: Condition, columns: Columns, values: Parameters) -> sql.Composa
 
 
 def _on_column(wanted: Condition, column: Column, values: Parameters) -> sql.Composable:
-    name, kind, operator = identifier(column.name), column.kind, wanted.operator
-    if operator == "exists":
-        return _exists(column)
+    name, kind = identifier(column.name), column.kind
     if kind in ("ints", "texts", "bools"):
         return _on_list(wanted, column, values)
-    if operator == "in":
-        found = [_equals(column, key, values) for key in _by_kind(wanted.values, column)]
-        return _any(found)
+    match wanted.operator:
+        case "exists":
+            return _exists(column)
+        case "in":
+            found = [_equals(column, key, values) for key in _by_kind(wanted.values, column)]
+            return _any(found)
+        case "contains":
+            ((wanted_kind, bound),) = wanted.values
+            if wanted_kind != "text" or kind not in ("text", "uuid", "other") or "\0" in bound:
+                return _FALSE
+            return sql.SQL('strpos({}::text COLLATE "C", {}) > 0').format(
+                name, values.add(bound, "text")
+            )
+        case "lt" | "lte" | "gt" | "gte" as order:
+            return _ordered(wanted, order, column, values)
+        case "starts":
+            raise AssertionError("only a name is asked how it begins")
+        case _:
+            assert_never(wanted.operator)
+
+
+def _ordered(
+    wanted: Condition, operator: OrderOperator, column: Column, values: Parameters
+) -> sql.Composable:
+    name, kind = identifier(column.name), column.kind
     ((wanted_kind, bound),) = wanted.values
-    if operator == "contains":
-        if wanted_kind != "text" or kind not in ("text", "uuid", "other") or "\0" in bound:
-            return _FALSE
-        return sql.SQL('strpos({}::text COLLATE "C", {}) > 0').format(
-            name, values.add(bound, "text")
-        )
     if wanted_kind == "text" and kind in ("text", "uuid", "other"):
         return _ordered_text(sql.SQL("{}::text").format(name), operator, bound, values)
     if wanted_kind == "number" and kind == "int":
@@ -203,7 +218,7 @@ def _uuids(texts: list[str]) -> list[uuid.UUID]:
 
 
 def _ordered_text(
-    expression: sql.Composable, operator: str, bound: str, values: Parameters
+    expression: sql.Composable, operator: OrderOperator, bound: str, values: Parameters
 ) -> sql.Composable:
     cut, _, beyond = bound.partition("\0")
     if beyond or cut != bound:
@@ -215,7 +230,7 @@ def _ordered_text(
 
 
 def _ordered_int(
-    name: sql.Composable, operator: str, bound: float, values: Parameters
+    name: sql.Composable, operator: OrderOperator, bound: float, values: Parameters
 ) -> sql.Composable:
     bound = math.ceil(bound) if operator in ("lt", "gte") else math.floor(bound)
     if bound > _MOST or bound < _LEAST:
@@ -225,7 +240,7 @@ def _ordered_int(
 
 
 def _ordered_float(
-    expression: sql.Composable, operator: str, bound: float, values: Parameters
+    expression: sql.Composable, operator: OrderOperator, bound: float, values: Parameters
 ) -> sql.Composable:
     nearest = float(bound)
     if nearest < bound:  # a whole number beyond 53 bits: nothing lies between the two
@@ -238,7 +253,7 @@ def _ordered_float(
 
 
 def _ordered_numeric(
-    name: sql.Composable, operator: str, bound: float, values: Parameters
+    name: sql.Composable, operator: OrderOperator | Literal["eq"], bound: float, values: Parameters
 ) -> sql.Composable:
     """Whole numbers of 64 bits are compared exactly, others as the float that metadata has."""
     sign = sql.SQL({**_SQL, "eq": "="}[operator])
@@ -280,15 +295,28 @@ def _on_list(wanted: Condition, column: Column, values: Parameters) -> sql.Compo
         "texts": ("text", "text[]"),
         "bools": ("bool", "bool[]"),
     }[column.kind]
-    if wanted.operator == "contains":
-        found = _items(wanted.values, item)
-        if found is None:
+    match wanted.operator:
+        case "exists":
+            return _exists(column)
+        case "contains":
+            found = _items(wanted.values, item)
+            if found is None:
+                return _FALSE
+            return sql.SQL("{} AND {}::" + type_ + " @> {}").format(
+                is_flat(column), name, values.add(found, type_)
+            )
+        case "starts" | "lt" | "lte" | "gt" | "gte":
             return _FALSE
-        return sql.SQL("{} AND {}::" + type_ + " @> {}").format(
-            is_flat(column), name, values.add(found, type_)
-        )
-    if wanted.operator != "in":
-        return _FALSE
+        case "in":
+            return _is_list(wanted, column, item, type_, values)
+        case _:
+            assert_never(wanted.operator)
+
+
+def _is_list(
+    wanted: Condition, column: Column, item: str, type_: str, values: Parameters
+) -> sql.Composable:
+    name = identifier(column.name)
     same = []
     for kind, keys in wanted.values:
         found = _items(keys, item) if kind == "list" else None
@@ -319,25 +347,28 @@ def _items(keys: tuple[ComparisonKey, ...], item: str) -> list[Any] | None:
 
 def _on_name(wanted: Condition, column: Column, values: Parameters) -> sql.Composable:
     text = sql.SQL("{}::text").format(identifier(column.name))
-    if wanted.operator == "exists":
-        return sql.SQL("{} IS NOT NULL").format(identifier(column.name))
-    if wanted.operator == "in":
-        return name_condition(column, [str(value) for _, value in wanted.values], values)
-    if wanted.operator == "starts":
-        begins = [
-            sql.SQL("starts_with({}, {})").format(text, values.add(prefix, "text"))
-            for _, prefix in wanted.values
-            if "\0" not in prefix
-        ]
-        return _any(begins)
-    ((kind, bound),) = wanted.values
-    if kind != "text":
-        return _FALSE
-    if wanted.operator == "contains":
-        if "\0" in bound:
-            return _FALSE
-        return sql.SQL('strpos({} COLLATE "C", {}) > 0').format(text, values.add(bound, "text"))
-    return _ordered_text(text, wanted.operator, bound, values)
+    match wanted.operator:
+        case "exists":
+            return sql.SQL("{} IS NOT NULL").format(identifier(column.name))
+        case "in":
+            return name_condition(column, [str(value) for _, value in wanted.values], values)
+        case "starts":
+            begins = [
+                sql.SQL("starts_with({}, {})").format(text, values.add(prefix, "text"))
+                for _, prefix in wanted.values
+                if "\0" not in prefix
+            ]
+            return _any(begins)
+        case "contains":
+            ((kind, bound),) = wanted.values
+            if kind != "text" or "\0" in bound:
+                return _FALSE
+            return sql.SQL('strpos({} COLLATE "C", {}) > 0').format(text, values.add(bound, "text"))
+        case "lt" | "lte" | "gt" | "gte" as order:
+            ((kind, bound),) = wanted.values
+            return _ordered_text(text, order, bound, values) if kind == "text" else _FALSE
+        case _:
+            assert_never(wanted.operator)
 
 
 def name_condition(column: Column, names: list[str], values: Parameters) -> sql.Composable:

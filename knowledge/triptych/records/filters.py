@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import date, datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, assert_never
 
 import attrs
 
@@ -36,6 +36,7 @@ __all__ = [
     "FilterTree",
     "Not",
     "Or",
+    "OrderOperator",
     "Subject",
     "all_of",
     "conditions_of",
@@ -44,7 +45,9 @@ __all__ = [
     "parse_filter",
 ]
 
-Operator: TypeAlias = Literal["in", "lt", "lte", "gt", "gte", "contains", "exists", "starts"]
+OrderOperator: TypeAlias = Literal["lt", "lte", "gt", "gte"]
+Operator: TypeAlias = OrderOperator | Literal["in", "contains", "exists", "starts"]
+"""Stores match on it with `assert_never`: the type checker names those that lack a new one."""
 
 NAME, HEADING, VERSION, UPDATED_AT = "$name", "$heading", "$version", "$updated_at"
 EXPIRES_AT = "$expires_at"
@@ -53,7 +56,7 @@ _OWN = (NAME, _PREFIX, HEADING, VERSION, UPDATED_AT, EXPIRES_AT)
 _SHORT = {"doc_name": NAME, "doc_prefix": _PREFIX, "heading": HEADING}
 _FIELDS = {VERSION: "version", UPDATED_AT: "updated_at", EXPIRES_AT: "expires_at"}
 _JOINS = ("$and", "$or", "$not")
-_ORDERED: dict[str, Literal["lt", "lte", "gt", "gte"]] = {
+_ORDERED: dict[str, OrderOperator] = {
     "$lt": "lt",
     "$lte": "lte",
     "$gt": "gt",
@@ -120,20 +123,23 @@ class Condition:
     def holds(self, key: ComparisonKey) -> bool:
         """Whether it holds for a field of this value."""
         kind, value = key
-        if self.operator == "exists":
-            return True
-        if self.operator == "in":
-            return key in self.values
-        if self.operator == "starts":
-            return str(value).startswith(tuple(text for _, text in self.values))
-        wanted = self.values[0]
-        if self.operator == "contains":
-            if kind == "list":
-                return wanted in value
-            return kind == wanted[0] == "text" and wanted[1] in value
-        if kind != wanted[0]:
-            return False
-        return _COMPARE[self.operator](value, wanted[1])
+        match self.operator:
+            case "exists":
+                return True
+            case "in":
+                return key in self.values
+            case "starts":
+                return str(value).startswith(tuple(text for _, text in self.values))
+            case "contains":
+                (wanted,) = self.values
+                if kind == "list":
+                    return wanted in value
+                return kind == wanted[0] == "text" and wanted[1] in value
+            case "lt" | "lte" | "gt" | "gte" as order:
+                (wanted,) = self.values
+                return kind == wanted[0] and _COMPARE[order](value, wanted[1])
+            case _:
+                assert_never(self.operator)
 
 
 @attrs.frozen(slots=True)
@@ -176,7 +182,7 @@ class Not:
 
 FilterTree: TypeAlias = Condition | And | Or | Not
 
-_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
+_COMPARE: Mapping[OrderOperator, Callable[[Any, Any], bool]] = {
     "lt": lambda value, bound: value < bound,
     "lte": lambda value, bound: value <= bound,
     "gt": lambda value, bound: value > bound,
