@@ -20,14 +20,25 @@ $(STATEMENTS): $(wildcard backends/triptych_backends/sql/*.py) | $(VENV)/.instal
 	$(PY) -m triptych_backends.sqlite.write_statements
 	@touch $@
 
+PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
+WHICH := -c 'import sys; print(sys.base_prefix, *sys.version_info[:3])' 2>/dev/null
+
+# Where PYTHON names another interpreter than the environment's, that is made again.
+ifneq ($(PYTHON),)
+ifneq ($(shell $(PYTHON) $(WHICH)),$(shell $(PY) $(WHICH)))
+.PHONY: another-python
+$(VENV)/.installed: another-python
+endif
+endif
+
 # A stamp instead of the folder: an interrupted install is repeated, a finished one is not.
 $(VENV)/.installed: pyproject.toml
-	@found=; for candidate in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
+	@found=; for candidate in $(PYTHONS); do \
 	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 	    found=$$candidate; break; fi; \
 	done; \
 	if [ -z "$$found" ]; then \
-	  echo "error: Triptych needs Python 3.11 or newer; none of $(PYTHON) python3 python3.13 python3.12 python3.11 is." >&2; \
+	  echo "error: Triptych needs Python 3.11 or newer; none of $(PYTHONS) is." >&2; \
 	  echo "       python3 here: $$(python3 --version 2>&1 | head -n 1)" >&2; \
 	  echo "       Install one, or name it: make venv PYTHON=/path/to/python3.12" >&2; exit 1; fi; \
 	if ! "$$found" -c 'import ensurepip, venv' 2>/dev/null; then \

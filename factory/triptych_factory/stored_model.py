@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from triptych._internal.protocols import conforms
 from triptych.contracts import Closeable, Embedder, Store
 from triptych.errors import NotAvailableError, ProviderSetupError, ValidationError
 from triptych.records import EmbedKind
@@ -69,7 +70,7 @@ class RecalledEmbedder:
         with self._making:
             made: object = self._made
             self._made = None
-        if isinstance(made, Closeable):
+        if conforms(made, Closeable):
             made.close()
 
     def _embedder(self) -> Embedder:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from triptych._internal.protocols import conforms
 from triptych.chunking import default_chunkers
 from triptych.contracts import LLM, Closeable, Embedder, Ranker
 from triptych.errors import NotAvailableError, TriptychError, ValidationError
@@ -286,5 +287,5 @@ def _examined(table: Mapping[str, Any], settings: Settings) -> tuple[int, Sequen
 
 
 def _close(model: object) -> None:
-    if isinstance(model, Closeable):
+    if conforms(model, Closeable):
         model.close()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import attrs
 
+from triptych._internal.protocols import conforms
 from triptych.chunking import ChunkerSet
 from triptych.contracts import (
     LLM,
@@ -148,12 +149,12 @@ def open_service(
 
 
 def _preload(model: object) -> None:
-    if isinstance(model, Preloadable):
+    if conforms(model, Preloadable):
         model.preload()
 
 
 def _close(model: object) -> None:
-    if isinstance(model, Closeable):
+    if conforms(model, Closeable):
         model.close()
 
 
@@ -299,7 +300,7 @@ def _likely(location: Location, settings: Settings, dataset_id: str) -> Embedder
     if not signature:
         return None
     embedder = recall_embedder(signature, concurrency=settings.embed_concurrency)
-    return embedder if isinstance(embedder, Preloadable) else None
+    return embedder if conforms(embedder, Preloadable) else None
 
 
 def _of_store(store: Store, settings: Settings, dataset_id: str, fill: bool) -> Embedder | None:

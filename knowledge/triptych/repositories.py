@@ -10,10 +10,11 @@ import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import attrs
 
+from triptych._internal.protocols import conforms
 from triptych.contracts import (
     AnswerCache,
     Capabilities,
@@ -318,8 +319,7 @@ def capabilities_of(store: Store) -> Capabilities:
     parts = (store, store.documents, store.chunks, store.layers)
 
     def first(protocol: Callable[..., P]) -> P | None:
-        kind = cast(type, protocol)
-        return next((cast(P, part) for part in parts if isinstance(part, kind)), None)
+        return next((part for part in parts if conforms(part, protocol)), None)
 
     settings = first(SettingsStore)
     return Capabilities(

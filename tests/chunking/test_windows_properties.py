@@ -6,7 +6,14 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from support.examples import examples
-from triptych.chunking import ChunkSpec, FixedWindowChunker, SentenceWindowChunker
+from triptych.chunking import (
+    Chunker,
+    ChunkSpec,
+    DefaultChunker,
+    FixedWindowChunker,
+    MarkdownChunker,
+    SentenceWindowChunker,
+)
 from triptych.chunking.boundaries import CLUSTER_LIMIT, splits_character
 from triptych.chunking.normalize import unify_line_ends
 
@@ -128,6 +135,26 @@ def test_sentence_windows_tile_any_text(
 @settings(max_examples=examples(200), deadline=None)
 @given(TEXT)
 @example("\n\u0301")
+@example(" \u0301")
+@example("One.\n\n \u0301 two.")
+@example("\ufeff\u0301")
 def test_sentences_of_a_large_size_are_whole_and_part_no_character(content: str) -> None:
     specs = SentenceWindowChunker(size=100_000).chunk(content)
     assert not any(splits_character(content, spec.start) for spec in specs)
+
+
+@pytest.mark.parametrize("content", [" \u0301x", "\n \u0301x", "\ufeff \u0301x"])
+@pytest.mark.parametrize(
+    "chunker",
+    [
+        SentenceWindowChunker(),
+        SentenceWindowChunker(size=16),
+        SentenceWindowChunker(markdown=True),
+        FixedWindowChunker(size=16, overlap=0),
+        DefaultChunker(),
+        MarkdownChunker(),
+    ],
+)
+def test_a_space_under_a_combining_mark_begins_a_chunk(content: str, chunker: Chunker) -> None:
+    (spec,) = chunker.chunk(content)
+    assert content[spec.start : spec.end] == " \u0301x"

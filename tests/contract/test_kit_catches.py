@@ -1027,7 +1027,11 @@ def test_kit_sees_a_rebuild_that_removes_orphans_in_steps(
 def test_kit_sees_a_put_that_takes_a_refusal_for_anothers_success(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Writer, "_swap_in", lambda writer, *made: writer._replace(*made) and [])
+    def swap_in(writer: Any, dataset_id: str, made: Any, deriver: Any) -> list[Any]:
+        writer._replace(dataset_id, made)
+        return []  # none was lost
+
+    monkeypatch.setattr(Writer, "_swap_in", swap_in)
     with pytest.raises(AssertionError):
         RaceTests().test_a_delete_between_the_steps_of_a_put_leaves_it_whole_or_gone(
             MemoryStore(), PUTS["put_document"], "delete_dataset"

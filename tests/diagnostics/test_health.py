@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 import triptych
 from triptych import Service
-from triptych.contracts import Diagnostics
 from triptych.errors import CancelledError, ProviderError, StoreError, StoreLockedError
 from triptych.records import EmbedKind
-from triptych.repositories import Repositories
+from triptych.repositories import Repositories, capabilities_of
 from triptych.testing import Failing, FakeEmbedder
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
@@ -148,7 +147,7 @@ def test_a_foreign_exception_is_a_finding_too() -> None:
                 raise KeyError("odd")
 
         chunks = Odd()
-        assert isinstance(chunks, Diagnostics)
+        assert capabilities_of(over(store, chunks=chunks)).diagnostics is chunks
         with Service(over(store, chunks=chunks)) as kb:
             assert "KeyError" in problem_of(kb)
             with pytest.raises(KeyError):

@@ -25,7 +25,15 @@ from triptych.replication import Archive, copy_store, follow_store, write_archiv
 from triptych.repositories import capabilities_of
 from triptych.service import Service
 from triptych.testing import FakeEmbedder
-from triptych.testing.builders import CONFIG, fill as fill_plainly, put, set_config
+from triptych.testing.builders import (
+    CONFIG,
+    SPARSE,
+    derive,
+    fill as fill_plainly,
+    put,
+    set_config,
+    sparse_of,
+)
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
 
@@ -62,6 +70,8 @@ def test_copy_of_any_store_equals_it(seed: int, steps: int, pair: tuple[str, str
 @pytest.mark.property
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**32), steps=st.integers(0, 150), pair=st.sampled_from(PAIRS))
+@example(seed=2629, steps=143, pair=("memory", "memory"))
+@example(seed=2629, steps=143, pair=("files", "sqlite"))
 def test_copy_of_any_of_many_stores_equals_it(seed: int, steps: int, pair: tuple[str, str]) -> None:
     with TemporaryDirectory() as folder:
         _check_copy(seed, steps, pair, Path(folder))
@@ -343,6 +353,25 @@ def test_older_version_that_the_source_keeps_is_no_conflict(
             for one in (archive, source):
                 copy_store(one, target)
                 assert contents(target) == contents(source)
+
+
+def test_copy_gives_no_set_a_sparse_vector_that_the_source_lost(stores: dict[str, Store]) -> None:
+    config = attrs.evolve(CONFIG, sparse_sig=SPARSE)
+    for kind in KINDS:
+        source, target = stores[kind], stores[f"{kind} copy"]
+        set_config(source, "d", config)
+        put(source, "d", "b", "hot tea")
+        assert derive(source, "d", "b", config)
+        vectors = {c.sig.input_sig: sparse_of(c.content) for c in source.chunks.iter_chunks("d")}
+        sparse = capabilities_of(source).sparse
+        assert sparse is not None
+        assert sparse.add_sparse_vectors("d", SPARSE, ["b"], vectors) == ["b"]
+        copy_store(source, target)
+        for name, text in (("b", "cold tea"), ("a", "hot tea"), ("c", "hot tea")):
+            put(source, "d", name, text)
+            assert derive(source, "d", name, config)
+        copy_store(source, target)
+        assert contents(target) == contents(source)
 
 
 def settings_of(store: Store) -> SettingsStore:

@@ -38,6 +38,7 @@ from typing import Any
 
 import attrs
 
+import triptych
 from support.cli_run import ran
 from triptych_adapters.telemetry.figures import FIGURES
 from triptych_adapters.telemetry.measurements import METRICS
@@ -142,17 +143,25 @@ def prose(page: Path) -> str:
 def run_page(page: Path, *, programs: Path) -> None:
     """Run the snippets of ``page`` in the current directory.
 
-    ``programs`` is an empty folder for the ``triptych`` command.
+    ``programs`` is an empty folder for the commands ``triptych`` and ``python``. What the page
+    leaves open is closed at its end, as a program's is when it ends.
 
     Raises:
         AssertionError: a snippet does something else than the page says.
     """
+    with contextlib.ExitStack() as left_open:
+        _run_blocks(page, _Console(_command(programs)), left_open)
+
+
+def _run_blocks(page: Path, console: _Console, left_open: contextlib.ExitStack) -> None:
     namespace: dict[str, Any] = {"__name__": "__main__"}
     printed = ""
-    console = _Console(_command(programs))
     for block in blocks(page):
         if block.kind == "python":
             printed = _run_python(block, namespace)
+            for each in namespace.values():
+                if isinstance(each, triptych.Service):
+                    left_open.callback(each.close)
         elif block.kind == "output":
             assert matches(block.text, printed), _unlike(block, printed)
         elif block.kind == "console":
@@ -236,14 +245,14 @@ def _commands(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _command(programs: Path) -> dict[str, str]:
-    """An environment in which ``triptych`` is this tree's command."""
-    program = programs / "triptych"
-    program.write_text(
-        f'#!/bin/sh\nexec "{sys.executable}" -c '
-        "'from triptych_adapters.cli import main; main()' \"$@\"\n",
-        encoding="utf-8",
-    )
-    program.chmod(0o755)
+    """An environment in which ``triptych`` is this tree's command, ``python`` its interpreter."""
+    main = " -c 'from triptych_adapters.cli import main; main()'"
+    for name, arguments in (("triptych", main), ("python", "")):
+        program = programs / name
+        program.write_text(
+            f'#!/bin/sh\nexec "{sys.executable}"{arguments} "$@"\n', encoding="utf-8"
+        )
+        program.chmod(0o755)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TRIPTYCH_")}
     return kept | {
         "PATH": f"{programs}{os.pathsep}{kept.get('PATH', os.defpath)}",

@@ -53,6 +53,7 @@ def state(store: FilesStore) -> State:
             place = ("layer", dataset, layer.doc_name, str(layer.layer))
             shown[place] = (layer.content, layer.sig.source_version)
         shown["config", dataset] = store.chunks.config(dataset)
+    shown["settings",] = dict(store.list_settings())
     return shown
 
 
@@ -169,6 +170,7 @@ BEGINNING = [
     put("a", "first"),
     many(["old", "e"], "old text"),
     Step(lambda store: store.chunks.configure("d", CONFIGS[0], expected=None)),
+    Step(lambda store: store.set_setting("key", "first", expected=None)),
     layer("d", "e", "of e"),
     put("gone", "x"),
     put("gone", "y"),
@@ -181,6 +183,7 @@ STEPS = [
     many(["a", "deep/c", "deep/er/b", "e"], "all at once"),
     restore("a"),
     many(["deep/c", "e"], "and again"),
+    Step(lambda store: store.set_setting("key", "second", expected="first")),
     layer("d", "a", "abstract"),
     layer("d", "a", "another abstract"),
     layer("d", "", "of the dataset"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from triptych._internal.protocols import conforms
 from triptych_adapters.cli.evaluate_options import (
     Dataset,
     Golden,
@@ -112,7 +113,7 @@ def rag(
     chosen = list(RAG_METRICS) if metrics is None else names(metrics)
     judged: RagEvaluation | None = None
     with ExitStack() as opened:
-        if isinstance(judging, Closeable):
+        if conforms(judging, Closeable):
             opened.callback(judging.close)
         service = opened.enter_context(session.service(settings=settings, pipeline=pipeline))
         view: Any = service if pipeline is None else service.pipeline(pipeline)

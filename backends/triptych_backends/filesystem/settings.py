@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 
 from triptych.errors import CorruptStoreError
 from triptych_backends.filesystem.disk import Disk, disk_errors
 from triptych_backends.filesystem.formats import FormatError, dump, parse
-from triptych_backends.filesystem.layout import OWN, SETTINGS
+from triptych_backends.filesystem.journal import Intent
+from triptych_backends.filesystem.layout import SETTINGS
 from triptych_backends.filesystem.writer import Writer
 
 __all__ = ["FilesSettings"]
@@ -34,14 +34,8 @@ class FilesSettings:
                 settings.pop(key, None)
             else:
                 settings[key] = value
-            draft = f"{OWN}/{secrets.token_hex(8)}.tmp"
-            try:
-                disk.write(draft, dump(dict(sorted(settings.items()))))
-                disk.rename(draft, SETTINGS)
-            except OSError:
-                disk.remove(draft)
-                raise
-            disk.sync_folder(OWN)
+            data = dump(dict(sorted(settings.items())))
+            self.writer.workspace.journal.apply(Intent(writes={SETTINGS: data}))
             return True
 
     def list_settings(self, prefix: str = "") -> Mapping[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import shutil
 import weakref
 from collections.abc import Callable
@@ -26,8 +25,9 @@ from triptych_backends.filesystem.disk import Disk, disk_errors
 from triptych_backends.filesystem.document_changes import FilesChanges
 from triptych_backends.filesystem.documents import FilesDocuments
 from triptych_backends.filesystem.formats import FormatError, dump, parse
+from triptych_backends.filesystem.journal import Intent, Journal
 from triptych_backends.filesystem.layers import FilesLayers
-from triptych_backends.filesystem.layout import DATASETS, DERIVED, JOURNAL, OWN, STORE
+from triptych_backends.filesystem.layout import DATASETS, DERIVED, JOURNAL, LOCK, OWN, STORE
 from triptych_backends.filesystem.lock import WritersLock
 from triptych_backends.filesystem.problems import RejectedFile
 from triptych_backends.filesystem.settings import FilesSettings
@@ -105,7 +105,7 @@ class FilesStore(
         files = disk(root)
         with disk_errors(root):
             if not read_only:
-                _prepare(files)
+                _prepare(files, lock_timeout)
             _require_layout(files)
             _refuse_links(files)
         database = Path(files.real(f"{DERIVED}/{_DATABASE}"))
@@ -183,7 +183,7 @@ def _refuse_unusable(root: str, *, create: bool, read_only: bool) -> None:
         refuse_unusable(Path(root, "kb.db"), create=True, read_only=False)
 
 
-def _prepare(disk: Disk) -> None:
+def _prepare(disk: Disk, wait: float) -> None:
     """Make the store's own folders and files, those that are missing."""
     if not os.path.isdir(disk.root):
         with contextlib.suppress(FileExistsError):
@@ -197,10 +197,8 @@ def _prepare(disk: Disk) -> None:
     ):
         if disk.entry(path) is None:
             # Several may do so at once, each with the same bytes.
-            draft = f"{OWN}/{secrets.token_hex(8)}.tmp"
-            disk.write(draft, data)
-            disk.rename(draft, path)
-            disk.sync_folder(OWN)
+            with WritersLock(disk.real(LOCK), disk.root, wait).held():
+                Journal(disk).apply(Intent(writes={path: data}))
 
 
 def _require_layout(disk: Disk) -> None:

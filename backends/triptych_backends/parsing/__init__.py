@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from triptych._internal.protocols import conforms
 from triptych.errors import ValidationError
 from triptych.parsing import (
     Decode,
@@ -94,7 +95,7 @@ def _installed() -> list[FileParser]:
                 f"the parser {entry.name!r} ({entry.value}) cannot be loaded ({error}): repair or "
                 "uninstall its package"
             ) from error
-        if not isinstance(parser, FileParser):
+        if not conforms(parser, FileParser):
             raise ValidationError(
                 f"the entry point {entry.name!r} ({entry.value}) of {ENTRY_POINTS!r} gives a "
                 f"{type(parser).__name__}, which is no FileParser"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from triptych._internal.close_on_exit import CloseOnExit
+from triptych._internal.protocols import conforms
 from triptych.contracts import ChangeListener, WorkLeases
 from triptych.records import DatasetStats
 from triptych.repositories import capabilities_of
@@ -68,9 +69,9 @@ class QdrantStore(
             falls_back=falls_back,
         )
         # What the truth has of these is its own: all who open it, by whatever URL, share it.
-        if isinstance(truth, WorkLeases):
+        if conforms(truth, WorkLeases):
             self.hold_leases = truth.hold_leases
-        if isinstance(truth, ChangeListener):
+        if conforms(truth, ChangeListener):
             self.listen_for_changes = truth.listen_for_changes
         kept = capabilities_of(truth).diagnostics
         assert kept is not None

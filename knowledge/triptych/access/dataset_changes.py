@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import attrs
 
+from triptych._internal.protocols import conforms
 from triptych.contracts import ChangeReader
 from triptych.records import ChangeCursor, ChangePage, DocumentChange
 
@@ -29,7 +30,7 @@ class SplitChangeReader(ChangeReader, Protocol):
 
 def changes_of(reader: ChangeReader, names: Sequence[str]) -> ChangeReader:
     """A reader of the datasets ``names``, as if there were no others."""
-    if isinstance(reader, SplitChangeReader):
+    if conforms(reader, SplitChangeReader):
         return reader.changes_of(names)
     return DatasetsChanges(reader, names)
 

@@ -8,7 +8,7 @@ ZERO_WIDTH_JOINER = "\u200d"
 CLUSTER_LIMIT = 64
 
 # Nothing joins what ends a line or is not a character to be seen (rule GB4).
-_ENDS = frozenset(map(chr, [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029]))
+_ENDS = frozenset(map(chr, [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF]))
 
 SENTENCE_END = r"""(?:[.!?…]["'”’)\]]*+\s|[。！？；…][」』”’）)]*+)"""
 _LAST_SENTENCE_END = re.compile(r".*" + SENTENCE_END, re.DOTALL)
@@ -19,9 +19,15 @@ _SPACE = re.compile(r"\s")
 
 
 def next_visible(content: str, position: int) -> int:
-    """Return where the first non-whitespace character at or after `position` is, or -1."""
+    """Return where the first visible character at or after `position` begins, or -1.
+
+    A space under a combining mark begins one.
+    """
     found = _VISIBLE.search(content, position)
-    return -1 if found is None else found.start()
+    if found is None:
+        return -1
+    start = found.start()
+    return start - 1 if start > position and splits_character(content, start) else start
 
 
 def trimmed_end(content: str, start: int, end: int) -> int:

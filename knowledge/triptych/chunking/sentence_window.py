@@ -110,9 +110,11 @@ class SentenceWindowChunker:
         """The pieces, none longer than `size`, and none that is nothing by itself."""
         found: list[Span] = []
         joins = False  # whether the piece before waits for the one after it
-        for piece in pieces:
+        for start, end in pieces:
+            if not found and splits_character(text, start):
+                start -= 1  # the space under a mark: there is no piece before that has it
             spans = (
-                [piece] if piece[1] - piece[0] <= self.size else windows(text, *piece, self.size)
+                [(start, end)] if end - start <= self.size else windows(text, start, end, self.size)
             )
             for start, end in spans:
                 bare = _LETTER.search(text, start, end) is None

@@ -8,6 +8,7 @@ import attrs
 
 from triptych import deadlines
 from triptych._internal.progress import ProgressCallback
+from triptych._internal.protocols import conforms
 from triptych.contracts import Capabilities, Embedder, Store, WeightsVerifier
 from triptych.diagnostics.checks import CHECKS, FindingCollector
 from triptych.diagnostics.datasets import Counted, DatasetExaminer
@@ -115,7 +116,7 @@ class Doctor:
         for what, model in models:
             if model is None:
                 continue
-            if not isinstance(model, WeightsVerifier):
+            if not conforms(model, WeightsVerifier):
                 skipped.append(f"the weights of {model.signature}: it has no files that it knows")
                 continue
             try:

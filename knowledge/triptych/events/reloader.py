@@ -8,6 +8,7 @@ import threading
 from random import Random
 
 from triptych._internal.close_on_exit import CloseOnExit
+from triptych._internal.protocols import conforms
 from triptych.contracts import EventNotifier, Rebuilder
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.events.clock import LOOK_UP, Clock, SystemClock
@@ -144,7 +145,7 @@ class EventReloader(CloseOnExit):
                 "what is pending will be rebuilt when it is due"
             )
         self._check_running()
-        if isinstance(self._parts[1], JoinableNotifier):
+        if conforms(self._parts[1], JoinableNotifier):
             self._parts[1].join()
         with self._changed:
             self._check_running()

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych import telemetry
+from triptych._internal.protocols import conforms
 from triptych.contracts import CoverageEmbedder, Embedder
 from triptych.errors import ProviderError, TriptychError, ValidationError
 from triptych.records import EmbedKind, Vector, check_text
@@ -147,7 +148,7 @@ class CoverageGate:
     """
 
     def __init__(self, embedder: object) -> None:
-        self._covering = embedder if isinstance(embedder, CoverageEmbedder) else None
+        self._covering = embedder if conforms(embedder, CoverageEmbedder) else None
 
     def admits(self, text: str) -> bool:
         """True for an embedder that does not judge texts."""

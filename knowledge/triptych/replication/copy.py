@@ -165,6 +165,7 @@ def copy_dataset(
         copied.written += len(batch)
         if progress is not None:
             progress(Progress(phase="documents", done=copied.seen, total=len(names)))
+    _drop_surplus(source, writer, dataset_id)
     writer.end(head)
     if progress is not None:
         progress(Progress(phase="documents", done=len(names), total=len(names)))
@@ -177,6 +178,20 @@ def copy_dataset(
         unchanged=len(names) - copied.written,
         removed=len(extra),
     )
+
+
+def _drop_surplus(source: StateSource, writer: StateWriter, dataset_id: str) -> None:
+    """Write again, first without chunks, what took sparse vectors that it does not have in the
+    source: those of a set that was replaced only after it."""
+    surplus = frozenset(writer.surplus)
+    for keeps in (False, True) if surplus else ():
+        states = (each for each in source.states(dataset_id) if each.name in surplus)
+        for batch in _batches(states if keeps else map(_without_chunks, states)):
+            writer.write(dataset_id, batch)
+
+
+def _without_chunks(state: NameState) -> NameState:
+    return attrs.evolve(state, sig=None, chunks=(), sparse={})
 
 
 @attrs.define

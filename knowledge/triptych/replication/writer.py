@@ -53,6 +53,9 @@ class StateWriter:
         self._kept = 0
         self.written: int = 0
         """How many names were written."""
+        self.surplus: set[str] = set()
+        """Names of the current dataset that were written, and took sparse vectors which the
+        dataset has of their texts, and their states lack."""
 
     def begin(self, head: DatasetHead, *, check: Callable[[], None]) -> None:
         """Make the dataset with its configuration.
@@ -74,6 +77,7 @@ class StateWriter:
                         "another process: copy again when it is done"
                     )
         self.store.documents.create_dataset(head.dataset_id)
+        self.surplus.clear()
 
     def write(self, dataset_id: str, states: Sequence[NameState]) -> None:
         """Store ``states`` as they are.
@@ -94,10 +98,14 @@ class StateWriter:
                 digest: SparseVector.from_bytes(base64.b64decode(data))
                 for digest, data in state.sparse.items()
             }
-        config = self.store.chunks.config(dataset_id) if sparse else None
-        if self._has.sparse is not None and config is not None:
-            names = [state.name for state in states if state.sparse]
-            self._has.sparse.add_sparse_vectors(dataset_id, config.sparse_sig, names, sparse)
+        config = self.store.chunks.config(dataset_id)
+        if self._has.sparse is not None and config is not None and config.sparse_sig:
+            if names := [state.name for state in states if state.sparse]:
+                self._has.sparse.add_sparse_vectors(dataset_id, config.sparse_sig, names, sparse)
+            digests = {each.name: {chunk.sig.input_sig for chunk in each.chunks} for each in states}
+            lacking = sorted(set().union(*digests.values()) - sparse.keys() - {""})
+            known = self._has.sparse.known_sparse_vectors(dataset_id, config.sparse_sig, lacking)
+            self.surplus |= {name for name, of in digests.items() if of & known.keys()}
         if self._has.journal is not None:
             parked = {
                 (each.doc_name, each.layer) for each in self._has.journal.quarantined(dataset_id)

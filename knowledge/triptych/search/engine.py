@@ -15,6 +15,7 @@ import attrs
 
 from triptych import deadlines, telemetry
 from triptych._internal.lane_warnings import collected_warnings
+from triptych._internal.protocols import conforms
 from triptych.contracts import LocalRetriever, Ranker, Retriever, Store, StoreRetriever
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import Candidate, Candidates, ChunkPlace, Mode, RankedList, ResolvedQuery
@@ -99,7 +100,7 @@ class SearchEngine:
             id(lane): lane
             for lanes in self._targets.values()
             for lane in lanes
-            if isinstance(lane, LocalRetriever) and lane.in_process
+            if conforms(lane, LocalRetriever) and lane.in_process
         }
         self.ranker: Ranker = ZScoreRanker() if ranker is None else ranker
         self._pool: ThreadPoolExecutor | None = None
@@ -149,7 +150,7 @@ class SearchEngine:
         for target, retrievers in self._targets.items():
             moved[target] = []
             for each in retrievers:
-                if isinstance(each, StoreRetriever):
+                if conforms(each, StoreRetriever):
                     moved[target].append(each.over(store))
                 else:
                     left_out[each.name] = None

@@ -10,6 +10,7 @@ from typing import TypeVar, overload
 import attrs
 import numpy as np
 
+from triptych._internal.protocols import conforms
 from triptych.contracts import DepthRanker, Ranker
 from triptych.errors import ValidationError
 from triptych.records import (
@@ -295,7 +296,7 @@ class ZScoreRanker:
 
 def depth_of(ranker: Ranker, top_k: int) -> int:
     """How deep each lane reaches so that ``ranker`` has enough to choose ``top_k`` hits from."""
-    depth = ranker.depth if isinstance(ranker, DepthRanker) else 0
+    depth = ranker.depth if conforms(ranker, DepthRanker) else 0
     return max(over_fetch(top_k), depth)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from triptych._internal.protocols import conforms
 from triptych.contracts import ProbingRewriter, QueryProbe, QueryRewriter
 from triptych.errors import CancelledError, ValidationError
 from triptych.records import Mode, Query, QueryVariant, ResolvedQuery, Rewriting
@@ -51,7 +52,7 @@ def call_rewriter(
         ValidationError: it did not return 1 to `MAX_VARIANTS` variants.
         Exception: it failed.
     """
-    if probe is not None and isinstance(rewriter, ProbingRewriter):
+    if probe is not None and conforms(rewriter, ProbingRewriter):
         made = rewriter.rewrite_probing(query, probe)
     else:
         made = rewriter.rewrite(query)

@@ -159,7 +159,14 @@ def killed_at(points: Iterable[int], folder: Path, states: list[State | None]) -
                 [difference(found, shown) for shown in allowed],
             )
             assert store.problems() == ()
+            assert drafts(root) == []
             assert_no_version_comes_again(store, seen)
+
+
+def drafts(root: Path) -> list[Path]:
+    """What a writer that was killed left half written."""
+    own = root / ".triptych"
+    return [*own.glob("*.tmp"), *(own / "journal").iterdir()]
 
 
 def test_killed_before_operations_spread_over_all(
@@ -174,6 +181,23 @@ def test_killed_before_every_operation(
     tmp_path: Path, states: list[State | None], operations: int
 ) -> None:
     killed_at(range(1, operations), tmp_path, states)
+
+
+def test_a_first_opening_and_a_setting_killed_anywhere_leave_no_draft(tmp_path: Path) -> None:
+    def work(root: Path, last: int) -> None:
+        Killer.count, Killer.last = 0, last
+        with FilesStore.open(root, disk=Killer) as store:
+            store.set_setting("key", "value", expected=None)
+
+    for last in range(1, 100):
+        root = tmp_path / f"{last}"
+        ended = wait(in_child(lambda root=root, last=last: work(root, last)))  # type: ignore[misc]  # as below
+        with FilesStore.open(root) as store:
+            assert drafts(root) == [], last
+            assert store.get_setting("key") in ({None, "value"} if ended else {"value"})
+        if not ended:
+            break
+    assert not ended
 
 
 class FailsOnce(Disk):
