@@ -315,8 +315,9 @@ class Service(CloseOnExit):
                 dataset is chunked under another configuration: rebuild it first.
             ModelMismatchError: the dataset holds vectors of another model. Nothing was stored.
             DerivationError: the document is stored, but could not be chunked or swapped in: the
-                old chunks keep serving, marked stale. Or it could not be embedded:
-                it is found by keyword, and its vectors are pending. Put again, or rebuild.
+                old chunks keep serving, marked stale. Or it could not be embedded: its new
+                chunks are found by keyword, and by meaning those whose text the dataset has a
+                vector for; the other vectors are pending. Put again, or rebuild.
         """
         self._open()
         check_identifier(dataset_id, "dataset_id")

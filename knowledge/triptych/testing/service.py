@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -49,6 +49,8 @@ class Outage(FakeEmbedder):
     """A `FakeEmbedder` that can be out, for every text or for those that hold a word."""
 
     out: tuple[Exception, str] | None = None
+    asked: Callable[[], None] | None = None
+    """What else is done whenever documents are to be embedded."""
 
     def fail(self, error: Exception, text: str = "") -> None:
         """Raise ``error`` from now on, whenever ``text`` is in what is to be embedded."""
@@ -59,6 +61,8 @@ class Outage(FakeEmbedder):
         self.out = None
 
     def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
+        if self.asked is not None and kind == "document":
+            self.asked()
         if self.out is not None and any(self.out[1] in text for text in texts):
             raise self.out[0]
         return super().embed(texts, kind=kind)
@@ -316,6 +320,41 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests)
         (hit,) = kb.search("words", dataset_id="d", mode="vector").hits
         assert (hit.content, hit.stale) == ("the new words", None)
         assert kb.stats("d")[0].pending == 0
+
+    def test_a_document_is_found_at_every_moment_of_a_put_whose_embedder_fails(
+        self, kb: Service, embedder: Outage
+    ) -> None:
+        kept, old, new = ("# Kept\n\nAn amber lantern.\n\n", "# Part\n\nOld ", "# Part\n\nNew ")
+        kb.put_document("d", "a.md", f"{kept}{old}words.\n")
+
+        def found(words: str, mode: str) -> dict[str, str | None]:
+            hits = kb.search(words, dataset_id="d", mode=mode).hits
+            return {hit.content.split()[2]: hit.stale for hit in hits}
+
+        meanwhile: list[dict[str, str | None]] = []
+
+        def asked() -> None:
+            meanwhile.extend(found("words lantern", mode) for mode in ("bm25", "vector"))
+
+        # Until the embedder has answered, the old chunks serve, and say that they are stale.
+        embedder.asked = asked
+        embedder.fail(ProviderError("the model is out"), "New")
+        with pytest.raises(DerivationError):
+            kb.put_document("d", "a.md", f"{kept}{new}words.\n")
+        embedder.asked = None
+        assert meanwhile[:2] == [{"Old": "source", "An": "source"}] * 2
+        # Then the new ones do: by keyword all, by meaning those whose text is as it was.
+        assert found("words lantern", "bm25") == {"New": None, "An": None}
+        assert found("words lantern", "vector") == {"An": None}
+        told = kb.search("words", dataset_id="d", mode="hybrid")
+        assert [hit.content.split()[2] for hit in told.hits][:1] == ["New"]
+        (warning,) = told.warnings
+        assert warning.startswith("1 document has no vectors yet")
+        embedder.recover()
+        embedded = len(embedder.texts)
+        assert kb.embed_pending("d").documents == 1
+        assert len(embedder.texts) == embedded + 1
+        assert found("words lantern", "vector") == {"New": None, "An": None}
 
     def test_a_search_of_few_hits_warns_of_documents_without_chunks(self, kb: Service) -> None:
         kb.put_document("d", "whole.txt", "words")
