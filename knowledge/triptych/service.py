@@ -907,7 +907,7 @@ class Service(CloseOnExit):
             counter=counter,
             fence=fence,
         )
-        contexts = ContextBuilder(self._searches, self.documents, self.chunks)
+        contexts = ContextBuilder(self._searches, self.documents, self.chunks, self.options.context)
         return contexts.build(query_of(query, options), settings)
 
     def verify(self, citation: Citation) -> Verification:
@@ -1314,7 +1314,9 @@ class Service(CloseOnExit):
         from triptych.context.builder import ContextBuilder
 
         self._open()
-        return Answerer(ContextBuilder(self._searches, self.documents, self.chunks))
+        return Answerer(
+            ContextBuilder(self._searches, self.documents, self.chunks, self.options.context)
+        )
 
     def _ask_request(
         self,
