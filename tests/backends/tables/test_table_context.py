@@ -18,6 +18,9 @@ from triptych import Pipeline, StoreError
 from triptych_factory import open_tables
 
 WORDS = [
+    *("steel", "litre", "boils", "water", "minutes", "electric", "kettle", "two", "cups", "lid"),
+    *("handle", "base", "cord"),
+]
     "steel",
     "litre",
     "boils",
