@@ -21,20 +21,6 @@ WORDS = [
     *("steel", "litre", "boils", "water", "minutes", "electric", "kettle", "two", "cups", "lid"),
     *("handle", "base", "cord"),
 ]
-    "steel",
-    "litre",
-    "boils",
-    "water",
-    "minutes",
-    "electric",
-    "kettle",
-    "two",
-    "cups",
-    "lid",
-    "handle",
-    "base",
-    "cord",
-]
 PART = (
     "Spare part XJ9000 for older machines of another maker, packed in a box of ten with screws and "
     "a drawing that shows how it is put in."
