@@ -197,6 +197,26 @@ def test_what_front_matter_says_filters(kb: Service, folder: Path) -> None:
     assert len(query(kb, "kettle", "d", 1).hits) == 1
 
 
+def test_documents_get_a_category_by_their_path(kb: Service, folder: Path) -> None:
+    (folder / "tasks/logo.md").write_text("---\ncategory: brand\n---\nDraw the lid.\n")
+    report = ingest_directory(kb, folder, "d", categories=True)
+    found = {each.name: each.metadata["category"] for each in kb.list_documents("d")}
+    assert found["tasks/lid.txt"] == "task"
+    assert found["tasks/logo.md"] == "brand"
+    assert found["guide/start.md"] == "documentation"
+    hits = query(kb, "lid", "d", where={"category": "task"}).hits
+    assert {hit.doc_name for hit in hits} == {"tasks/lid.txt"}
+    root = ElementTree.fromstring(
+        query_context(kb, "mend the lid", "d", top_k=1, where={"category": "task"})
+    )
+    assert root[0].attrib["category"] == "task"
+    again = ingest_directory(kb, folder, "d", categories=True)
+    assert (again.added, again.updated) == (0, 0)
+    assert report.added == len(found)
+    stored = ingest_file(kb, "docs/tasks/lid.txt", "files", name="faq/lid.txt", categories=True)
+    assert stored.metadata["category"] == "help-doc"
+
+
 def test_a_question_gives_the_context_of_a_prompt(kb: Service, folder: Path) -> None:
     ingest_directory(kb, folder, "d")
     root = ElementTree.fromstring(query_context(kb, "mend the lid", "d", top_k=1))
