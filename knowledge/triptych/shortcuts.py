@@ -24,6 +24,7 @@ from triptych.parsing import FileParsers
 from triptych.parsing.categories import category
 from triptych.parsing.files import Skipped, name_of
 from triptych.records import (
+    DerivedChunk,
     Layer,
     Message,
     Mode,
@@ -42,6 +43,7 @@ __all__ = [
     "IngestReport",
     "QuestionOptions",
     "Store",
+    "get_chunk",
     "ingest_directory",
     "ingest_file",
     "query",
@@ -158,6 +160,33 @@ def ingest_file(
         if failed:
             raise failed[0].error
         return kb.get_document(dataset_id, known_as)
+
+
+def get_chunk(
+    service: Store, chunk_id: str, dataset_id: str, name: str | None = None
+) -> DerivedChunk:
+    """The chunk with this `Hit.chunk_id`, without its vector.
+
+    ``name`` is its document; None reads the chunks of the dataset until it is found.
+
+    Raises:
+        NotFoundError: there is no such store, dataset or document; or no such chunk in it any more:
+            the id changes with the chunk's text, headings and title.
+        NotAvailableError: ``service`` is a server's, which serves no chunks by themselves.
+    """
+    check_text(chunk_id, "chunk_id")
+    with _opened(service, to_write=False) as kb:
+        kb.list_documents(dataset_id, limit=1)
+        for chunk in kb.chunks.iter_chunks(dataset_id, name):
+            if chunk.chunk_id == chunk_id:
+                kb.get_document(dataset_id, chunk.doc_name)  # one that has expired is not there
+                return chunk
+        if name is not None:
+            kb.get_document(dataset_id, name)
+    raise NotFoundError(
+        f"there is no chunk {chunk_id!r} in {name or dataset_id!r}: its text, headings or title "
+        "have changed, or it was deleted; search again"
+    )
 
 
 def query(

@@ -35,6 +35,6 @@ def found_in_pairs(searches: Iterable[tuple[str, Callable[[], list[T]]]]) -> lis
             failed.append((name, error))
     if failed and not answered:
         raise failed[0][1]
-    for name, error in failed:
-        warn(FailureWarning(f"the vectors of {name} were not searched", error))
+    for name, reason in failed:
+        warn(FailureWarning(f"the vectors of {name} were not searched", reason))
     return found
