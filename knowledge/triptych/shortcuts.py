@@ -170,11 +170,10 @@ def get_chunk(
     ``name`` is its document; None reads the chunks of the dataset until it is found.
 
     Raises:
-        NotFoundError: there is no such store, dataset or document; or no such chunk in it any more:
-            the id changes with the chunk's text, headings and title.
+        NotFoundError: there is no such store, dataset, document or chunk. The id changes with the
+            chunk's text, headings and title.
         NotAvailableError: ``service`` is a server's, which serves no chunks by themselves.
     """
-    check_text(chunk_id, "chunk_id")
     with _opened(service, to_write=False) as kb:
         kb.list_documents(dataset_id, limit=1)
         for chunk in kb.chunks.iter_chunks(dataset_id, name):

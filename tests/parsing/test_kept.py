@@ -157,8 +157,8 @@ def test_the_doctor_lists_what_is_in_no_chunk_and_why(tmp_path: Path) -> None:
         report = kb.doctor()
         signature = chunkers.signature
         assert report.left_out[0] == (
-            f"dataset 'd': what the chunker {signature} leaves out: 'a.md', 9 characters from "
-            "line 3 on"
+            f"dataset 'd': of 1 document, by the chunker {signature}: 'a.md', 9 characters "
+            "from line 3 on"
         )
         assert report.clean
 

@@ -17,10 +17,8 @@ T = TypeVar("T")
 def found_in_pairs(searches: Iterable[tuple[str, Callable[[], list[T]]]]) -> list[T]:
     """What all ``searches`` find, each with the name of its pair.
 
-    One that fails while another answers is a warning of the search.
-
-    Raises:
-        TriptychError: all failed; the error is that of the first.
+    One that fails while another answers is a warning of the search. Where all fail, the first error
+    is raised.
     """
     found: list[T] = []
     failed: list[tuple[str, TriptychError]] = []

@@ -216,11 +216,10 @@ class TableChunks(ReadOnlyChunks, ChunkRepoBase):
         """What ``ask`` finds in each pair. Of several, one that fails leaves the others."""
         if len(pairs) < 2:
             return [each for table, pair in pairs for each in ask(table, pair)]
-        where = self._source.database.where
         return found_in_pairs(
             (
                 f"{pair.text.name!r} of {table.spec.name!r}",
-                partial(reader.attempt, partial(ask, table, pair), where),
+                partial(reader.attempt, partial(ask, table, pair), self._source.database.where),
             )
             for table, pair in pairs
         )

@@ -46,11 +46,7 @@ class Reader:
         return self._driver.execute(query, dict(values or {}), prepare=False).fetchall()
 
     def attempt(self, ask: Callable[[], T], where: str) -> T:
-        """What ``ask`` reads; if a statement of it fails, the transaction goes on without it.
-
-        Raises:
-            StoreError, CancelledError: it failed; what the server said is in the message.
-        """
+        """What ``ask`` reads; if a statement fails, as a StoreError, the transaction goes on."""
         try:
             with self._driver.transaction():
                 return ask()

@@ -25,10 +25,7 @@ _BY_PARSERS = {
 
 
 def unchunked(content: str, chunks: Sequence[DerivedChunk]) -> str:
-    """How much visible text is in none of ``chunks`` and where it begins; "" for none.
-
-    A byte order mark is not visible.
-    """
+    """How much text is in none of ``chunks`` and where it begins; "" for no visible text."""
     count = end = 0
     first = -1
     spans = sorted((chunk.start, chunk.end) for chunk in chunks)
@@ -36,7 +33,6 @@ def unchunked(content: str, chunks: Sequence[DerivedChunk]) -> str:
         missed = content[end:start].replace("\ufeff", "").strip()
         if missed:
             count += len(missed)
-            # The line on which this text begins.
             first = content.index(missed[0], end) if first < 0 else first
         end = max(end, following)
     if not count:
@@ -64,14 +60,10 @@ class LeftOut:
     def sentences(self) -> Iterator[str]:
         """One for each reason."""
         if self._unchunked:
-            more = len(self._unchunked) - EXAMPLES
-            yield (
-                f"{self._place}: what the chunker {self._chunker} leaves out: "
-                + "; ".join(self._unchunked[:EXAMPLES])
-                + (f"; and of {counted(more, 'more document')}" if more > 0 else "")
-            )
+            documents = counted(len(self._unchunked), "document")
+            examples = "; ".join(self._unchunked[:EXAMPLES])
+            yield f"{self._place}: of {documents}, by the chunker {self._chunker}: {examples}"
         for parser, count in sorted(self._parsed.items()):
-            reason = _BY_PARSERS.get(parser.split("/")[0])
-            if reason is not None:
-                files = counted(count, "document")
-                yield f"{self._place}: of {files} made from files by {parser}: {reason}"
+            if reason := _BY_PARSERS.get(parser.split("/")[0]):
+                documents = counted(count, "document")
+                yield f"{self._place}: of {documents} made from files by {parser}: {reason}"

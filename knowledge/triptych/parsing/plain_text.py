@@ -32,10 +32,9 @@ class TextParser:
         decoded = self.decode(data, name)
         if decoded is None:
             return None
-        text = decoded.text
         return ParsedFile(
-            content=text,
-            metadata=front_matter(text),
+            content=decoded.text,
+            metadata=front_matter(decoded.text),
             parser_sig=self.signature,
             notes=decoded.notes,
         )
