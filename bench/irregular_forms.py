@@ -27,9 +27,12 @@ VOCABULARY = Path(__file__).parent.parent / (
     "backends/triptych_backends/embedders/data/minilm-l6-v2-tokenizer.json"
 )
 # The lexicon lists these as nouns, but hardly anybody means them so: the given, the fallen.
-INFLECTED_AFTER_ALL = {"bacteria", "drew", "fallen", "given", "known", "sang"}
-# Words of their own that the lexicon does not list as such: a born leader, an LED.
-OWN_WORDS = {"born", "led"}
+INFLECTED_AFTER_ALL = {
+    *("bacteria", "bent", "drew", "drove", "drunk", "fallen", "given", "known", "sang", "stuck"),
+}
+# Words of their own that the lexicon does not list as such: a born leader, an LED, a staid man;
+# and what it lists under a base that is another word: relaid, of "re-lay".
+OWN_WORDS = {"born", "led", "relaid", "staid"}
 PREFIXES = ("fore", "mis", "out", "over", "re", "un", "under", "up", "with")
 
 Readings = dict[str, dict[str, set[str]]]
@@ -44,7 +47,9 @@ def is_regular(form: str, base: str) -> bool:
     """Whether ``form`` is made by rule, which is the stemmer's business, well done or not."""
     roots = {base, base + base[-1], base + "k"}
     roots |= {base.removesuffix("e"), base.removesuffix("y") + "i", base.removesuffix("ie") + "y"}
-    return any(form == root + ending for root in roots for ending in ("s", "es", "d", "ed", "ing"))
+    if form == base + "d":
+        return base.endswith("e")  # not heard
+    return any(form == root + ending for root in roots for ending in ("s", "es", "ed", "ing"))
 
 
 def read(wheel: Path) -> Readings:

@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,8 +14,8 @@ from xml.etree import ElementTree
 import pytest
 
 import triptych
-from triptych import NotFoundError, Service, StoreLockedError, ValidationError
-from triptych.shortcuts import ingest_directory, ingest_file, query, query_context
+from triptych import Access, NotFoundError, Service, StoreLockedError, ValidationError
+from triptych.shortcuts import get_chunk, ingest_directory, ingest_file, query, query_context
 
 NAMES = [
     "README.MARKDOWN",
@@ -195,6 +196,52 @@ def test_what_front_matter_says_filters(kb: Service, folder: Path) -> None:
     found = query(kb, "lid", "d", where={"category": ["task", "brand"]}).hits
     assert {hit.doc_name for hit in found} == {"tasks/lid.txt"}
     assert len(query(kb, "kettle", "d", 1).hits) == 1
+
+
+def test_documents_get_a_category_by_their_path(kb: Service, folder: Path) -> None:
+    (folder / "tasks/logo.md").write_text("---\ncategory: brand\n---\nDraw the lid.\n")
+    report = ingest_directory(kb, folder, "d", categories=True)
+    found = {each.name: each.metadata["category"] for each in kb.list_documents("d")}
+    assert found["tasks/lid.txt"] == "task"
+    assert found["tasks/logo.md"] == "brand"
+    assert found["guide/start.md"] == "documentation"
+    hits = query(kb, "lid", "d", where={"category": "task"}).hits
+    assert {hit.doc_name for hit in hits} == {"tasks/lid.txt"}
+    root = ElementTree.fromstring(
+        query_context(kb, "mend the lid", "d", top_k=1, where={"category": "task"})
+    )
+    assert root[0].attrib["category"] == "task"
+    again = ingest_directory(kb, folder, "d", categories=True)
+    assert (again.added, again.updated) == (0, 0)
+    assert report.added == len(found)
+    stored = ingest_file(kb, "docs/tasks/lid.txt", "files", name="faq/lid.txt", categories=True)
+    assert stored.metadata["category"] == "help-doc"
+
+
+def test_a_chunk_is_read_by_its_id(kb: Service, folder: Path) -> None:
+    ingest_directory(kb, folder, "d")
+    for hit in query(kb, "kettle lid", "d").hits:
+        assert hit.chunk_id is not None
+        for name in (hit.doc_name, None):
+            chunk = get_chunk(kb, hit.chunk_id, "d", name)
+            assert (chunk.doc_name, chunk.index) == (hit.doc_name, hit.chunk_index)
+            assert (chunk.content, chunk.chunk_id) == (hit.content, hit.chunk_id)
+    (hit,) = query(kb, "mend the lid", "d", 1).hits
+    assert hit.chunk_id is not None
+    hidden = kb.restricted(Access(dataset_ids=["d"], where={"lang": "fr"}))
+    with pytest.raises(NotFoundError):
+        get_chunk(hidden, hit.chunk_id, "d")
+    kb.put_document("d", "other.md", "# Other\n\nMend the pot.\n")
+    assert get_chunk(kb, hit.chunk_id, "d").content == hit.content
+    with pytest.raises(NotFoundError, match="have changed"):
+        get_chunk(kb, hit.chunk_id, "d", "other.md")
+    past = datetime(2020, 1, 1, tzinfo=UTC)
+    kb.put_document("d", hit.doc_name, kb.get_document("d", hit.doc_name).content, expires_at=past)
+    for name in (hit.doc_name, None, "none.md"):
+        with pytest.raises(NotFoundError):
+            get_chunk(kb, hit.chunk_id, "d", name)
+    with pytest.raises(NotFoundError):
+        get_chunk(kb, hit.chunk_id, "none")
 
 
 def test_a_question_gives_the_context_of_a_prompt(kb: Service, folder: Path) -> None:

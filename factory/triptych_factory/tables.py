@@ -80,6 +80,7 @@ def open_tables(
         NotAvailableError: psycopg or qdrant-client is not installed, or there are vectors and no
             embedder.
     """
+    from triptych.context.parameters import ContextParameters
     from triptych_backends.in_place import DistinctRows, TableSpec
 
     if isinstance(tables, str | Mapping) or not isinstance(tables, Sequence):
@@ -93,6 +94,7 @@ def open_tables(
         language=language,
         ranker=ranker,
         postprocessors=[DistinctRows({spec.name: str(spec.path) for spec in specs})],
+        context=ContextParameters(rescored=False),  # rows are no parts of long texts
         llm=llm,
     )
     store = _store(url, specs, chunker_sig=chunkers.signature, embedder=made, language=language)

@@ -188,7 +188,11 @@ class UnusableAnswerError(ProviderError):
 
 
 class DerivationError(TriptychError):
-    """Deriving failed after the source was stored; old derived data keeps serving.
+    """Deriving failed after the source was stored.
+
+    Of a document that could not be embedded, the new chunks are found by keyword, and by meaning
+    those whose text the dataset has a vector for. One that could not be chunked is found by its old
+    chunks, which say that they are stale. Layers stay as they were.
 
     ``document`` is the committed source (None when no single one is meant); ``partial``
     is what a generator had made before it failed.

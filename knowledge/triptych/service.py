@@ -319,8 +319,9 @@ class Service(CloseOnExit):
                 dataset is chunked under another configuration: rebuild it first.
             ModelMismatchError: the dataset holds vectors of another model. Nothing was stored.
             DerivationError: the document is stored, but could not be chunked or swapped in: the
-                old chunks keep serving, marked stale. Or it could not be embedded:
-                it is found by keyword, and its vectors are pending. Put again, or rebuild.
+                old chunks keep serving, marked stale. Or it could not be embedded: its new
+                chunks are found by keyword, and by meaning those whose text the dataset has a
+                vector for; the other vectors are pending. Put again, or rebuild.
         """
         self._open()
         check_identifier(dataset_id, "dataset_id")
@@ -935,7 +936,7 @@ class Service(CloseOnExit):
             counter=counter,
             fence=fence,
         )
-        contexts = ContextBuilder(self._searches, self.documents, self.chunks)
+        contexts = ContextBuilder(self._searches, self.documents, self.chunks, self.options.context)
         return contexts.build(query_of(query, options), settings)
 
     @operation(Effect.READS)
@@ -1357,7 +1358,9 @@ class Service(CloseOnExit):
         from triptych.context.builder import ContextBuilder
 
         self._open()
-        return Answerer(ContextBuilder(self._searches, self.documents, self.chunks))
+        return Answerer(
+            ContextBuilder(self._searches, self.documents, self.chunks, self.options.context)
+        )
 
     def _ask_request(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -30,6 +31,9 @@ from triptych.search.pipeline_record import Pipeline
 from triptych.search.rewriters.chain import rewriters_of
 from triptych.text import get_analyzer
 
+if TYPE_CHECKING:
+    from triptych.context.parameters import ContextParameters
+
 __all__ = ["ServiceOptions", "check_language"]
 
 
@@ -51,6 +55,7 @@ class ServiceOptions:
             in a list rewrite one after another. None leaves it as it is.
         postprocessors: steps on the hits of a search, such as a `Rerank`, in their order.
         pipelines: named ways to search, for `Service.pipeline`; each has a name of its own.
+        context: the numbers by which passages are chosen for a context; None: those that ship.
         semantic_cache: keeps the answers of searches in the store, for questions that ask the
             same; True is `SemanticCache()`, None and False keep none. Lanes of your own then need
             a text ``signature`` that changes whenever their answers may.
@@ -85,6 +90,7 @@ class ServiceOptions:
     rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None
     postprocessors: Sequence[Postprocessor] = ()
     pipelines: Sequence[Pipeline] = ()
+    context: ContextParameters | None = None
     semantic_cache: SemanticCache | None = attrs.field(default=None, converter=to_cache)
     llm: LLM | None = None
     answerability: AnswerabilityJudge | None = None

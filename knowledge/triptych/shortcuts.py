@@ -21,11 +21,14 @@ from triptych._open import every_format, open as open_store
 from triptych.errors import NotFoundError, ValidationError
 from triptych.ingestion.batches import check_progress
 from triptych.parsing import FileParsers
+from triptych.parsing.categories import category
 from triptych.parsing.files import Skipped, name_of
 from triptych.records import (
+    DerivedChunk,
     Layer,
     Message,
     Mode,
+    NewDocument,
     PutReport,
     Result,
     SourceDocument,
@@ -40,6 +43,7 @@ __all__ = [
     "IngestReport",
     "QuestionOptions",
     "Store",
+    "get_chunk",
     "ingest_directory",
     "ingest_file",
     "query",
@@ -82,6 +86,7 @@ def ingest_directory(
     recreate: bool = False,
     parser: FileParsers | None = None,
     all_folders: bool = False,
+    categories: bool = False,
     progress: ProgressCallback | None = None,
 ) -> IngestReport:
     """Put the files below ``directory`` into a dataset: those that `triptych.sync.DirectorySync`
@@ -94,6 +99,8 @@ def ingest_directory(
     skipped. Folders of installed or generated files (`generated_kind`:
     ``node_modules``, virtual environments, build outputs) are left out and named in the report;
     ``all_folders`` takes them. ``parser`` None takes every format that is installed.
+    ``categories`` gives each document whose file names none the metadata ``category``, by the words
+    of its name (`triptych.parsing.categories`).
 
     Raises:
         NotFoundError: there is no such directory.
@@ -113,7 +120,10 @@ def ingest_directory(
         files.add(root)
         if recreate:
             kb.recreate(dataset_id)
-        report = kb.put_documents(dataset_id, files.documents(), progress=progress)
+        documents = files.documents()
+        if categories:
+            documents = map(_with_category, documents)
+        report = kb.put_documents(dataset_id, documents, progress=progress)
     fields = attrs.asdict(report, recurse=False) | {"failed": (*files.failed, *report.failed)}
     return IngestReport(**fields, skipped=tuple(files.skipped), notes=tuple(files.notes))
 
@@ -125,11 +135,13 @@ def ingest_file(
     *,
     name: str | None = None,
     parser: FileParsers | None = None,
+    categories: bool = False,
 ) -> SourceDocument:
     """Put one file, whatever its ending; the stored document.
 
     It is named by ``name``, else by its path from the current directory; one outside of it, by
-    its last part. ``parser`` None reads every format that is installed.
+    its last part. ``parser`` None reads every format that is installed. ``categories`` is as for
+    `ingest_directory`.
 
     Raises:
         ValidationError: the file cannot be read, or is binary and of no format of the parser.
@@ -140,11 +152,40 @@ def ingest_file(
     file = _path(path, "path")
     known_as = name_of(file) if name is None else check_text(name, "name")
     parsed = (every_format() if parser is None else parser).parse_path(file)
+    document = parsed.document(known_as)
+    if categories:
+        document = _with_category(document)
     with _opened(service, to_write=True) as kb:
-        failed = kb.put_documents(dataset_id, [parsed.document(known_as)]).failed
+        failed = kb.put_documents(dataset_id, [document]).failed
         if failed:
             raise failed[0].error
         return kb.get_document(dataset_id, known_as)
+
+
+def get_chunk(
+    service: Store, chunk_id: str, dataset_id: str, name: str | None = None
+) -> DerivedChunk:
+    """The chunk with this `Hit.chunk_id`, without its vector.
+
+    ``name`` is its document; None reads the chunks of the dataset until it is found.
+
+    Raises:
+        NotFoundError: there is no such store, dataset, document or chunk. The id changes with the
+            chunk's text, headings and title.
+        NotAvailableError: ``service`` is a server's, which serves no chunks by themselves.
+    """
+    with _opened(service, to_write=False) as kb:
+        kb.list_documents(dataset_id, limit=1)
+        for chunk in kb.chunks.iter_chunks(dataset_id, name):
+            if chunk.chunk_id == chunk_id:
+                kb.get_document(dataset_id, chunk.doc_name)  # one that has expired is not there
+                return chunk
+        if name is not None:
+            kb.get_document(dataset_id, name)
+    raise NotFoundError(
+        f"there is no chunk {chunk_id!r} in {name or dataset_id!r}: its text, headings or title "
+        "have changed, or it was deleted; search again"
+    )
 
 
 def query(
@@ -183,6 +224,11 @@ def query_context(
             f"there is no format {format!r}: choose one of {', '.join(map(repr, FORMATS))}"
         )
     return FORMATS[format](query(service, question, dataset_id, top_k, **options))
+
+
+def _with_category(document: NewDocument) -> NewDocument:
+    said = document.metadata or {}
+    return attrs.evolve(document, metadata={"category": category(document.name), **said})
 
 
 @contextmanager

@@ -36,7 +36,7 @@ from triptych.layers.inline import visible_text
 from triptych.layers.outline import read_outline
 from triptych.layers.sentences import clip
 from triptych.parsing import front_matter
-from triptych.parsing.builder import drop_contents_lines, fit, markdown_safe
+from triptych.parsing.builder import fit, markdown_safe
 from triptych.parsing.decoder import decode_text
 from triptych.parsing.limits import ParseLimits
 from triptych.records import Query
@@ -193,7 +193,7 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "text.keywords": extract_keywords,
     "text.tokenizer": lambda text: detect_tokenizer(text).tokenize(text),
     "evaluation.find_passage": lambda text: find_passage(text[:100], text),
-    "parsing.building": lambda text: [drop_contents_lines(text), fit(text), markdown_safe(text)],
+    "parsing.building": lambda text: [fit(text), markdown_safe(text)],
     "parsing.front_matter": front_matter,
     "parsing.decode_text": lambda text: [
         decode_text(text.encode()),

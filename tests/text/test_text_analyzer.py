@@ -112,6 +112,12 @@ def test_english_is_stemmed() -> None:
         ("women", "woman"),
         ("children's", "child"),
         ("Went", "go"),
+        ("heard", "hear"),
+        ("said", "saying"),
+        ("drove", "drives"),
+        ("repaid", "repay"),
+        ("fled", "flee"),
+        ("stuck", "stick"),
         ("WROTE", "writing"),
         ("overridden", "overrides"),
         ("criteria", "criterion"),
@@ -132,7 +138,21 @@ def test_irregular_forms_inside_identifiers_are_parts_as_well() -> None:
 
 @pytest.mark.parametrize(
     "word",
-    ["saw", "left", "found", "felt", "rose", "ground", "wound", "led", "born", "lay", "data"],
+    [
+        "saw",
+        "left",
+        "found",
+        "felt",
+        "rose",
+        "ground",
+        "wound",
+        "led",
+        "born",
+        "lay",
+        "data",
+        "relaid",
+        "staid",
+    ],
 )
 def test_irregular_forms_that_are_words_of_their_own_keep_their_term(word: str) -> None:
     assert ENGLISH.analyze(word) == [word]

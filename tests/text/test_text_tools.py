@@ -81,6 +81,19 @@ def test_corpus_stats_count_documents_once_a_term() -> None:
     assert stats.document_frequencies["not"] == 1
 
 
+def test_score_text_without_statistics_takes_the_text_for_all_there_is() -> None:
+    text = ["brown", "dog", "dog"]
+    alone = corpus_stats([text])
+    for query in (["dog"], ["fox"], ["brown", "dog"], []):
+        assert (
+            score_text(query, text, None)
+            == score_text(query, text)
+            == score_text(query, text, alone)
+        )
+    assert score_text(["dog"], text, None) > score_text(["brown"], text, None) > 0
+    assert score_text(["dog"], [], None) == 0.0
+
+
 def test_score_text_agrees_with_rank_bm25_under_lucenes_idf() -> None:
     stats = corpus_stats(DOCUMENTS)
     oracle = BM25Okapi(DOCUMENTS, k1=1.2, b=0.75)

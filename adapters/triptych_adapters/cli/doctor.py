@@ -84,6 +84,8 @@ def _show(output: Output, report: DoctorReport, *, repair: bool) -> None:
         output.note(action)
     for skipped in report.skipped:
         output.note(f"not looked at: {skipped}")
+    for left_out in report.left_out:
+        output.note(f"in no chunk: {left_out}")
     checked = ", ".join(
         counted(count, what.removesuffix("s"), what) for what, count in report.checked.items()
     )

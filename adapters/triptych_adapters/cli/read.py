@@ -65,10 +65,12 @@ def get(
         bool, typer.Option("--info", help="Print what is known about it, not its content.")
     ] = False,
 ) -> None:
-    """Print documents exactly as they were put, byte for byte.
+    """Print the text of documents: what was put, unchanged.
 
     NAME:50 prints from line 50 on, NAME:50:40 forty lines. The file of a synced folder names its
-    document too. Of a PDF or an office file the extracted text is printed.
+    document too. Of a file that was converted (PDF, office, HTML, reStructuredText, tables,
+    notebooks, other encodings than UTF-8) the text that was made from it is printed, and a remark
+    says so.
     """
     from triptych_adapters.cli.names import find_document
     from triptych_adapters.cli.source_files import SourceFiles
@@ -88,6 +90,11 @@ def get(
         output.emit({"document": shown[0]} if len(names) == 1 else {"documents": shown})
         return
     for at, ((named, document, path), part) in enumerate(zip(found, parts, strict=True)):
+        if not info and _is_converted(document):
+            output.note(
+                f"{named.name} is the text that was made from the file by {document.parser_sig}, "
+                "not its bytes"
+            )
         if len(found) > 1 and not info:
             # As head and tail part several files.
             before = "" if at == 0 else "\n" if parts[at - 1].endswith("\n") else "\n\n"
@@ -96,6 +103,13 @@ def get(
             output.table(("", ""), _rows(document, path))
         else:
             output.write(part)
+
+
+def _is_converted(document: SourceDocument) -> bool:
+    from triptych.signatures import content_sha256
+
+    original = document.original_sha256
+    return bool(original) and original != content_sha256(document.content)
 
 
 def _part(content: str, line: int | None, count: int | None) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import attrs
@@ -31,6 +32,7 @@ from triptych_backends.in_place import (
     Text,
     best_of,
     find_by_keyword,
+    found_in_pairs,
     query_words,
 )
 
@@ -150,18 +152,27 @@ class CollectionChunks(ReadOnlyChunks, ChunkRepoBase):
     def _by_vector(self, query: ChunkQuery) -> list[Candidate]:
         assert query.vector is not None
         tree = all_of(query.filter.tree, query.filter.within)
-        found = []
-        for collection in self._source.of(query.dataset_ids):
-            if self._source.embed_sig(collection.spec) != query.embed_sig:
-                continue
+
+        def nearest(collection: Collection, pair: Pair) -> list[Candidate]:
+            assert query.vector is not None
             passing = Passing.of(collection, tree)
-            for pair in collection.pairs:
-                found += [
-                    _candidate(row.dataset_id, row.name, pair.index, point.id, score, query)
-                    for point, row, score in find_nearest(
-                        self._source.reader, passing, pair, query.vector, query.top_k
-                    )
-                ]
+            return [
+                _candidate(row.dataset_id, row.name, pair.index, point.id, score, query)
+                for point, row, score in find_nearest(
+                    self._source.reader, passing, pair, query.vector, query.top_k
+                )
+            ]
+
+        found = found_in_pairs(
+            (
+                _label(collection, pair),
+                partial(nearest, collection, pair),
+            )
+            for collection in self._source.of(query.dataset_ids)
+            if self._source.embed_sig(collection.spec) == query.embed_sig
+            for pair in collection.pairs
+            if pair.vector is not None
+        )
         return best_of(found, query.top_k)
 
     def _by_keyword(self, query: ChunkQuery) -> list[Candidate]:
@@ -172,8 +183,15 @@ class CollectionChunks(ReadOnlyChunks, ChunkRepoBase):
             return []
         vector: Vector | None = None
         parts: list[CollectionPart] = []
-        near: list[Text] = []
+        nearest: list[tuple[str, Callable[[], list[Text]]]] = []
         reach = max(NEAREST, 2 * query.top_k)
+
+        def texts_near(passing: Passing, pair: Pair) -> list[Text]:
+            assert vector is not None
+            there = find_nearest(source.reader, passing, pair, vector, reach)
+            texts = (text_of(pair, point, row) for point, row, _ in there)
+            return [text for text in texts if text is not None]
+
         for collection in source.of(query.dataset_ids):
             passing = Passing.of(collection, tree)
             for pair in collection.pairs:
@@ -183,9 +201,8 @@ class CollectionChunks(ReadOnlyChunks, ChunkRepoBase):
                     continue
                 if vector is None:
                     vector = source.embedded(query.text)
-                for point, row, _ in find_nearest(source.reader, passing, pair, vector, reach):
-                    text = text_of(pair, point, row)
-                    near += [] if text is None else [text]
+                nearest.append((_label(collection, pair), partial(texts_near, passing, pair)))
+        near = found_in_pairs(nearest)
         found = find_by_keyword(source.analyzer, parts, near, words, query.text, query.top_k)
         return best_of(
             (
@@ -207,6 +224,10 @@ def _candidate(
         key=PointKey(dataset_id, point, pair, query.filter),
         score=round(score, 6),
     )
+
+
+def _label(collection: Collection, pair: Pair) -> str:
+    return f"{collection.spec.columns[pair.index].text!r} of {collection.spec.name!r}"
 
 
 def _looks_among_nearest(collection: Collection, pair: Pair) -> bool:

@@ -5,6 +5,7 @@ from triptych_backends.in_place.distinct import DistinctRows
 from triptych_backends.in_place.follow import OVERLAP, FollowedRows, source_row
 from triptych_backends.in_place.keyword_lane import Part, Text, find_by_keyword
 from triptych_backends.in_place.layers import NoLayers
+from triptych_backends.in_place.pairs import found_in_pairs
 from triptych_backends.in_place.query_words import QueryWord, query_words
 from triptych_backends.in_place.read_only import ReadOnlyChunks, ReadOnlyDocuments
 from triptych_backends.in_place.rows import EPOCH, ROW_VERSION, Row, best_of
@@ -39,6 +40,7 @@ __all__ = [
     "Text",
     "best_of",
     "find_by_keyword",
+    "found_in_pairs",
     "parse_name",
     "query_words",
     "source_row",

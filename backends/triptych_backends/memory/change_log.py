@@ -80,7 +80,6 @@ def _units(state: Dataset, field: Field, owner: int, name: str) -> Iterator[Unit
             yield Unit(owner=owner, key=stored.key, name=name, index=NO_CHUNK, text=text)
     elif field == "chunk":
         if chunks := state.sets.get(name):
-            searched = chunks.sig.embed_sig == space
             waits = not state.sparse_sig or name in state.sparse.waiting
             sparse = {} if waits else state.sparse.vectors
             for key, chunk in zip(chunks.keys, chunks.chunks, strict=True):
@@ -91,7 +90,7 @@ def _units(state: Dataset, field: Field, owner: int, name: str) -> Iterator[Unit
                     index=chunk.index,
                     text=chunk.content,
                     headings=chunk.heading_path,
-                    vector=chunk.vector if searched else None,
+                    vector=chunk.vector if chunk.sig.embed_sig == space else None,
                     sparse=sparse.get((state.sparse_sig, chunk.sig.input_sig)),
                 )
     elif made := state.layers.get((name, LAYERS[field])):

@@ -6,7 +6,7 @@ import io
 import re
 from typing import Any
 
-from triptych.parsing.builder import is_contents_line, markdown_safe, one_line
+from triptych.parsing.builder import markdown_safe, one_line
 from triptych_backends.parsing.office import check_package
 from triptych_backends.parsing.worker import Reading
 
@@ -65,8 +65,8 @@ def _paragraph(paragraph: Any, styles: dict[str | None, str]) -> tuple[str, str]
         found = paragraph.style
         styles[key] = "" if found is None else found.name or ""
     style = styles[key]
-    # Word's own contents have a style of theirs, and a tab for the leaders; others have dots.
-    if not text or _CONTENTS_STYLE.match(style) or is_contents_line(text):
+    # Word's own table of contents has a style of its own.
+    if not text or _CONTENTS_STYLE.match(style):
         return "", ""
     heading = _HEADING.match(style)
     if heading is not None or style.lower() == "title":

@@ -54,7 +54,7 @@ class _OfficeParser:
 class DocxParser(_OfficeParser):
     """Word documents by python-docx, in a worker process; see `triptych_backends.parsing.docx`."""
 
-    signature: str = attrs.field(default="docx/1", init=False)
+    signature: str = attrs.field(default="docx/2", init=False)
     endings: frozenset[str] = attrs.field(default=frozenset((".docx", ".docm")), init=False)
 
     def recognises(self, data: bytes) -> bool:
@@ -70,7 +70,7 @@ class DocxParser(_OfficeParser):
 class PptxParser(_OfficeParser):
     """Presentations by python-pptx, in a worker process."""
 
-    signature: str = attrs.field(default="pptx/1", init=False)
+    signature: str = attrs.field(default="pptx/2", init=False)
     endings: frozenset[str] = attrs.field(default=frozenset((".pptx", ".pptm")), init=False)
 
     def recognises(self, data: bytes) -> bool:

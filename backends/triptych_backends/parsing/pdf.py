@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from importlib import import_module
 from typing import Any
 
 import attrs
 
 from triptych.errors import ParseError
-from triptych.parsing.builder import drop_contents_lines, markdown_safe, one_line
+from triptych.parsing.builder import markdown_safe, one_line
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import ParsedFile
 from triptych_backends.parsing.pdf_headings import sized_headings
@@ -44,7 +44,7 @@ class PdfParser:
     """
 
     limits: ParseLimits = attrs.field(factory=ParseLimits)
-    signature: str = attrs.field(default="pdf/4", init=False)
+    signature: str = attrs.field(default="pdf/5", init=False)
     endings: frozenset[str] = attrs.field(default=frozenset((".pdf",)), init=False)
 
     def recognises(self, data: bytes) -> bool:
@@ -89,6 +89,8 @@ def read_pdf(reading: Reading) -> None:
     tables: list[str] = []
     length, failed, unread = 0, [], 0
     with_form = _begins_form(document)
+    bookmarks = _bookmarks(document)
+    goals = {title.casefold(): page for page, marks in bookmarks.items() for _, title in marks}
     end = time.monotonic() + _LAYOUT_SHARE * reading.limits.seconds
     for index in range(len(document)):
         try:
@@ -105,11 +107,12 @@ def read_pdf(reading: Reading) -> None:
         except pypdfium2.PdfiumError:
             failed.append(index + 1)
             text = ""
-        pages.append(_cleaned(text))
+        later = {title for title, page in goals.items() if page > index}
+        pages.append(_cleaned(text, later))
         length += len(text)
         if length > reading.limits.max_characters:
             break  # the builder tells it below
-    headings = _bookmarks(document) or sized_headings(layouts)
+    headings = bookmarks or sized_headings(layouts)
     _drop_running_lines(pages, headings)
     matched = False
     shown = []
@@ -150,9 +153,18 @@ def _count(numbers: list[int]) -> str:
     return f"pages {shown}" + (f" and {len(numbers) - 5} more" if len(numbers) > 5 else "")
 
 
-def _cleaned(text: str) -> str:
+def _cleaned(text: str, later: Set[str]) -> str:
+    """``text`` without the lines of the table of contents: those that name a bookmark of a
+    ``later`` page, with dotted leaders and a page number."""
     text = _SOFT_HYPHEN.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    return drop_contents_lines(text)
+    return "\n".join(line for line in text.split("\n") if not _is_contents_line(line, later))
+
+
+def _is_contents_line(line: str, titles: Set[str]) -> bool:
+    text = one_line(line)
+    before = text.rstrip("0123456789ivxlc")
+    title = before.rstrip(" .\u2024\u2025\u2026·")
+    return before != text and len(before) - len(title) >= 4 and title.casefold() in titles
 
 
 def _begins_form(document: Any) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from triptych.errors import ParseError
-from triptych.parsing.builder import is_contents_line, markdown_safe, one_line
+from triptych.parsing.builder import markdown_safe, one_line
 from triptych_backends.parsing.office import check_package
 from triptych_backends.parsing.worker import Reading
 
@@ -65,8 +65,6 @@ def _frame(frame: Any) -> str:
     paragraphs = [each for each in frame.paragraphs if each.text.strip()]
     for paragraph in paragraphs:
         text = markdown_safe(one_line(paragraph.text))
-        if is_contents_line(text):
-            continue
         lines.append(f"{'  ' * paragraph.level}- {text}" if len(paragraphs) > 1 else text)
     return "\n".join(lines)
 

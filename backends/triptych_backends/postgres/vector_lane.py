@@ -23,11 +23,7 @@ from triptych_backends.sql.vectors import decode_vectors
 
 __all__ = ["find_by_vector"]
 
-# Of a set that waits for vectors none is served.
-_CHUNKS = (
-    "SELECT c.id AS key, c.document_id AS owner, c.position, c.vector_id FROM chunk c "
-    "JOIN derivation g ON g.document_id = c.document_id WHERE g.embed_sig = %(space)s"
-)
+_CHUNKS = "SELECT id AS key, document_id AS owner, position, vector_id FROM chunk"
 _LAYERS = (
     "SELECT revision AS key, id AS owner, -1 AS position, vector_id FROM layer "
     "WHERE layer = %(layer)s"
@@ -75,7 +71,6 @@ def find_by_vector(
     norm = float(np.linalg.norm(query))
     parameters = {
         **predicates.parameters,
-        "space": space,
         "layer": str(LAYER_OF_FIELD.get(unit, "")),
         "spaces": [each.id for each in spaces],
         "query": halfvec_text(query / np.float32(norm) if norm else query),

@@ -67,15 +67,10 @@ _CHUNKS = (
     )
     .join(t.document, t.document.c.id == t.chunk.c.document_id)
     .join(t.dataset, t.dataset.c.id == t.document.c.dataset_id)
-    .join(t.derivation, t.derivation.c.document_id == t.chunk.c.document_id, isouter=True)
     .join(t.vector, t.vector.c.id == t.chunk.c.vector_id, isouter=True)
-    # Of a set that waits for vectors none is served: they would come one by one, and the set
-    # be indexed again for each of them.
-    .join(
-        t.space,
-        and_(_CURRENT_SPACE, t.derivation.c.embed_sig == t.dataset.c.embed_sig),
-        isouter=True,
-    )
+    # A set that waits for vectors serves those that it was stored with; the others do not come one
+    # by one: the log names the set again when it has them all.
+    .join(t.space, _CURRENT_SPACE, isouter=True)
     .where(in_list(t.chunk.c.document_id, "owners"))
     .order_by(t.chunk.c.document_id, t.chunk.c.position)
 )

@@ -57,7 +57,7 @@ def _dropping(ids: str) -> tuple[str, ...]:
     )
 
 
-# A set that waits for vectors may have some of several spaces: none of them is searched.
+# A set that waits for vectors may have some of several spaces: the dataset's are searched.
 _OTHER_SPACE = "(v.embed_sig <> '' AND p.embed_sig <> v.embed_sig) OR p.dataset_id <> d.dataset_id"
 
 _KEPT = {

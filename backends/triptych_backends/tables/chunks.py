@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeVar
 
 import attrs
 from psycopg import sql
@@ -27,6 +28,7 @@ from triptych_backends.in_place import (
     Text,
     best_of,
     find_by_keyword,
+    found_in_pairs,
     query_words,
 )
 from triptych_backends.tables.catalog import Pair, Table
@@ -40,6 +42,8 @@ from triptych_backends.tables.statistics import count_rows, count_texts, count_t
 from triptych_backends.tables.vector_lane import Found, find_nearest
 
 __all__ = ["RowKey", "TableChunks"]
+
+T = TypeVar("T")
 
 NEAREST: Final = 200
 """So many of the nearest rows are looked through where the table has no text search."""
@@ -188,14 +192,37 @@ class TableChunks(ReadOnlyChunks, ChunkRepoBase):
     ) -> list[Candidate]:
         assert query.vector is not None
         tree = all_of(query.filter.tree, query.filter.within)
-        found = [
-            (table.spec.name, each)
+        pairs = [
+            (table, pair)
             for table in _asked(tables, query)
             if self._source.embed_sig(table.spec) == query.embed_sig
             for pair in table.pairs
-            for each in find_nearest(reader, table, pair, query.vector, query.top_k, tree)
+            if pair.vector is not None
         ]
-        return _candidates(found, query)
+
+        def nearest(table: Table, pair: Pair) -> list[tuple[str, Found]]:
+            assert query.vector is not None
+            found = find_nearest(reader, table, pair, query.vector, query.top_k, tree)
+            return [(table.spec.name, each) for each in found]
+
+        return _candidates(self._in_pairs(reader, pairs, nearest), query)
+
+    def _in_pairs(
+        self,
+        reader: Reader,
+        pairs: Sequence[tuple[Table, Pair]],
+        ask: Callable[[Table, Pair], list[T]],
+    ) -> list[T]:
+        """What ``ask`` finds in each pair. Of several, one that fails leaves the others."""
+        if len(pairs) < 2:
+            return [each for table, pair in pairs for each in ask(table, pair)]
+        return found_in_pairs(
+            (
+                f"{pair.text.name!r} of {table.spec.name!r}",
+                partial(reader.attempt, partial(ask, table, pair), self._source.database.where),
+            )
+            for table, pair in pairs
+        )
 
     def _asks_nearest(self, tables: Mapping[str, Table], query: ChunkQuery) -> bool:
         return any(
@@ -217,19 +244,24 @@ class TableChunks(ReadOnlyChunks, ChunkRepoBase):
         if not words:
             return []
         parts: list[TablePart] = []
-        near: list[Text] = []
         reach = max(NEAREST, 2 * query.top_k)
+        nearest: list[tuple[Table, Pair]] = []
+
+        def texts_near(table: Table, pair: Pair) -> list[Text]:
+            assert vector is not None
+            there = find_nearest(reader, table, pair, vector, reach, tree)
+            return texts_named(reader, table, pair, [name for name, _, _ in there], tree)
+
         for table in _asked(tables, query):
             for pair in table.pairs:
                 if vector is not None and _looks_among_nearest(table, pair):
-                    there = find_nearest(reader, table, pair, vector, reach, tree)
-                    names = [name for name, _, _ in there]
-                    near += texts_named(reader, table, pair, names, tree)
+                    nearest.append((table, pair))
                     continue
                 within = query.filter.within
                 texts = count_texts(reader, table, pair, within, counts)
                 held = count_texts_with(reader, table, pair, words, within, counts)
                 parts.append(TablePart(reader, table, pair, tree, texts, held))
+        near = self._in_pairs(reader, nearest, texts_near)
         found = find_by_keyword(analyzer, parts, near, words, query.text, query.top_k)
         return _candidates(
             [(each.dataset_id, (each.name, each.index, score)) for each, score in found], query

@@ -45,6 +45,17 @@ class Reader:
         query = statement if isinstance(statement, str) else statement.as_bytes(self._driver)
         return self._driver.execute(query, dict(values or {}), prepare=False).fetchall()
 
+    def attempt(self, ask: Callable[[], T], where: str) -> T:
+        """What ``ask`` reads; if a statement fails, as a StoreError, the transaction goes on."""
+        try:
+            with self._driver.transaction():
+                return ask()
+        except psycopg.Error as error:
+            if is_lost(error):
+                raise
+            with table_errors(where):
+                raise
+
     def configure(self, settings: Mapping[str, str]) -> None:
         """Change settings of the server for this transaction."""
         names = list(settings)

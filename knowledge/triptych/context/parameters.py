@@ -16,6 +16,8 @@ class ContextParameters:
         layer_depth: how many abstracts, overviews and whole documents.
         led: how many abstracts and overviews, the best, have their documents' chunks searched
             where none was found.
+        rescored: whether chunks are ordered by their lanes' scores again, as parts of long texts
+            should be; else the order of the search stands.
         vector: the weight of the vector lane's scores beside the keyword lane's, 0 to 1.
         k: of the reciprocal ranks ``1 / (k + rank)``.
         abstract: the weight of a document's rank by its abstract in its chunks' scores.
@@ -35,6 +37,7 @@ class ContextParameters:
     depth: int = 100
     layer_depth: int = 50
     led: int = 3
+    rescored: bool = True
     vector: float = 0.6
     k: float = 10.0
     abstract: float = 0.1

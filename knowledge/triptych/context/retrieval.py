@@ -91,7 +91,9 @@ def retrieve(
     every = [*results, *([] if whole is None else [whole])]
     warnings = [warning for result in results for warning in result.warnings]
     abstracts, overviews = hits.get(Layer.ABSTRACT, ()), hits.get(Layer.OVERVIEW, ())
-    chunks = _by_lanes(hits.get(Layer.DETAIL, ()), recipe.vector)
+    chunks = list(hits.get(Layer.DETAIL, ()))
+    if recipe.rescored:
+        chunks = _by_lanes(chunks, recipe.vector)
     if Layer.DETAIL in layers:
         led_to = (*abstracts[: recipe.led], *overviews[: recipe.led])
         for dataset_id, names in _missed(led_to, chunks).items():

@@ -224,7 +224,7 @@ class ChunkRepo(ChunkSigReader, Protocol):
         A ``sig`` without an embedder, in a dataset that has one, makes a set that waits for its
         vectors: it is found by keyword, and `add_vectors` brings the rest. The vectors it has are
         of the dataset's space. A chunk that comes without one gets the vector that the dataset
-        has of its text, if any.
+        has of its text, if any. The vectors that it then has are searched at once.
 
         Raises:
             ModelMismatchError: the set is not refused, but has a vector of another width than
@@ -265,8 +265,8 @@ class ChunkRepo(ChunkSigReader, Protocol):
 
         A set of ``complete`` waits no longer, and is of ``embed_sig``, if it still is of the input,
         chunker and version of its ``sig``, the document is at that version, and just ``without``
-        of its chunks have no vector in the space. Its vectors are searched from then on, and not
-        before: all of a document or none.
+        of its chunks have no vector in the space. All its vectors are searched from then on; until
+        then a store may leave those out that came by this.
 
         Raises:
             ModelMismatchError: as in `replace`. Nothing was stored.

@@ -9,6 +9,7 @@ from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Capabilities, DocumentRepo, Store
 from triptych.diagnostics.checks import FindingCollector
 from triptych.diagnostics.documents import examine_document
+from triptych.diagnostics.left_out import LeftOut
 from triptych.errors import CancelledError, StoreError
 from triptych.ingestion.embedding import CoverageGate
 from triptych.ingestion.folder_tree import is_folder
@@ -51,8 +52,10 @@ class DatasetExaminer:
         counted: Counted,
         skipped: list[str],
         progress: ProgressCallback | None,
+        left_out: list[str],
     ) -> None:
-        """Look at ``dataset``; what is wrong goes to ``tally``."""
+        """Look at ``dataset``; what is wrong goes to ``tally``, what is in no chunk to
+        ``left_out``."""
         place = f"dataset {dataset!r}"
         before = self._counts(dataset)
         config = self._chunks.config(dataset)
@@ -61,6 +64,7 @@ class DatasetExaminer:
         seen = Counted(documents=0, chunks=0, vectors=0)
         width: int | None = None
         unjudged = 0
+        unchunked = LeftOut(place, config)
         for page in self._pages(dataset):
             for info in page:
                 deadlines.check("the examination")
@@ -71,6 +75,7 @@ class DatasetExaminer:
                     continue
                 width = result.width
                 unjudged += result.unjudged
+                unchunked.add(info, result.unchunked)
                 seen.add("documents", 1)
                 seen.add("chunks", result.chunks)
                 seen.add("vectors", result.vectors)
@@ -82,6 +87,7 @@ class DatasetExaminer:
                 total = before.documents if before else None
                 done = seen["documents"]
                 progress(Progress(phase=f"examining {dataset}", done=done, total=total))
+        left_out += unchunked.sentences()
         if unjudged:
             skipped.append(
                 f"{place}: whether {unjudged} chunks without a vector ought to have one, which "

@@ -74,12 +74,14 @@ class Doctor:
             actions=tuple(actions),
             checked=left.checked,
             skipped=left.skipped,
+            left_out=left.left_out,
         )
 
     # Looking
 
     def _examine(self, datasets: Sequence[str], progress: ProgressCallback | None) -> DoctorReport:
         tally, counted, skipped = FindingCollector(), Counted(), list[str]()
+        left_out: list[str] = []
         self._examine_models(tally, counted, skipped)
         if self._diagnostics is None:
             skipped.append(
@@ -92,7 +94,7 @@ class Doctor:
         for dataset in datasets:
             counted.add("datasets", 1)
             try:
-                self._datasets.check_integrity(dataset, tally, counted, skipped, progress)
+                self._datasets.check_integrity(dataset, tally, counted, skipped, progress, left_out)
             except CancelledError:
                 raise
             except (TriptychError, TypeError, ValueError) as error:
@@ -103,6 +105,7 @@ class Doctor:
             findings=tuple(self._judged(each, datasets) for each in tally.findings()),
             checked=dict(counted),
             skipped=tuple(dict.fromkeys(skipped)),
+            left_out=tuple(left_out),
         )
 
     def _examine_models(

@@ -11,6 +11,7 @@ from triptych.chunking.embedding import embedding_text
 from triptych.chunking.positions import byte_offsets, start_lines
 from triptych.chunking.specs import ChunkSpec
 from triptych.contracts import ChunkRepo, DocumentRepo, VersionReader
+from triptych.diagnostics.left_out import unchunked
 from triptych.diagnostics.versions import failed_versions
 from triptych.errors import CancelledError
 from triptych.ingestion.embedding import CoverageGate
@@ -33,13 +34,15 @@ _TRIES = 5
 
 @attrs.define
 class Examined:
-    """What one document came to: the checks that failed, each with what failed it."""
+    """What one document came to: the checks that failed, each with what failed it, and what
+    `unchunked` says of its text."""
 
     failed: dict[str, str] = attrs.field(factory=dict)
     chunks: int = 0
     vectors: int = 0
     unjudged: int = 0
     width: int | None = None
+    unchunked: str = ""
 
     def fail(self, check: str, example: str) -> None:
         """Note that ``check`` failed; the first example stays."""
@@ -147,6 +150,7 @@ def _check_set(
     current = sig.input_sig == info.input_sig
     if document is not None and current and "documents.checksum" not in result.failed:
         _check_spans(document.content, found, result)
+        result.unchunked = unchunked(document.content, found)
         title = text_of(info.metadata, "title") or None
         _check_inputs(title, found, bool(sig.embed_sig), gate, result)
 

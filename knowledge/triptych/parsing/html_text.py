@@ -6,7 +6,7 @@ import re
 
 import attrs
 
-from triptych.parsing.builder import ContentBuilder, is_contents_line, markdown_safe, one_line
+from triptych.parsing.builder import ContentBuilder, markdown_safe, one_line
 from triptych.parsing.decoder import decode_text
 from triptych.parsing.encoding_declaration import is_html
 from triptych.parsing.html_blocks import Block, BlockReader
@@ -31,7 +31,7 @@ class HtmlParser:
 
     decode: Decode = decode_text
     limits: ParseLimits = attrs.field(factory=ParseLimits)
-    signature: str = attrs.field(default="html/1", init=False)
+    signature: str = attrs.field(default="html/2", init=False)
     endings: frozenset[str] = attrs.field(
         default=frozenset((".htm", ".html", ".xhtml")), init=False
     )
@@ -54,10 +54,8 @@ class HtmlParser:
             reader.read()
         builder = ContentBuilder(name, self.limits.max_characters)
         for block in _main(reader.blocks):
-            shown = _markdown(block)
-            if not is_contents_line(shown):
-                gap = "\n" if block.tight else "\n\n"
-                builder.add(shown, "line", block.line, gap=gap)
+            gap = "\n" if block.tight else "\n\n"
+            builder.add(_markdown(block), "line", block.line, gap=gap)
         metadata = {"kind": "markdown"}
         title = one_line(reader.title)
         if title:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from triptych.parsing.builder import ContentBuilder, contents_lines, markdown_safe
+from triptych.parsing.builder import ContentBuilder, markdown_safe
 from triptych.parsing.clock import timed
 from triptych.parsing.decoder import decode_text
 from triptych.parsing.limits import ParseLimits
@@ -17,6 +17,7 @@ __all__ = ["RestructuredTextParser"]
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*[ \t]*")
 _DIRECTIVE = re.compile(r"\.\.[ \t]+(?:\|[^|]+\|[ \t]+)?([\w:.+-]+?)::(?:[ \t]+(.*))?")
+_NOTE = re.compile(r"\.\.[ \t]+\[[^\]]+\](?:[ \t]+(.*))?")
 _OPTION = re.compile(r"[ \t]*:[\w-]+:")
 # Roles, :py:func:`~os.path.join` and :ref:`text <target>`, become their text as code or plain.
 _ROLE = re.compile(r":(?:[a-zA-Z][\w+.-]*:)?([a-zA-Z][\w-]*):`([^`\n]{1,300})`")
@@ -34,12 +35,12 @@ class RestructuredTextParser:
     """reStructuredText: titles become Markdown headings, code blocks fences, roles their text.
 
     Directives that make nothing to read (contents, toctree, index, raw, …), comments and link
-    targets are left out; of other directives the argument and the text stay.
+    targets are left out; of other directives, and of footnotes, the argument and the text stay.
     """
 
     decode: Decode = decode_text
     limits: ParseLimits = attrs.field(factory=ParseLimits)
-    signature: str = attrs.field(default="rst/2", init=False)
+    signature: str = attrs.field(default="rst/3", init=False)
     endings: frozenset[str] = attrs.field(default=frozenset((".rst", ".rest")), init=False)
 
     def recognises(self, data: bytes) -> bool:
@@ -121,11 +122,12 @@ def _title(lines: list[str], at: int) -> tuple[str, str, int, int] | None:
 
 
 def _explicit(lines: list[str], at: int, end: int) -> Iterator[tuple[int, str, bool]]:
-    """A directive, target, substitution or comment with what is indented under it."""
-    found = _DIRECTIVE.match(lines[at])
+    """A directive, footnote, target or comment with what is indented under it."""
+    note = _NOTE.match(lines[at])
+    found = note or _DIRECTIVE.match(lines[at])
     if found is None:
-        return  # a comment, a link's target or a footnote's number: nothing to read
-    name, argument = found[1].lower(), (found[2] or "").strip()
+        return  # a comment, or a link's target: nothing to read
+    name, argument = "" if note else found[1].lower(), (found[found.re.groups] or "").strip()
     if name.rsplit(":", 1)[-1] in _DROPPED:
         return
     start = at + 1
@@ -145,20 +147,13 @@ def _explicit(lines: list[str], at: int, end: int) -> Iterator[tuple[int, str, b
 
 
 def _paragraph(lines: list[str], at: int, end: int) -> Iterator[tuple[int, str, bool]]:
-    """Its lines in the file's order, one for one, except contents lines."""
-    start = at
-    contents = contents_lines(lines[at:end])
-    for place in range(at, end + 1):
-        if place < end and not contents[place - at]:
-            continue
-        if start < place:
-            text = "\n".join(lines[start:place])
-            if place == end and text.endswith("::"):
-                text = text[:-1].removesuffix(" :") if text != "::" else ""
-            least = min(_indent(line) for line in lines[start:place])
-            text = "\n".join(line[least:] for line in text.split("\n"))
-            yield start + 1, markdown_safe(_inline(text)), True
-        start = place + 1
+    """Its lines in the file's order, one for one."""
+    text = "\n".join(lines[at:end])
+    if text.endswith("::"):
+        text = text[:-1].removesuffix(" :") if text != "::" else ""
+    least = min(_indent(line) for line in lines[at:end])
+    text = "\n".join(line[least:] for line in text.split("\n"))
+    yield at + 1, markdown_safe(_inline(text)), True
 
 
 def _fenced(lines: list[str], language: str) -> str:

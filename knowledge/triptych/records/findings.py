@@ -59,6 +59,7 @@ class DoctorReport:
         actions: what the repair did, in order.
         checked: how many documents, chunks, layers and so on were looked at.
         skipped: what could not be looked at here, and why.
+        left_out: what is in no chunk, and so is not found by a search of chunks, and why.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -66,6 +67,7 @@ class DoctorReport:
     actions: tuple[str, ...] = ()
     checked: Mapping[str, int] = attrs.field(factory=dict)
     skipped: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @property
     def clean(self) -> bool:

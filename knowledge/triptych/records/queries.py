@@ -403,6 +403,7 @@ class Hit:
 
         It stays while the chunk's text, its headings and the document's title stay, whatever is
         edited elsewhere in the document (see `triptych.signatures.chunk_id`).
+        `triptych.shortcuts.get_chunk` reads the chunk.
         """
         if self.chunk_index == NO_CHUNK:
             return None

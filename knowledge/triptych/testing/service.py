@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -50,6 +50,7 @@ class Outage(FakeEmbedder):
     """A `FakeEmbedder` that can be out, for every text or for those that hold a word."""
 
     out: tuple[Exception, str] | None = None
+    asked: Callable[[], None] | None = None  # before documents are embedded
 
     def fail(self, error: Exception, text: str = "") -> None:
         """Raise ``error`` from now on, whenever ``text`` is in what is to be embedded."""
@@ -60,6 +61,8 @@ class Outage(FakeEmbedder):
         self.out = None
 
     def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
+        if self.asked is not None and kind == "document":
+            self.asked()
         if self.out is not None and any(self.out[1] in text for text in texts):
             raise self.out[0]
         return super().embed(texts, kind=kind)
@@ -322,6 +325,34 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests)
         (hit,) = kb.search("words", dataset_id="d", mode="vector").hits
         assert (hit.content, hit.stale) == ("the new words", None)
         assert kb.stats("d")[0].pending == 0
+
+    def test_a_document_is_found_at_every_moment_of_a_put_whose_embedder_fails(
+        self, kb: Service, embedder: Outage
+    ) -> None:
+        text = "# Kept\n\nAn amber lantern.\n\n# Part\n\n{} words.\n"
+        kb.put_document("d", "a.md", text.format("Old"))
+
+        def found(mode: str) -> dict[str, str | None]:
+            hits = kb.search("words lantern", dataset_id="d", mode=mode).hits
+            return {hit.content.split()[2]: hit.stale for hit in hits}
+
+        # Until the embedder has answered, the old chunks serve, and say that they are stale.
+        meanwhile: list[dict[str, str | None]] = []
+        embedder.asked = lambda: meanwhile.extend(map(found, ("bm25", "vector")))
+        embedder.fail(ProviderError("the model is out"), "New")
+        with pytest.raises(DerivationError):
+            kb.put_document("d", "a.md", text.format("New"))
+        embedder.asked = None
+        assert meanwhile[:2] == [{"Old": "source", "An": "source"}] * 2
+        # Then the new ones do: by keyword all, by meaning those whose text is as it was.
+        assert found("bm25") == {"New": None, "An": None}
+        assert found("vector") == {"An": None}
+        (warning,) = kb.search("words", dataset_id="d").warnings
+        assert warning.startswith("1 document has no vectors yet")
+        embedder.recover()
+        embedded = len(embedder.texts)
+        assert kb.embed_pending("d").documents == len(embedder.texts) - embedded == 1
+        assert found("vector") == {"New": None, "An": None}
 
     def test_a_search_of_few_hits_warns_of_documents_without_chunks(self, kb: Service) -> None:
         kb.put_document("d", "whole.txt", "words")

@@ -24,7 +24,7 @@ from triptych.text.words import MAX_WORD_LENGTH, is_plain, normalize, split_toke
 ANALYZER_VERSION: Final = 1
 """Raised with every change that gives texts of all languages other terms."""
 
-_IRREGULAR_VERSION: Final = 1
+_IRREGULAR_VERSION: Final = 2
 """Raised with every change of the table of irregular forms, which concerns English alone."""
 
 NO_LANGUAGE: Final = "none"

@@ -102,7 +102,7 @@ def corpus_stats(
 def score_text(
     query: str | Sequence[str],
     text: str | Sequence[str],
-    stats: CorpusStats,
+    stats: CorpusStats | None = None,
     *,
     tokenizer: Tokenizer | Analyzer | None = None,
     k1: float = 1.2,
@@ -112,7 +112,8 @@ def score_text(
 
     Each is given as its terms, or as a text, which ``tokenizer`` cuts. An analyzer (see
     `get_analyzer`) gives the index's own terms, and a query's without stop words. ``stats`` are
-    of terms of the same kind.
+    of terms of the same kind; None: those of a collection that holds this text only, so that
+    all words weigh alike.
 
     Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009),
     section 3, as Lucene computes it: with an idf that is never negative, and without the constant
@@ -123,6 +124,7 @@ def score_text(
     """
     query_terms = query_terms_of(query, tokenizer)
     text_terms = text_terms_of(text, tokenizer)
+    stats = corpus_stats([text_terms]) if stats is None else stats
     if not text_terms or stats.average_length == 0:
         return 0.0
     frequencies = Counter(text_terms)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from triptych.answering.answerer import Answerer, AskRequest
     from triptych.answering.records import Answer
     from triptych.answering.streaming import AnswerStream
+    from triptych.context.builder import ContextBuilder
     from triptych.context.pack import ContextPack
     from triptych.search.pipeline import SearchPipeline
     from triptych.search.semantic_cache import CachedSearches
@@ -68,9 +69,9 @@ class PipelineView:
         **options: Unpack[SearchOptions],
     ) -> ContextPack:
         """`Service.context`, by the pipeline; ``token_budget`` None is the pipeline's."""
-        from triptych.context.builder import ContextBuilder, ContextSettings
+        from triptych.context.builder import ContextSettings
 
-        contexts = ContextBuilder(self.searches, self.service.documents, self.service.chunks)
+        contexts = self._contexts()
         settings = ContextSettings.of(
             self.pipeline.token_budget if token_budget is None else token_budget,
             format=format,
@@ -158,9 +159,14 @@ class PipelineView:
 
     def _answerer(self) -> Answerer:
         from triptych.answering.answerer import Answerer
+
+        return Answerer(self._contexts())
+
+    def _contexts(self) -> ContextBuilder:
         from triptych.context.builder import ContextBuilder
 
-        return Answerer(ContextBuilder(self.searches, self.service.documents, self.service.chunks))
+        kb = self.service
+        return ContextBuilder(self.searches, kb.documents, kb.chunks, kb.options.context)
 
     def _ask_request(
         self,

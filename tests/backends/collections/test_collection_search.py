@@ -288,6 +288,35 @@ def test_several_collections_are_searched_as_one(engine: Engine) -> None:
         assert kb.pipeline("shop").search("brass lamp").hits[0].content == TEXTS["lamp"]
 
 
+def test_a_vector_that_fails_leaves_the_others() -> None:
+    made = LocalPoints()
+
+    def fill_pairs(*vectors: str) -> None:
+        made.make("pairs", dict.fromkeys(vectors, (WIDTH, "Cosine")))
+        points = [
+            (at, {each: vector_of(text) for each in vectors}, {"name": name, "body": text})
+            for at, (name, text) in enumerate(TEXTS.items())
+        ]
+        made.put("pairs", points)
+
+    fill_pairs("one", "two")
+    pairs = [{"text": "body", "vector": "one"}, {"text": "name", "vector": "two"}]
+    service = service_over(made, {"table": "pairs", "id": "name", "columns": pairs})
+    assert service.search("lamp", dataset_id="pairs", mode="vector").warnings == ()
+    made.client.delete_collection("pairs")
+    fill_pairs("one")
+    for mode in ("vector", "hybrid"):
+        found = service.search(TEXTS["lamp"], dataset_id="pairs", mode=mode)
+        assert found.hits[0].doc_name == "lamp"
+        (warning,) = found.warnings
+        assert warning.startswith("the vectors of 'name' of 'pairs' were not searched: ")
+    made.client.delete_collection("pairs")
+    fill_pairs("three")
+    with pytest.raises(StoreError):
+        service.search("lamp", dataset_id="pairs", mode="vector")
+    made.reader.close()
+
+
 def test_scores_of_keywords_are_those_of_a_store(engine: Engine) -> None:
     ours = service_over(engine, PRODUCTS, embedder=None)
     with triptych.open("memory://", embedder=None) as kb:

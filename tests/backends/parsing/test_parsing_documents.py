@@ -60,7 +60,7 @@ def test_the_pages_of_a_pdf_are_its_places_and_its_bookmarks_headings() -> None:
     assert places(parsed) == [("page 1", "# Intro"), ("page 2", "# Usage")]
     assert parsed.metadata["title"] == "The manual"
     assert parsed.metadata["kind"] == "markdown"
-    assert parsed.parser_sig == "pdf/4"
+    assert parsed.parser_sig == "pdf/5"
     chunks = (
         default_chunkers()
         .for_document("a.pdf", parsed.metadata, parsed.outline)
@@ -144,10 +144,11 @@ def test_a_pdf_whose_pages_hold_themselves_is_refused() -> None:
 def test_a_word_document_becomes_markdown() -> None:
     parsed = read("a.docx", make_docx())
     assert parsed.content == (
-        "# Guide\n\n\\# Some text\n\n## Limits\n\n- one\n  - two\n1. first\n\n"
+        "# Guide\n\nLimits ............ 3\n\n\\# Some text\n\n## Limits\n\n- one\n  - two\n"
+        "1. first\n\n"
         "| a | b\\|c |\n| --- | --- |\n| 1 |  |\n"
     )
-    assert places(parsed)[1] == ("paragraph 3", "\\# Some text")
+    assert places(parsed)[2] == ("paragraph 3", "\\# Some text")
     assert places(parsed)[-1] == ("paragraph 8", "| a | b\\|c |")
     assert parsed.metadata["title"] == "The guide"
 
@@ -205,7 +206,7 @@ def test_the_rows_of_a_workbook_are_its_places() -> None:
 
 
 def test_an_office_file_is_known_by_what_it_holds() -> None:
-    assert read("download", make_docx()).parser_sig == "docx/1"
+    assert read("download", make_docx()).parser_sig == "docx/2"
     assert read("download", make_xlsx({"A": [[1]]})).parser_sig == "xlsx/1"
 
 
