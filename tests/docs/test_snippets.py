@@ -91,6 +91,8 @@ def test_every_snippet_runs_and_prints_what_is_shown(
     if any(block.kind == "console" for block in shown) and not Path("/bin/sh").exists():
         pytest.skip("the page shows a POSIX shell")
     run_page(page, programs=workplace / "programs")
+    own = workplace / "data/triptych/kb.db"
+    assert own.exists() == (page.name == "my-notes.md"), "the reader's own store"
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=_id)
