@@ -215,7 +215,9 @@ def test_dead_links_and_unknown_names_are_reported(tmp_path: Path) -> None:
     [
         ("a 1.25\n  b", "a 1.26 b\n", True),
         ("a 1.25", "a 1.35", False),
-        ("a 0.0328", "a 0.032787", True),
+        ("a 0.0328", "a 0.032787", False),
+        ("a 0.801", "a 0.801495", False),
+        ("a 0.8", "a 0.801", True),
         ("a 0.0328", "a 0.0161", False),
         ("first\n…\nlast", "first\nsecond\nlast", True),
         ("first", "first\nsecond", False),
