@@ -179,6 +179,7 @@ class Session:
         store without settings hears it each time.
         """
         from triptych.errors import StoreError
+        from triptych.installation import install_command
         from triptych_factory.embedders import local_is_installed
 
         embedder = service.options.embedder
@@ -205,7 +206,7 @@ class Session:
         else:
             self.output.note(
                 "note: searched by keyword; to search by meaning too, "
-                "pip install 'triptych[local]', then `triptych embed`"
+                f"{install_command(extra='local')}, then `triptych embed`"
             )
 
     def perform(self, operation: str, /, **arguments: Any) -> Any:
