@@ -169,3 +169,34 @@ def test_a_row_names_every_field_that_is_printed(name: str, printed: Callable[[s
     for other in re.findall(r"fields of `([\w ]+)`", ROWS[name]):
         named |= set(re.findall(r"`(\w+)`", ROWS[other]))
     assert fields - named == set()
+
+
+# What pages say of commands
+
+OPTIONS = {
+    name: {opt for each in command.params for opt in (*each.opts, *each.secondary_opts)}
+    for name, command in TOOL.commands()
+}
+_SPAN = re.compile(r"`triptych ((?:[a-z]+ ?)+)([^`]*)`")
+_OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]+")
+_EVERY = {"--help", "--version", "--install-completion", "--show-completion"}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
+def test_a_page_names_commands_and_options_that_there_are(page: Path) -> None:
+    unknown = []
+    for words, rest in _SPAN.findall(prose(page)):
+        given = words.split()
+        name = next((n for n in (" ".join(given[:2]), given[0]) if n in OPTIONS), None)
+        if name is None:
+            if not any(each.split()[0] == given[0] for each in OPTIONS):
+                unknown.append(given[0])
+            continue
+        unknown += [
+            f"{name} {opt}" for opt in _OPTION.findall(rest) if opt not in OPTIONS[name] | _EVERY
+        ]
+    assert unknown == []
