@@ -26,6 +26,7 @@ _NAMED = re.compile(r"(?:lacking\([^()]*?|extra=)[\"']([\w-]+)[\"'](?=\s*,?\s*\)
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="words are quoted as a POSIX shell does")
 
 
+@pytest.mark.process
 def test_the_command_is_of_this_interpreter_and_of_a_place_that_is_there() -> None:
     *pip, source = shlex.split(install_command(extra="office"))
     said = subprocess.run([*pip[: pip.index("install")], "--version"], capture_output=True)
