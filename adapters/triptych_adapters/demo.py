@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import io
+import shlex
+import shutil
 import sys
 import tempfile
 import time
@@ -184,8 +186,21 @@ def run(console: Console, documents: dict[str, str], *, store: str, embedder: st
             "put that changes nothing costs nothing.",
         )
         _chapter(console, "Next")
-        _say(console, "Your own files:  triptych add FOLDER  &&  triptych search YOUR QUESTION")
+        command = _command()
+        _say(console, f"Your own files:  {command} add FOLDER")
+        _say(console, f"                 {command} search YOUR QUESTION")
         _say(console, 'In a program:    import triptych; kb = triptych.open("kb.db")')
+
+
+def _command() -> str:
+    """What starts this installation's command from here, whether or not it is on the path."""
+    own, found = Path(sys.executable).with_name("triptych"), shutil.which("triptych")
+    if found is not None and Path(found) == own:
+        return "triptych"
+    if not own.is_file():
+        return f"{shlex.quote(sys.executable)} -m triptych_adapters.cli"
+    here = Path.cwd()
+    return shlex.quote(str(own.relative_to(here) if own.is_relative_to(here) else own))
 
 
 def edit_one_paragraph(content: str) -> str:

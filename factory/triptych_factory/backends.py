@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, cast
 import attrs
 
 from triptych.contracts import Store
-from triptych.errors import NotAvailableError, NotFoundError
+from triptych.errors import NotFoundError
+from triptych.installation import lacking
 from triptych_factory.discovery import make_store_folder, user_store
 from triptych_factory.locations import Location, parse_location
 from triptych_factory.settings import Settings
@@ -59,8 +60,8 @@ def _needs_psycopg() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "psycopg":
             raise
-        raise NotAvailableError(
-            "a store on PostgreSQL needs psycopg: pip install 'triptych[postgres]'"
+        raise lacking(
+            "a store on PostgreSQL needs psycopg, which is not installed", "postgres"
         ) from error
 
 
@@ -82,8 +83,8 @@ def _qdrant(location: Location, settings: Settings, create: bool) -> Store:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("qdrant_client", "grpc"):
             raise
-        raise NotAvailableError(
-            "searches in Qdrant need qdrant-client: pip install 'triptych[qdrant]'"
+        raise lacking(
+            "searches in Qdrant need qdrant-client, which is not installed", "qdrant"
         ) from error
     found = parse_url(location.address)
     truth = parse_location(found.truth)

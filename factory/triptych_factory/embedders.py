@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from triptych.contracts import Embedder
-from triptych.errors import NotAvailableError, ValidationError
+from triptych.errors import ValidationError
+from triptych.installation import lacking
 from triptych_factory.access import Access, access_arguments, named_model
 
 __all__ = [
@@ -93,9 +94,8 @@ def require_installed(name: str) -> None:
     """
     missing = _missing(name)
     if missing:
-        raise NotAvailableError(
-            f"the embedder {name!r} needs the package {missing[0]}, which is not installed: "
-            f"pip install 'triptych[{name}]'"
+        raise lacking(
+            f"the embedder {name!r} needs the package {missing[0]}, which is not installed", name
         )
 
 

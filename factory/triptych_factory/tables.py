@@ -13,6 +13,7 @@ from triptych._internal.protocols import conforms
 from triptych.chunking import default_chunkers
 from triptych.contracts import LLM, Closeable, Embedder, Ranker
 from triptych.errors import NotAvailableError, TriptychError, ValidationError
+from triptych.installation import lacking
 from triptych.records import DoctorReport, Finding
 from triptych.service import Service, ServiceOptions
 from triptych_factory.backends import store_exists
@@ -165,12 +166,12 @@ def _driver_needed() -> Iterator[None]:
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing == "psycopg":
-            raise NotAvailableError(
-                "tables of PostgreSQL need psycopg: pip install 'triptych[postgres]'"
+            raise lacking(
+                "tables of PostgreSQL need psycopg, which is not installed", "postgres"
             ) from error
         if missing in ("qdrant_client", "grpc"):
-            raise NotAvailableError(
-                "collections of Qdrant need qdrant-client: pip install 'triptych[qdrant]'"
+            raise lacking(
+                "collections of Qdrant need qdrant-client, which is not installed", "qdrant"
             ) from error
         raise
 

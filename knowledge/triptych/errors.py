@@ -105,7 +105,14 @@ class ConflictError(TriptychError):
 
 
 class NotAvailableError(TriptychError):
-    """This installation, backend or configuration is not capable of it."""
+    """This installation, backend or configuration is not capable of it.
+
+    ``public`` is the message without what names places of this machine.
+    """
+
+    def __init__(self, message: str = "", *, public: str = "") -> None:
+        super().__init__(message)
+        self.public = public or message
 
 
 class AuthenticationError(TriptychError):

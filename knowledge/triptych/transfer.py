@@ -22,7 +22,8 @@ from typing import IO, Any, Final, Literal
 import attrs
 
 from triptych._internal.progress import ProgressCallback
-from triptych.errors import NotAvailableError, NotFoundError, ValidationError
+from triptych.errors import NotFoundError, ValidationError
+from triptych.installation import lacking
 from triptych.records import Failure, NewDocument, PutReport, SourceDocument
 from triptych.records.metadata import DATE, metadata_to_plain
 from triptych.service import Service
@@ -256,9 +257,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, Callable[[], object]]]:
         parquet: Any = import_module("pyarrow.parquet")
         arrow: Any = import_module("pyarrow")
     except ImportError as error:
-        raise NotAvailableError(
-            "reading Parquet needs pyarrow: pip install 'triptych[parquet]'"
-        ) from error
+        raise lacking("reading Parquet needs pyarrow, which is not installed", "parquet") from error
     try:
         file = parquet.ParquetFile(path)
     except FileNotFoundError as error:

@@ -83,6 +83,13 @@ def test_an_answer_cites_what_the_context_held(kb: Service) -> None:
     assert answer.warnings == ()
 
 
+def test_an_answer_and_its_sources_are_printed_for_people(kb: Service) -> None:
+    answer = ask(kb, "Turn it [1].")
+    assert str(answer) == "Turn it [1].\n\n[1] d/kettle.md:1-3  Kettle"
+    assert str(answer.citations[0].citation) == "d/kettle.md:1-3  Kettle"
+    assert str(ask(kb, "Nobody knows.")) == "Nobody knows."
+
+
 def test_a_number_that_does_not_exist_is_removed_with_a_warning(kb: Service) -> None:
     answer = ask(kb, "Pull [1, 8]. Wait [9]. Then [9] pour.")
     assert answer.text == "Pull [1]. Wait. Then pour."

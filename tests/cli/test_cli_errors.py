@@ -13,6 +13,7 @@ import pytest
 import triptych
 from support.cli_run import Shell, fresh_shell
 from triptych.errors import ValidationError
+from triptych.installation import install_command
 from triptych_adapters.cli.shell_text import shell_text
 from triptych_factory.llms import build_llm, planned_llm
 
@@ -238,4 +239,4 @@ def test_a_plan_needs_neither_a_client_nor_a_key(shell: Shell) -> None:
         check=False,
     )
     assert built.returncode == 7
-    assert "pip install 'triptych[http]'" in built.stderr
+    assert install_command(extra="http") in built.stderr

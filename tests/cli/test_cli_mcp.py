@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.cli_run import ran
+from triptych.installation import install_command
 
 
 def test_the_configuration_starts_this_store_from_anywhere(
@@ -31,4 +32,4 @@ def test_the_extra_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "mcp", None)
     missing = ran(["mcp"])
     assert missing.code == 7
-    assert "pip install 'triptych[mcp]'" in missing.err
+    assert install_command(extra="mcp") in missing.err

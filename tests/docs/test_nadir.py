@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / f"docs/reference/{name}.md" for name in ("nadir", "gofastr", "pgedge")]
+PAGES = [ROOT / f"docs/reference/{name}.md" for name in ("nadir", "gofastr", "pgedge", "go-rag")]
 KIT = ROOT / "knowledge/triptych/testing"
 _CHECKED = re.compile(r"`([\w/]+\.py)::(test_\w+)`")
 ROWS = [

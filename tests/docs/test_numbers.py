@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from triptych import ZScoreRanker
+from triptych.aio.threads import THREADS
 from triptych.search.fusion import depth_of
 from triptych.search.query import over_fetch
 
@@ -18,3 +20,9 @@ def test_how_deep_lanes_reach() -> None:
     steps = (DOCS / "how-to/search-steps.md").read_text(encoding="utf-8")
     assert f"Each lane brings `max({over_fetch(1)}, 2 * top_k)` candidates." in steps
     assert over_fetch(10_000) == 20_000
+
+
+def test_how_many_asynchronous_calls_run_at_a_time() -> None:
+    page = (DOCS / "how-to/async.md").read_text(encoding="utf-8")
+    assert "`min(32, processors + 6)` in a process" in page
+    assert min(32, (os.cpu_count() or 1) + 6) == THREADS

@@ -169,11 +169,22 @@ def test_ten_hits_are_the_default_of_k(client: Client) -> None:
         ({"meta_match": {"year": 2026, "kind": "doc"}}, ["notes/é.md"]),
         ({"kind": "doc", "meta_match": {"year": 2025}}, []),
         ({"source": ""}, ["auth.go", "db.go", "notes/é.md"]),
+        ({"meta_match": {"tags": ["a", "b"]}}, ["tagged"]),
+        ({"meta_match": {"tags": ["a"]}}, []),
+        ({"meta_match": {"tags": "a"}}, []),
     ],
 )
 def test_filters_act_before_the_scores(client: Client, filter_: Any, names: list[str]) -> None:
+    tagged = {"id": "tagged", "text": "sessions", "metadata": {"tags": ["a", "b"]}}
+    client("POST", "/v1/index", json={"documents": [tagged] if "tags" in str(filter_) else []})
     found = hits(client, text="sessions", filter=filter_)
     assert sorted(each["chunk"]["doc_id"] for each in found) == names
+
+
+@pytest.mark.parametrize("value", [None, {"$gte": 2019}])
+def test_a_value_that_metadata_cannot_have_is_refused(client: Client, value: Any) -> None:
+    body = {"text": "sessions", "filter": {"meta_match": {"year": value}}}
+    assert client("POST", "/v1/query", json=body).status_code == 400
 
 
 def test_a_hit_has_its_chunk(client: Client) -> None:

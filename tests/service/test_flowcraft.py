@@ -268,6 +268,9 @@ def test_a_dataset_has_no_layer_before_its_first_document(kb: Service) -> None:
     layer = kb.dataset_layer("d", "L0")
     assert layer is not None
     assert layer.content == "up"
+    kb.create_dataset("empty")
+    kb.put_dataset_layer("empty", "L0", "up")
+    assert kb.dataset_layer("empty", "L0") is not None
 
 
 def test_a_document_that_is_not_there_is_no_work_for_a_rebuild(kb: Service) -> None:

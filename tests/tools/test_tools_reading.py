@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import triptych
+from triptych import Access
 from triptych.layers import estimate_tokens
 from triptych.service import Service
 from triptych_adapters.tools import Tool, knowledge_tools
@@ -82,7 +83,10 @@ def test_some_lines_are_read(service: Service, lines: str, shown: str, said: str
         ({"lines": "first"}, "'50-90'"),
         ({"version": 7}, "version 7"),
         ({"version": 0}, "from 1"),
-        ({"name": "start.md"}, "knowledge_list"),
+        ({"name": "zebra.md"}, "knowledge_list"),
+        ({"name": "start.md"}, "did you mean 'guide/start.md'?"),
+        ({"name": "guide/strat.md"}, "did you mean 'guide/start.md'?"),
+        ({"name": "start.md", "dataset_id": "docs"}, "did you mean 'guide/start.md'?"),
         ({"dataset_id": "home"}, "no document"),
         ({"dataset_id": "away"}, "'docs', 'home'"),
         ({"cursor": "x"}, "damaged"),
@@ -93,6 +97,14 @@ def test_what_cannot_be_read_is_said(
 ) -> None:
     answer = ask(service, "get", **{"name": "guide/start.md", **arguments})
     assert said in answer["error"]["message"]
+
+
+def test_no_name_is_suggested_that_the_caller_may_not_see(service: Service) -> None:
+    service.put_document("docs", "guide/stars.md", "Seen.", {"team": "red"})
+    seen = service.restricted(Access(dataset_ids=("docs",), where={"team": "red"}))
+    for dataset in ({}, {"dataset_id": "docs"}):
+        said = ask(seen, "get", name="guide/start.md", **dataset)["error"]["message"]
+        assert "did you mean 'guide/stars.md'?" in said
 
 
 def test_an_old_version_is_read(tmp_path: Path) -> None:

@@ -302,7 +302,7 @@ class Folders:
                 directory=directory, service=service, remembered=remembered, settings=settings
             )
             if not dry:
-                session.tell_keyword_only(service, settings)
+                session.tell_embedder(service, settings)
 
 
 @attrs.frozen(kw_only=True)

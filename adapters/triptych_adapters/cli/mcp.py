@@ -147,13 +147,10 @@ def _require() -> None:
     """
     from importlib.util import find_spec
 
-    from triptych.errors import NotAvailableError
+    from triptych.installation import lacking
 
     if find_spec("mcp") is None:
-        raise NotAvailableError(
-            "triptych mcp needs the package mcp, which is not installed: "
-            "pip install 'triptych[mcp]'"
-        )
+        raise lacking("triptych mcp needs the package mcp, which is not installed", "mcp")
 
 
 def _print_config(

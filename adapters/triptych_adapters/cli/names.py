@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +12,9 @@ if TYPE_CHECKING:
     from triptych.service import Service
     from triptych_factory import Settings
 
-__all__ = ["NamedDocument", "dataset_in_use", "find_document", "near_names", "read_place"]
+__all__ = ["NamedDocument", "dataset_in_use", "find_document", "read_place"]
 
 _PLACE = re.compile(r"(?P<name>.+?):(?P<line>\d{1,9})(?::(?P<count>\d{1,9}))?", re.DOTALL)
-_SUGGESTED = 3
 
 
 @attrs.frozen(kw_only=True)
@@ -71,6 +68,7 @@ def find_document(
     """
     from triptych.errors import NotFoundError, ValidationError
     from triptych.rules import missing_dataset
+    from triptych_adapters.near_names import did_you_mean
 
     datasets = list(service.list_datasets())
     if dataset is not None:
@@ -94,39 +92,14 @@ def find_document(
         if dataset is None
         else f"the dataset {dataset!r} has no document {name!r}"
     )
-    near = near_names(service, datasets, name)
-    meant = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
+    meant = did_you_mean(service, datasets, name)
     error = NotFoundError(f"{missing}{meant}")
-    raise error if near else error.hinted("`triptych list` shows the documents of a dataset")
-
-
-def near_names(service: Service, datasets: Sequence[str], text: str) -> list[str]:
-    """Names that end with ``text``, or are spelt nearly so; at most three."""
-    names = [info.name for each in datasets for info in service.list_documents(each)]
-    ending = [name for name in names if name.endswith(f"/{text}")]
-    if ending:
-        return sorted(ending, key=lambda name: (len(name), name))[:_SUGGESTED]
-    # The whole name, or its last part, where the folders were left out.
-    last: dict[str, str] = {}
-    for name in names:
-        last.setdefault(_last_part(name), name)
-    close = get_close_matches(text, names, n=_SUGGESTED, cutoff=0.75)
-    close += [last[each] for each in get_close_matches(_last_part(text), last, cutoff=0.75)]
-    return sorted(dict.fromkeys(close), key=lambda name: _distance(text, name))[:_SUGGESTED]
-
-
-def _distance(text: str, name: str) -> tuple[float, str]:
-    pairs = ((text, name), (_last_part(text), _last_part(name)))
-    return -max(SequenceMatcher(None, *pair).ratio() for pair in pairs), name
+    raise error if meant else error.hinted("`triptych list` shows the documents of a dataset")
 
 
 def _has(service: Service, dataset: str, name: str) -> bool:
     # Of all names that begin so, the name itself is the first.
     return [each.name for each in service.list_documents(dataset, prefix=name, limit=1)] == [name]
-
-
-def _last_part(name: str) -> str:
-    return name.rpartition("/")[2]
 
 
 def _names_of_file(service: Service, settings: Settings, text: str) -> list[str]:

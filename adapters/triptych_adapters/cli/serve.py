@@ -79,24 +79,19 @@ def serve(
     """
     from importlib.util import find_spec
 
-    from triptych.errors import NotAvailableError
+    from triptych.installation import lacking
 
     try:
         from triptych_adapters.http.limits import Limits
         from triptych_adapters.http.workers import ServeOptions, serve as run
     except ImportError as error:
-        raise NotAvailableError(
-            f"serving needs the extra: pip install 'triptych[server]' ({error.name} is missing)"
-        ) from error
+        raise lacking(f"serving needs {error.name}, which is not installed", "server") from error
     for wanted, option, package in (
         (metrics, "--metrics", "prometheus_client"),
         (otel, "--otel", "opentelemetry"),
     ):
         if wanted and find_spec(package) is None:
-            raise NotAvailableError(
-                f"{option} needs the extra: pip install 'triptych[telemetry]' ({package} is "
-                "missing)"
-            )
+            raise lacking(f"{option} needs {package}, which is not installed", "telemetry")
     from triptych_factory.remote import check_local
 
     check_local(session.settings(), "serving")

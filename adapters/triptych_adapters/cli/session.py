@@ -150,7 +150,7 @@ class Session:
 
         It is without a language model, whose key may be missing, unless ``settings`` are given.
         The embedder is that of ``dataset``, unless a setting names one; a
-        command that ``tells`` says once for each store that it has none. ``preload`` loads
+        command that ``tells`` says where a search by meaning is not to be had. ``preload`` loads
         a local model meanwhile, for a command that will embed. Of the settings' pipelines it has
         ``pipeline``; a server has its own.
         """
@@ -169,17 +169,25 @@ class Session:
         ) as service:
             yield service
             if tells:
-                self.tell_keyword_only(service, settings)
+                self.tell_embedder(service, settings)
 
-    def tell_keyword_only(self, service: Service, settings: Settings) -> None:
-        """Say once for each store how to search it by meaning, where nobody chose to have it so.
+    def tell_embedder(self, service: Service, settings: Settings) -> None:
+        """Say how to search by meaning, where the store cannot be searched so.
 
-        That it was said is a setting of the store; one that keeps none hears it each time.
+        An embedder that is not semantic is named by every command. That there is none, where
+        nobody chose it, is said once for each store: a setting of the store says that it was. A
+        store without settings hears it each time.
         """
         from triptych.errors import StoreError
+        from triptych.installation import install_command
         from triptych_factory.embedders import local_is_installed
 
-        if settings.embedder != "auto" or service.options.embedder is not None:
+        embedder = service.options.embedder
+        if embedder is not None and "/not-semantic/" in embedder.signature:
+            if not self.output.as_json:
+                self.output.note(_not_semantic(settings))
+            return
+        if settings.embedder != "auto" or embedder is not None:
             return
         installed = local_is_installed()
         said = f"told.keyword-only.{'installed' if installed else 'base'}"
@@ -198,7 +206,7 @@ class Session:
         else:
             self.output.note(
                 "note: searched by keyword; to search by meaning too, "
-                "pip install 'triptych[local]', then `triptych embed`"
+                f"{install_command(extra='local')}, then `triptych embed`"
             )
 
     def perform(self, operation: str, /, **arguments: Any) -> Any:
@@ -211,6 +219,18 @@ class Session:
         row = OPERATIONS[operation]
         with self.service(create=row.creates) as service:
             return row.run(service, **arguments)
+
+
+def _not_semantic(settings: Settings) -> str:
+    """The remark that the embedder is not semantic, and what to do about it."""
+    from triptych_factory.remote import is_server
+
+    remark = "note: the embedder 'hash' compares words, not meanings"
+    if is_server(settings.url):
+        return remark
+    source = settings.sources.get("embedder", "argument")
+    first = "" if source == "argument" else f"take it out of {source}, then "
+    return f"{remark}: {first}`triptych rebuild --all --embedder local` replaces its vectors"
 
 
 def examples(*lines: str) -> str:

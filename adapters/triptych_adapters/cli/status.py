@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from triptych.errors import TriptychError
     from triptych.records import CacheStats, DatasetStats, Health
     from triptych.service import Service
+    from triptych_adapters.cli.output import Output
     from triptych_factory import Settings
 
 
@@ -77,23 +79,9 @@ def _report(
         "unknown_variables": list(unknown),
     }
     if not output.as_json:
-        source = settings.sources.get("url", "default")
-        # In a narrow terminal a table would cut the path.
-        store = [] if output.stdout.is_terminal else [("store", str(location), source)]
-        if not store:
-            output.say(f" store: {location} ({source})\n")
-        output.table(
-            ("setting", "value", "source"),
-            [
-                *store,
-                ("embedder in use", about["embedder"] or "none: keyword search only", ""),
-                *(
-                    (each.name, "" if each.value is None else each.value, each.source)
-                    for each in settings.explain()
-                    if each.name != "url"
-                ),
-            ],
-        )
+        _show_head(output, about, settings.sources.get("url", "default"))
+    if service is None:
+        _show_settings(output, settings)
     for variable in unknown:
         output.warn(f"the variable {variable} names no setting")
     if isinstance(failure, NotFoundError):
@@ -128,20 +116,9 @@ def _report(
         }
         output.emit(about | to_json(found) | numbers)
         return ended(health)
-    has_sparse = any(each.sparse_spaces or each.sparse_pending for each in datasets)
+    columns = ("dataset", "documents", "chunks", "vectors", "layers", "stale", "pending", "bytes")
     output.table(
-        (
-            "dataset",
-            "documents",
-            "chunks",
-            "vectors",
-            "layers",
-            "stale",
-            "pending",
-            "bytes",
-            "vectors of",
-            *(("sparse vectors of",) if has_sparse else ()),
-        ),
+        columns,
         [
             (
                 each.dataset_id,
@@ -152,16 +129,16 @@ def _report(
                 each.stale,
                 each.pending,
                 each.size,
-                "; ".join(
-                    f"{space.vectors} of {space.embed_sig}, {space.dimension} wide"
-                    for space in each.spaces
-                ),
-                *((_sparse(each),) if has_sparse else ()),
             )
             for each in datasets
         ],
         title="datasets",
     )
+    spaces = [row for each in datasets for row in _spaces(each)]
+    if spaces:
+        kinds = ("vectors of", "dataset", "vectors", "width", "pending")
+        output.table(kinds, [(_fitting(output, row[0]), *row[1:]) for row in spaces])
+    _show_settings(output, settings)
     if cache is not None:
         output.note(
             f"semantic cache: {counted(cache.entries, 'answer')} kept, "
@@ -171,15 +148,46 @@ def _report(
         output.warn(problem)
     if not problems:
         output.note("everything is fresh" if datasets else "the store is empty")
+    session.tell_embedder(service, settings)
     return ended(health)
 
 
-def _sparse(stats: DatasetStats) -> str:
-    """The sparse vectors of a dataset, and how many documents wait for theirs."""
-    said = [f"{space.vectors} of {space.sparse_sig}" for space in stats.sparse_spaces]
-    if stats.sparse_pending:
-        said.append(f"{stats.sparse_pending} pending")
-    return "; ".join(said)
+def _show_head(output: Output, about: Mapping[str, Any], source: str) -> None:
+    """The store and the embedder in use."""
+    location, embedder = about["store"]["location"], about["embedder"]
+    embedder = embedder or "none: keyword search only"
+    if output.stdout.is_terminal:
+        # In a narrow terminal a table would cut the path.
+        output.say(f" store: {location} ({source})")
+        output.say(_fitting(output, f" embedder in use: {embedder}") + "\n")
+    else:
+        output.table((), [("store", location, source), ("embedder in use", embedder, "")])
+
+
+def _show_settings(output: Output, settings: Settings) -> None:
+    """Each setting with its source; nothing where JSON is asked for."""
+    if output.as_json:
+        return
+    rows = [
+        (each.name, "" if each.value is None else each.value, each.source)
+        for each in settings.explain()
+        if each.name != "url"
+    ]
+    output.table(("setting", "value", "source"), rows, title="settings")
+
+
+def _fitting(output: Output, text: str) -> str:
+    """``text`` on one line of the terminal; whole where the output is piped."""
+    width = output.stdout.width - 2
+    return f"{text[: width - 1]}…" if output.stdout.is_terminal and len(text) > width else text
+
+
+def _spaces(stats: DatasetStats) -> Iterator[tuple[str, str, int, int | str, int | str]]:
+    """The vectors of a dataset by model; of sparse ones the documents that wait for theirs."""
+    for space in stats.spaces:
+        yield space.embed_sig, stats.dataset_id, space.vectors, space.dimension, ""
+    for sparse in stats.sparse_spaces:
+        yield sparse.sparse_sig, stats.dataset_id, sparse.vectors, "", stats.sparse_pending
 
 
 def _cache(service: Service) -> CacheStats | None:

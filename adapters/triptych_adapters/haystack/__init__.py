@@ -1,6 +1,6 @@
 """A knowledge base in Haystack: a document store, and a retriever component.
 
-Needs the extra ``haystack``: ``pip install 'triptych[haystack]'``.
+Needs the extra ``haystack``.
 """
 
 from triptych_adapters.haystack.document_store import TriptychDocumentStore

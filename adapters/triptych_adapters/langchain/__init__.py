@@ -1,6 +1,6 @@
 """A knowledge base in LangChain: retriever, vector store, document index, cache, embedder.
 
-Needs the extra ``langchain``: ``pip install 'triptych[langchain]'``. Tools are made by
+Needs the extra ``langchain``. Tools are made by
 `triptych_adapters.tools.Tool.as_langchain`.
 """
 

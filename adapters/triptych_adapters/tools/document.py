@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import attrs
 
-from triptych.errors import ConflictError, NotAvailableError, ValidationError
+from triptych.errors import ConflictError, NotAvailableError, NotFoundError, ValidationError
+from triptych.records import SourceDocument
 from triptych.text.injection import suspicious
 from triptych.text.tokens import MOST_CHARACTERS
 from triptych_adapters.tools.base import QUOTED, Base, compact, cursor_schema
@@ -70,7 +71,7 @@ def _get(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
     asked = to_json([dataset_id, name, version, arguments.get("lines")])
     start = read_cursor(arguments["cursor"], asked) if "cursor" in arguments else Place()
     with base.own_dataset():
-        document = base.service.get_document(dataset_id, name, version)
+        document = _document(base, dataset_id, name, version)
     fields = compact(schema.to_json(document))
     lines = _LINE.findall(document.content)
     part = document.content
@@ -93,6 +94,15 @@ def _get(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
     if not filled["documents"]:
         raise ConflictError("the cursor leads past the document's end: ask without a cursor")
     return {**filled["documents"][0], "cursor": filled["cursor"]}
+
+
+def _document(base: Base, dataset_id: str, name: str, version: int | None) -> SourceDocument:
+    try:
+        return base.service.get_document(dataset_id, name, version)
+    except NotFoundError as error:
+        if version is not None or dataset_id not in base.service.list_datasets():
+            raise
+        raise base.without(str(error), [dataset_id], name) from error
 
 
 def _signs(text: str, start: int, most: int) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import attrs
 
 from triptych.errors import CancelledError, NotAvailableError, TriptychError, ValidationError
+from triptych.installation import install_command
 from triptych_adapters.tools.rendering import clip, to_json
 from triptych_adapters.tools.signature import docstring, signature
 from triptych_adapters.wire.arguments import check_schema, read_arguments
@@ -195,5 +196,5 @@ def _framework(module: str, package: str) -> Any:
     except ImportError as error:
         raise NotAvailableError(
             f"this needs the package {package}, which cannot be imported ({error}): "
-            f"pip install {package}"
+            f"{install_command(package)}"
         ) from error

@@ -76,7 +76,7 @@ def json_schema(hint: Any) -> dict[str, Any]:
     if origin in (Union, types.UnionType):
         nothing = types.NoneType
         return {"anyOf": [{"type": "null"} if o is nothing else json_schema(o) for o in inner]}
-    if origin is tuple and inner[1:] == (...,):
+    if origin is tuple:  # of any number, or a pair: of one kind
         return {"type": "array", "items": json_schema(inner[0])}
     if hint == Metadata:
         return {"type": "object", "additionalProperties": _METADATA_VALUE}

@@ -34,7 +34,7 @@ def public_message(error: BaseException) -> str:
     if form is None or form.kind is TriptychError:
         return INTERNAL_MESSAGE
     if not is_failure(error):
-        return str(error)
+        return error.public if isinstance(error, NotAvailableError) else str(error)
     if form.kind is DerivationError:
         return "the document is stored, but its chunks, vectors or layers are not"
     return _BY_STATUS[form.status]

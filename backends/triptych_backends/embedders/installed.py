@@ -9,15 +9,13 @@ from pathlib import Path
 from types import ModuleType
 
 from triptych.errors import NotAvailableError
+from triptych.installation import lacking
 
 __all__ = ["package_file", "require", "verified_bytes"]
 
 
 def _missing(package: str, extra: str, user: str) -> NotAvailableError:
-    return NotAvailableError(
-        f"{user} needs the package {package}, which is not installed: "
-        f"pip install 'triptych[{extra}]'"
-    )
+    return lacking(f"{user} needs the package {package}, which is not installed", extra)
 
 
 def require(module: str, *, extra: str, user: str) -> ModuleType:

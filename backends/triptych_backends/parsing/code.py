@@ -12,6 +12,7 @@ import attrs
 
 from triptych import deadlines
 from triptych.chunking.outline import Locator, Part
+from triptych.installation import install_command
 from triptych.parsing.decoder import decode_text
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import Decode, ParsedFile
@@ -93,7 +94,7 @@ def _definitions(text: str, language: Language, limits: ParseLimits) -> list[Par
         else:
             found = definitions(data, language, time.monotonic() + seconds)
     except ModuleNotFoundError as error:
-        return f"{error.name} is not installed, pip install 'triptych[code]'"
+        return f"{error.name} is not installed: {install_command(extra='code')}"
     except TooSlowError:
         deadlines.check("reading a file")
         return f"reading it takes more than {most:g} seconds"

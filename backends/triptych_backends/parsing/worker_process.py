@@ -17,6 +17,7 @@ import attrs
 from triptych import deadlines
 from triptych.chunking.outline import Locator
 from triptych.errors import NotAvailableError, ParseError
+from triptych.installation import lacking
 from triptych.parsing.builder import fit
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import ParsedFile
@@ -88,9 +89,7 @@ def run_isolated(
 
 def _parsed(answer: Any, name: str, signature: str, extra: str) -> ParsedFile:
     if answer.get("missing"):
-        raise NotAvailableError(
-            f"{name!r} needs {answer['missing']}: pip install 'triptych[{extra}]'"
-        )
+        raise lacking(f"{name!r} needs {answer['missing']}, which is not installed", extra)
     if answer.get("error"):
         raise ParseError(answer["error"])
     locators = (

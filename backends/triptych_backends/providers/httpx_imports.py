@@ -1,14 +1,13 @@
 """httpx and what it stands on, or an error that says how to get them."""
 
-from triptych.errors import NotAvailableError
+from triptych.installation import lacking
 
 try:
     import httpcore
     import httpx
 except ImportError as error:
-    raise NotAvailableError(
-        "model providers need the package httpx, which is not installed: "
-        "pip install 'triptych[http]'"
+    raise lacking(
+        "model providers need the package httpx, which is not installed", "http"
     ) from error
 
 __all__ = ["httpcore", "httpx"]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from triptych.errors import NotAvailableError, ValidationError
+from triptych.installation import install_command
 from triptych.records import ChangeEvent
 from triptych.sync import DirectorySync
 
@@ -53,7 +54,7 @@ class WatchfilesNotifier:
             import watchfiles  # noqa: F401 - only whether it is there
         except ImportError as error:
             raise NotAvailableError(
-                "watching needs watchfiles: install triptych[watch], or poll"
+                f"watching needs watchfiles: {install_command(extra='watch')}, or poll"
             ) from error
         self._sync = sync
         self._resync = resync

@@ -42,6 +42,10 @@ class CitedSource:
         """Where the piece is from; `Service.verify` says whether it still stands there."""
         return self.piece.citation
 
+    def __str__(self) -> str:
+        """Its number and where it is from."""
+        return f"[{self.number}] {self.citation}"
+
 
 @attrs.frozen(kw_only=True, slots=True)
 class AnswerReceipt:
@@ -125,6 +129,10 @@ class Answer:
     prompt: AnswerPrompt = attrs.field(factory=AnswerPrompt, repr=False)
     turns: tuple[Message, ...] = attrs.field(default=(), repr=False)
     max_tokens: int = 0
+
+    def __str__(self) -> str:
+        """The text, and below it a line for each source."""
+        return "\n".join([self.text, *(["", *map(str, self.citations)] if self.citations else [])])
 
     @property
     def abstained(self) -> bool:

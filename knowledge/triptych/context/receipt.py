@@ -99,7 +99,7 @@ class ReceiptPiece:
     version: int
     start: int
     end: int
-    lines: tuple[int, ...] | None = None
+    lines: tuple[int, int] | None = None
     heading_path: tuple[str, ...] = ()
     locator: str | None = None
     stale: StaleReason | None = None

@@ -39,11 +39,25 @@ class Citation:
     version: int
     start: int
     end: int
-    lines: tuple[int, ...] | None = None
+    lines: tuple[int, int] | None = None
     heading_path: tuple[str, ...] = ()
     locator: str | None = None
     stale: StaleReason | None = None
     text: str = attrs.field(repr=False)
+
+    def __str__(self) -> str:
+        """Where it is from, for people: ``dataset/document:5-9  Heading > Heading``."""
+        place = f"{self.dataset_id}/{self.doc_name}"
+        if self.locator is not None:
+            place += f", {self.locator}"
+        elif self.lines is not None:
+            first, last = self.lines
+            place += f":{first}" if first == last else f":{first}-{last}"
+        if self.layer is not Layer.DETAIL:
+            place += f" {self.layer}"
+        stale = f"  stale: {self.stale}" if self.stale else ""
+        section = f"  {' > '.join(self.heading_path)}" if self.heading_path else ""
+        return f"{place}{section}{stale}"
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -12,6 +12,7 @@ import attrs
 
 from triptych._internal.xml_text import element_text
 from triptych.errors import NotAvailableError
+from triptych.installation import install_command
 from triptych.records.checks import vector_comparison
 from triptych.records.chunk_ids import chunk_id
 from triptych.records.derived import DerivedChunk, DerivedLayer, DerivedSig
@@ -506,6 +507,7 @@ class Result(Sequence[Hit]):
             pandas = importlib.import_module("pandas")
         except ImportError as error:
             raise NotAvailableError(
-                "to_pandas needs the package pandas, which is not installed: pip install pandas"
+                "to_pandas needs the package pandas, which is not installed: "
+                f"{install_command('pandas')}"
             ) from error
         return pandas.DataFrame(self.to_dicts(), columns=list(HIT_FIELDS))

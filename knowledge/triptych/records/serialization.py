@@ -110,6 +110,8 @@ def _reader(hint: Any) -> _Reader:
         return functools.partial(_optional, either) if len(kinds) < len(inner) else either
     if origin is tuple and inner[1:] == (...,):
         return functools.partial(_items, _reader(inner[0]))
+    if origin is tuple:
+        return functools.partial(_items_of, tuple(map(_reader, inner)))
     if origin in (list, Sequence):
         items = functools.partial(_items, _reader(inner[0]))
         return lambda plain: list(items(plain))
@@ -146,6 +148,12 @@ def _mapping(key: _Reader, value: _Reader, plain: Any) -> dict[Any, Any]:
 
 def _items(item: _Reader, plain: Any) -> tuple[Any, ...]:
     return tuple(_at(at, item, each) for at, each in enumerate(_atom(list, plain)))
+
+
+def _items_of(readers: tuple[_Reader, ...], plain: Any) -> tuple[Any, ...]:
+    if len(_atom(list, plain)) != len(readers):
+        raise ValidationError(f"{len(readers)} entries are needed, not {len(plain)}")
+    return tuple(_at(at, reader, plain[at]) for at, reader in enumerate(readers))
 
 
 def _at(step: str | int, reader: _Reader, plain: Any) -> Any:

@@ -70,8 +70,8 @@ class QueryEmbedder:
         embedder, gate = self._of(query)
         if embedder is None:
             raise NotAvailableError(
-                "vector search needs an embedder, and none is in use: choose one, such as local "
-                "(pip install 'triptych[local]'), or search in the mode bm25"
+                "vector search needs an embedder, and none is in use: choose one, such as local, "
+                "or search in the mode bm25"
             )
         if not query.vector_dataset_ids:
             raise NotAvailableError(

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from triptych.errors import NotAvailableError
+from triptych.installation import lacking
 
 __all__ = [
     "ENCODING",
@@ -80,9 +81,7 @@ def fetch_vocabulary() -> Path:
     try:
         tiktoken = importlib.import_module("tiktoken")
     except ImportError as error:
-        raise NotAvailableError(
-            "tiktoken is not installed: pip install 'triptych[tokens]'"
-        ) from error
+        raise lacking("tiktoken is not installed", "tokens") from error
     found = find_vocabulary()
     if found is not None:
         return found

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from triptych.chunking import default_chunkers
+from triptych.installation import install_command
 from triptych.parsing import DecodedText, ParsedFile
 from triptych_backends.parsing import CodeParser
 from triptych_backends.parsing.languages import ENDINGS, LANGUAGES
@@ -293,7 +294,7 @@ def test_code_without_the_library_is_cut_as_text_and_says_so(
     assert parsed.content == PYTHON
     assert parsed.parts == ()
     assert parsed.parser_sig == "code/1 plain"
-    assert "triptych[code]" in parsed.notes[0]
+    assert install_command(extra="code") in parsed.notes[0]
 
 
 def test_code_that_was_generated_is_cut_as_text() -> None:

@@ -16,6 +16,7 @@ from support.provider_server import Asked, Reply, as_json, serving, vector
 from triptych import Message
 from triptych.contracts import Closeable
 from triptych.errors import ProviderError, ValidationError
+from triptych.installation import install_command
 from triptych_factory.access import Access, access_arguments
 from triptych_factory.embedders import build_embedder
 from triptych_factory.llms import build_llm
@@ -240,7 +241,7 @@ def test_a_missing_httpx_names_the_extra() -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert done.stdout.count("pip install 'triptych[http]'") == 2
+    assert done.stdout.count(install_command(extra="http")) == 2
 
 
 def test_httpx_is_imported_only_where_it_is_used() -> None:

@@ -1,0 +1,49 @@
+"""The names of documents that a name which is not there may have meant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import SequenceMatcher, get_close_matches
+
+from triptych.service import Service
+
+__all__ = ["did_you_mean", "near_names"]
+
+_SUGGESTED = 3
+
+
+def did_you_mean(
+    service: Service, datasets: Sequence[str], text: str, *, most: int | None = None
+) -> str:
+    """The question that ends an error's message, "" where no name is near."""
+    near = near_names(service, datasets, text, most=most)
+    return f": did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def near_names(
+    service: Service, datasets: Sequence[str], text: str, *, most: int | None = None
+) -> list[str]:
+    """Names that end with ``text``, or are spelt nearly so; at most three.
+
+    ``most`` is how many names of a dataset are looked at, None for all.
+    """
+    names = [info.name for each in datasets for info in service.list_documents(each, limit=most)]
+    ending = [name for name in names if name.endswith(f"/{text}")]
+    if ending:
+        return sorted(ending, key=lambda name: (len(name), name))[:_SUGGESTED]
+    # The whole name, or its last part, where the folders were left out.
+    last: dict[str, str] = {}
+    for name in names:
+        last.setdefault(_last_part(name), name)
+    close = get_close_matches(text, names, n=_SUGGESTED, cutoff=0.75)
+    close += [last[each] for each in get_close_matches(_last_part(text), last, cutoff=0.75)]
+    return sorted(dict.fromkeys(close), key=lambda name: _distance(text, name))[:_SUGGESTED]
+
+
+def _distance(text: str, name: str) -> tuple[float, str]:
+    pairs = ((text, name), (_last_part(text), _last_part(name)))
+    return -max(SequenceMatcher(None, *pair).ratio() for pair in pairs), name
+
+
+def _last_part(name: str) -> str:
+    return name.rpartition("/")[2]

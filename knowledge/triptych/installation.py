@@ -1,0 +1,62 @@
+"""How a missing package is installed here: by this interpreter's pip, from where Triptych came."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from triptych.errors import NotAvailableError
+
+__all__ = ["install_command", "lacking"]
+
+
+def lacking(said: str, extra: str) -> NotAvailableError:
+    """The error that something of ``extra`` is not installed: what ``said`` says, and the command.
+
+    Who asks a server is told no more than ``said``: the command may name folders.
+    """
+    return NotAvailableError(f"{said}: {install_command(extra=extra)}", public=said)
+
+
+def install_command(*packages: str, extra: str = "") -> str:
+    """A command line that installs ``packages``, or an extra of Triptych, for this interpreter.
+
+    Triptych is named as it was installed (PEP 610): by its folder, its archive or its repository,
+    and by its name where it came from an index.
+    """
+    import shlex
+    import shutil
+    import subprocess
+
+    what = [*packages, *(_with_extra(extra) if extra else ())]
+    pip = shutil.which("pip")
+    if find_spec("pip") is None:
+        command = ["uv", "pip", "install", "--python", sys.executable, *what]
+    elif pip is not None and Path(pip).parent == Path(sys.executable).parent:
+        command = ["pip", "install", *what]
+    else:
+        command = [sys.executable, "-m", "pip", "install", *what]
+    return subprocess.list2cmdline(command) if os.name == "nt" else shlex.join(command)
+
+
+def _with_extra(extra: str) -> list[str]:
+    import json
+    from importlib import metadata
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    named = f"triptych[{extra}]"
+    try:
+        origin = json.loads(metadata.distribution("triptych").read_text("direct_url.json") or "{}")
+    except metadata.PackageNotFoundError:  # a tree on the path
+        origin = {}
+    url = origin.get("url", "")
+    if "dir_info" in origin:
+        folder = f"{url2pathname(urlsplit(url).path)}[{extra}]"
+        return ["-e", folder] if origin["dir_info"].get("editable") else [folder]
+    if "vcs_info" in origin:
+        vcs = origin["vcs_info"]
+        return [f"{named} @ {vcs['vcs']}+{url}@{vcs['commit_id']}"]
+    return [f"{named} @ {url}"] if url else [named]

@@ -1,0 +1,70 @@
+"""What the page on go-rag says of sizes, numbers and shapes is what the program does."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+
+import triptych
+from triptych import Service, SourceDocument
+from triptych.chunking import default_chunkers
+from triptych.ingestion import batches
+from triptych.shortcuts import ingest_file, query, query_context
+
+PAGE = Path(__file__).parents[2] / "docs/reference/go-rag.md"
+
+
+def filled() -> Service:
+    kb = triptych.open("memory://", embedder="hash")
+    pages = {f"{n:02}.md": f"# Kettle\n\nThe lid of kettle {n} whistles.\n" for n in range(12)}
+    kb.put_documents("d", {**pages, "far.md": "# Far\n\nNothing of all that.\n"})
+    return kb
+
+
+def test_the_sizes_of_chunks() -> None:
+    said = "Markdown 800 and 0, other text 512 and 64"
+    assert said in PAGE.read_text(encoding="utf-8")
+    signature = default_chunkers().signature
+    assert "markdown/1(size=800,overlap=0)" in signature
+    assert "window/1(size=512,overlap=64)" in signature
+
+
+def test_what_ends_a_batch() -> None:
+    assert "256 documents, a million code points or a second" in PAGE.read_text(encoding="utf-8")
+    limits = batches._BATCH_DOCUMENTS, batches.BATCH_CHARACTERS, batches._BATCH_SECONDS
+    assert limits == (256, 1_000_000, 1.0)
+
+
+def test_a_file_gives_its_document(tmp_path: Path) -> None:
+    (tmp_path / "tool.py").write_text("print('tea')\n")
+    with filled() as kb:
+        stored = ingest_file(kb, tmp_path / "tool.py", "d")
+    assert isinstance(stored, SourceDocument)
+    assert stored.version > 0
+
+
+def test_the_number_of_hits() -> None:
+    with filled() as kb:
+        assert len(query(kb, "kettle lid", "d").hits) == 5
+        assert len(kb.search("kettle lid", dataset_id="d").hits) == 10
+    assert inspect.signature(query_context).parameters["top_k"].default == 5
+
+
+def test_no_threshold_by_default_and_go_rags_on_request() -> None:
+    with filled() as kb:
+        found = query(kb, "whistles", "d", top_k=20, mode="vector")
+        assert any(hit.scores["vector"] < 0.5 for hit in found.hits)
+        cut = query(
+            kb, "lid of kettle whistles", "d", 20, mode="vector", min_scores={"vector": 0.5}
+        )
+        assert cut.hits
+        assert all(hit.scores["vector"] >= 0.5 for hit in cut.hits)
+
+
+def test_the_shape_of_json() -> None:
+    with filled() as kb:
+        value = json.loads(query_context(kb, "kettle lid", "d", format="json"))
+    assert set(value) == {"hits", "warnings", "exhausted"}
+    named = {"name", "content", "chunk", "section", "category", "score"}
+    assert named <= set(value["hits"][0])

@@ -1,0 +1,202 @@
+"""Tables of the reference are those of the program, and say each thing once."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.cli_run import Shell, fresh_shell
+from support.doc_pages import prose
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+PAGES = ("command-line.md", "settings.md")
+
+
+def _tool() -> Any:
+    spec = importlib.util.spec_from_file_location(
+        "generate_reference", ROOT / "tools/generate_reference.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+TOOL = _tool()
+ALL = tuple(name for name, _ in TOOL.commands())
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_tables_are_those_that_the_tool_writes(name: str) -> None:
+    assert TOOL.pages()[name] == (REFERENCE / name).read_text(encoding="utf-8"), (
+        "python tools/generate_reference.py"
+    )
+
+
+@pytest.mark.parametrize("page", sorted(REFERENCE.glob("*.md")), ids=lambda page: page.name)
+def test_no_table_says_a_thing_twice(page: Path) -> None:
+    for table in re.findall(r"(?:^\|.*\n)+", prose(page) + "\n", re.MULTILINE):
+        first = [line.strip("|").split(" | ")[0].strip() for line in table.splitlines()[2:]]
+        # Of several places that are named, the order does not matter.
+        said = [" ".join(sorted(cell.split(", "))) for cell in first if cell]
+        assert [cell for cell in said if said.count(cell) > 1] == []
+
+
+# What --json prints has its row
+
+ROWS = {
+    command: fields
+    for names, fields in re.findall(
+        r"^\| ((?:`[\w -]+`(?:, )?)+) \| (.*) \|$",
+        prose(REFERENCE / "command-line.md").partition("## JSON")[2],
+        re.MULTILINE,
+    )
+    for command in re.findall(r"`([^`]+)`", names)
+}
+GOLDEN = """queries:
+  - question: What does tea need?
+    relevance: {a.md: 1}
+  - question: What does bread need?
+    relevance: {b.md: 1}
+"""
+RUN: dict[str, list[str]] = {
+    "init": [],
+    "put": ["notes"],
+    "add": ["notes", "--dataset", "kept"],
+    "roots": [],
+    "sync": [],
+    "search": ["water", "--explain"],
+    "context": ["water"],
+    "pipelines": [],
+    "get": ["a.md", "--dataset", "default"],
+    "list": [],
+    "count": [],
+    "tag": ["a.md", "--set", "lang=en"],
+    "history": ["a.md"],
+    "diff": ["a.md", "1"],
+    "changes": [],
+    "create": ["empty"],
+    "rebuild": [],
+    "embed": [],
+    "spaces list": [],
+    "status": [],
+    "doctor": [],
+    "work": ["--once"],
+    "keys add": ["team"],
+    "keys list": [],
+    "keys revoke": ["ID"],
+    "layers plan": ["--list"],
+    "layers build": [],
+    "layers show": ["a.md"],
+    "layers ledger": [],
+    "eval retrieval": ["--golden", "golden.yaml", "--output", "one.json"],
+    "eval compare": ["one.json", "one.json"],
+    "eval ablate": ["golden.yaml"],
+    "eval tune": ["calibration.yaml", "--grid", "top_k=5,10"],
+    "eval calibrate": ["calibration.yaml"],
+    "eval log": [],
+    "backup": ["kb.zip"],
+    "restore": ["a.md", "1"],
+    "copy": [".triptych/kb.db", "other.db"],
+    "import": ["rows.jsonl"],
+    "remove": ["notes", "--dataset", "kept", "--keep"],
+    "delete": ["b.md"],
+}
+"""A run of each command with --json, in order; those in `ELSEWHERE` need more than a folder."""
+ELSEWHERE = {
+    "ask": "a model",
+    "eval rag": "a model",
+    "eval questions": "a model",
+    "watch": "goes on",
+    "serve": "goes on",
+    "follow": "a table of another database",
+    "spaces fill": "a second embedder",
+    "spaces swap": "a second embedder",
+    "spaces back": "a second embedder",
+    "spaces drop": "a second embedder",
+    "fetch": "a network",
+}
+WITHOUT = ("mcp", "export")
+"""Commands that print no object of their own."""
+
+
+def test_every_command_has_its_row_of_what_json_holds() -> None:
+    missing = {
+        name for name in ALL if name not in ROWS and name not in WITHOUT and "shards" not in name
+    }
+    assert missing == set()
+    assert {name for name in ALL if "shards" not in name} == {*RUN, *ELSEWHERE, *WITHOUT}
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        shell: Shell = fresh_shell(tmp_path_factory.mktemp("at"), monkeypatch)
+        shell.write("notes/a.md", "# Tea\n\nTea needs hot water.\n")
+        shell.write("notes/b.md", "# Bread\n\nBread needs time.\n")
+        shell.write("golden.yaml", GOLDEN)
+        none = "".join(f"  - question: Who is {n}?\n    answerable: false\n" for n in range(12))
+        some = "".join(
+            f"  - question: What does tea need {n}?\n    relevance: {{a.md: 1}}\n"
+            for n in range(12)
+        )
+        shell.write("calibration.yaml", f"queries:\n{some}{none}")
+        shell.write("rows.jsonl", '{"name": "c.md", "content": "Milk."}\n')
+        found: dict[str, Any] = {}
+        for name, arguments in RUN.items():
+            given = [found["keys add"]["id"] if each == "ID" else each for each in arguments]
+            ran = shell(*name.split(), *given, "--json")
+            assert ran.code == 0, (name, ran.both)
+            if name == "work":
+                found[name] = json.loads(ran.text.splitlines()[-1])
+            else:
+                found[name] = ran.json
+    return found.__getitem__
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_a_row_names_every_field_that_is_printed(name: str, printed: Callable[[str], Any]) -> None:
+    fields = set(printed(name)) - {"schema", "command"}
+    named = set(re.findall(r"`(\w+)`", ROWS[name]))
+    for other in re.findall(r"fields of `([\w ]+)`", ROWS[name]):
+        named |= set(re.findall(r"`(\w+)`", ROWS[other]))
+    assert fields - named == set()
+
+
+# What pages say of commands
+
+OPTIONS = {
+    name: {opt for each in command.params for opt in (*each.opts, *each.secondary_opts)}
+    for name, command in TOOL.commands()
+}
+_SPAN = re.compile(r"`triptych ((?:[a-z]+ ?)+)([^`]*)`")
+_OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]+")
+_EVERY = {"--help", "--version", "--install-completion", "--show-completion"}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
+def test_a_page_names_commands_and_options_that_there_are(page: Path) -> None:
+    unknown = []
+    for words, rest in _SPAN.findall(prose(page)):
+        given = words.split()
+        name = next((n for n in (" ".join(given[:2]), given[0]) if n in OPTIONS), None)
+        if name is None:
+            if not any(each.split()[0] == given[0] for each in OPTIONS):
+                unknown.append(given[0])
+            continue
+        unknown += [
+            f"{name} {opt}" for opt in _OPTION.findall(rest) if opt not in OPTIONS[name] | _EVERY
+        ]
+    assert unknown == []

@@ -1,0 +1,114 @@
+"""What an error says about a missing package works where Triptych is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from triptych.installation import install_command, lacking
+from triptych_adapters.wire.public_errors import public_message
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("knowledge", "backends", "factory", "adapters")
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+_NAMED = re.compile(r"(?:lacking\([^()]*?|extra=)[\"']([\w-]+)[\"'](?=\s*,?\s*\))")
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="words are quoted as a POSIX shell does")
+
+
+@pytest.mark.process
+def test_the_command_is_of_this_interpreter_and_of_a_place_that_is_there() -> None:
+    *pip, source = shlex.split(install_command(extra="office"))
+    said = subprocess.run([*pip[: pip.index("install")], "--version"], capture_output=True)
+    if "uv" not in pip:
+        assert f"{sys.version_info.major}.{sys.version_info.minor}" in said.stdout.decode()
+    folder, _, extra = source.partition("[")
+    assert (
+        "office"
+        in tomllib.loads(Path(folder, "pyproject.toml").read_text())["project"][
+            "optional-dependencies"
+        ]
+    )
+    assert extra == "office]"
+
+
+@pytest.mark.parametrize(
+    ("origin", "told"),
+    [
+        (None, "triptych[pdf]"),
+        ({"url": "file:///srv/a%20b", "dir_info": {}}, "/srv/a b[pdf]"),
+        ({"url": "file:///srv/kb", "dir_info": {"editable": True}}, "-e /srv/kb[pdf]"),
+        (
+            {"url": "https://x.example/t-1.whl", "archive_info": {}},
+            "triptych[pdf] @ https://x.example/t-1.whl",
+        ),
+        (
+            {"url": "https://x.example/t.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
+            "triptych[pdf] @ git+https://x.example/t.git@abc",
+        ),
+    ],
+)
+@pytest.mark.process
+def test_triptych_is_named_as_it_was_installed(origin: Any, told: str, tmp_path: Path) -> None:
+    about = tmp_path / "triptych-9.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: triptych\nVersion: 9\n")
+    if origin is not None:
+        (about / "direct_url.json").write_text(json.dumps(origin))
+    code = "from triptych.installation import install_command; print(install_command(extra='pdf'))"
+    path = os.pathsep.join([str(tmp_path), str(ROOT / "knowledge")])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    words = shlex.split(done.stdout)
+    assert " ".join(words[words.index("install") + 1 :]).endswith(told)
+
+
+def test_who_asks_a_server_is_told_no_folder_of_it() -> None:
+    error = lacking("reading 'a.pdf' needs pypdfium2, which is not installed", "pdf")
+    assert str(error).endswith(install_command(extra="pdf"))
+    assert public_message(error) == "reading 'a.pdf' needs pypdfium2, which is not installed"
+
+
+def test_every_extra_that_is_named_is_one() -> None:
+    named = set()
+    for folder in PACKAGES:
+        for file in (ROOT / folder).rglob("*.py"):
+            text = file.read_text(encoding="utf-8")
+            named |= set(
+                re.findall(r"(?:lacking\([^()]*?|extra=)[\"']([\w-]+)[\"'](?=\s*,?\s*\))", text)
+            )
+            assert not re.search(r"install '?\"?triptych\[", text), file
+    assert {"code", "http", "local", "mcp", "office", "server"} <= named
+    assert named <= set(EXTRAS)
+
+
+def test_no_page_names_an_index_that_does_not_have_it() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    found = [
+        f"{page.name}: {line}"
+        for page in pages
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if re.search(r"install.*[\"']triptych\[", line)
+    ]
+    assert found == []
+
+
+def test_all_is_every_extra_but_the_frameworks_and_what_tests_need() -> None:
+    (whole,) = EXTRAS["all"]
+    inside = set(whole.removeprefix("triptych[").removesuffix("]").split(","))
+    assert inside == set(EXTRAS) - {"all", "dev", "langchain", "haystack"}

@@ -1,0 +1,147 @@
+"""Write the tables of the reference: `python tools/generate_reference.py` renews them in the pages.
+
+The commands are those of the command line, each with what its help says first and its options; the
+settings are the fields of `Settings`. What a setting takes, and a default that depends on others,
+is said in its row of the page and kept. A test compares what is committed with what this writes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+from typer.main import get_command
+
+from triptych_adapters.cli.app import app
+from triptych_adapters.cli.session import GLOBAL_OPTIONS
+from triptych_factory import Settings
+from triptych_factory.settings import PREFIX
+
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+COMMANDS = "| command | does | options of its own |"
+SETTINGS = "| argument, key | variable | default | values |"
+PAGE_OF = {
+    "init": "settings.md#which-store-is-used",
+    "add": "../how-to/sync.md#let-the-store-remember-the-folders",
+    "sync": "../how-to/sync.md",
+    "watch": "../how-to/watch.md",
+    "follow": "../how-to/existing-tables.md#follow-a-table-into-a-dataset",
+    "search": "../how-to/query-syntax.md",
+    "ask": "../how-to/ask.md",
+    "context": "../how-to/context.md",
+    "pipelines": "../how-to/pipelines.md",
+    "tag": "../how-to/memory-for-agents.md",
+    "history": "../how-to/history.md",
+    "changes": "../how-to/changes.md",
+    "spaces": "../how-to/change-the-embedder.md",
+    "work": "../how-to/workers.md",
+    "doctor": "../how-to/doctor.md",
+    "import": "../how-to/import-and-export.md",
+    "export": "../how-to/import-and-export.md",
+    "copy": "../how-to/move.md",
+    "backup": "../how-to/move.md",
+    "restore": "../how-to/move.md",
+    "keys": "../how-to/access.md#keys",
+    "mcp": "../how-to/mcp.md",
+    "fetch": "../how-to/context.md",
+    "layers": "../how-to/layers.md",
+    "eval": "../how-to/evaluate.md",
+    "serve": "../how-to/serve.md",
+}
+"""The page that tells more of a command, or of a group of them."""
+FILE_ONLY = ("pipelines",)
+
+
+def main() -> None:
+    """Renew the tables of both pages."""
+    for name, text in pages().items():
+        (REFERENCE / name).write_text(text, encoding="utf-8")
+
+
+def pages() -> dict[str, str]:
+    """The pages with their tables as they should be, by name."""
+    return {
+        "command-line.md": _with_table("command-line.md", COMMANDS, lambda _: _commands()),
+        "settings.md": _with_table("settings.md", SETTINGS, _settings),
+    }
+
+
+def _with_table(name: str, head: str, rows: Any) -> str:
+    text = (REFERENCE / name).read_text(encoding="utf-8")
+    before, found, rest = text.partition(f"{head}\n")
+    if not found:
+        raise ValueError(f"{name} has no table {head}")
+    table, blank, after = rest.partition("\n\n")
+    rule = "|".join(["", *["---"] * (head.count("|") - 1), ""])
+    return before + "\n".join([head, rule, *rows(table.splitlines()[1:])]) + blank + after
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Every command by its full name, those of groups too."""
+
+    def below(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+        children = getattr(command, "commands", None)
+        if children is None:
+            yield name, command
+        else:
+            for child in children:
+                yield from below(f"{name} {child}".strip(), children[child])
+
+    yield from below("", get_command(app))
+
+
+def _commands() -> list[str]:
+    common = {"help", *GLOBAL_OPTIONS}
+    rows = []
+    for name, command in commands():
+        with command.make_context(name, [], resilient_parsing=True) as context:
+            usage = " ".join(map(_argument, command.collect_usage_pieces(context)[1:]))
+            own = [each for each in command.get_params(context) if each.name not in common]
+        options = [
+            f"`{max(each.opts, key=len)}`" for each in own if each.param_type_name == "option"
+        ]
+        link = PAGE_OF.get(name.split()[0])
+        says = re.sub(r"\s+", " ", (command.help or "").partition("\n\n")[0])
+        first = re.split(r"(?<=[.:]) (?=[A-Z])", says)[0].rstrip(".:")
+        shown = f"`{f'triptych {name} {usage}'.strip()}`"
+        rows.append(
+            f"| {f'[{shown}]({link})' if link else shown} | {first} | {', '.join(options)} |"
+        )
+    return rows
+
+
+def _argument(piece: str) -> str:
+    """``NAME…`` or ``[NAME…]``, of what the help calls ``{NAME}...`` or ``[NAME]...``."""
+    name = piece.strip("{}[].")
+    many = f"{name if name.isupper() else name.upper()}{'…' if piece.endswith('...') else ''}"
+    return f"[{many}]" if piece.startswith("[") else many
+
+
+def _settings(old: list[str]) -> list[str]:
+    said: dict[str, list[str]] = {}
+    for row in old:
+        name, _, default, values = (cell.strip() for cell in row.strip("| ").split(" | ", 3))
+        said.setdefault(name.strip("`"), [default, values])
+    rows = []
+    for field in attrs.fields(Settings):
+        if field.name == "sources":
+            continue
+        if field.name not in said:
+            raise ValueError(f"settings.md does not say what {field.name} takes: add a row for it")
+        default, values = said[field.name]
+        if isinstance(field.default, bool):
+            default = f"`{str(field.default).lower()}`"
+        elif isinstance(field.default, str | int | float):
+            default = (
+                f"`{field.default if isinstance(field.default, str) else f'{field.default:g}'}`"
+            )
+        variable = "none" if field.name in FILE_ONLY else f"`{PREFIX}{field.name.upper()}`"
+        rows.append(f"| `{field.name}` | {variable} | {default} | {values} |")
+    return rows
+
+
+if __name__ == "__main__":
+    main()
