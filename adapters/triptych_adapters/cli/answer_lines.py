@@ -9,7 +9,7 @@ from rich.style import Style
 from rich.text import Text
 
 from triptych_adapters.cli.output import visible
-from triptych_adapters.cli.source_files import SourceFiles, shown_path
+from triptych_adapters.cli.source_files import SourceFiles, shown_lines, shown_path
 
 if TYPE_CHECKING:
     from triptych.answering import Answer, CitedSource
@@ -38,7 +38,7 @@ def _footnote(source: CitedSource, files: SourceFiles) -> Text:
     place = name if path is None else shown_path(path)
     if cited.locator:
         # A locator says that the text was extracted: its lines are not those of the file.
-        place += f", {cited.locator}"
+        place += shown_lines(path, cited.locator)
     elif cited.lines is not None:
         first, last = cited.lines[0], cited.lines[-1]
         place += f":{first}" if first == last else f":{first}-{last}"

@@ -29,6 +29,14 @@ if TYPE_CHECKING:
     from triptych_adapters.cli.hits import HitView
 
 
+_ROWS = 24
+"""Of a screen, where the answer is not written to one."""
+_DOUBTS = {
+    "weak": "the hits may not answer: they are weak, by the calibration of the dataset",
+    "nothing": "the hits do not answer, by the calibration of the dataset",
+}
+
+
 class RankerChoice(StrEnum):
     """The rankers that ship."""
 
@@ -89,7 +97,13 @@ def search(
         bool, typer.Option("--files", help="Print the files only, or names of documents.")
     ] = False,
     open_first: Annotated[
-        bool, typer.Option("--open", help="Open the best hit in $VISUAL, $EDITOR or another.")
+        bool, typer.Option("--open", help="Open the best hit in $VISUAL, $EDITOR or a viewer.")
+    ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose", "-v", help="Show five lines of each hit, not as many as fit the screen."
+        ),
     ] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show how the query was read, and all scores.")
@@ -117,9 +131,10 @@ def search(
 ) -> None:
     """Find the chunks, layers or documents that answer best.
 
-    Searches all datasets unless one is named. Each hit shows its file and line, its section, its
-    rank (#1 is the best), and whether it is stale. A search without hits is no failure: the exit
-    code is 0. A query that begins with a minus goes after --, or after a word in quotes.
+    Searches all datasets unless one is named. Each hit shows its file and the line that matches
+    best, its section, its rank (#1 is the best), and whether it is stale. A line marks where hits
+    begin that hold no word of the query. A search without hits is no failure: the exit code is 0.
+    A query that begins with a minus goes after --, or after a word in quotes.
     """
     settings = session.settings(ranker=None if ranker is None else str(ranker), reranker=reranker)
     if pipeline is None:
@@ -179,7 +194,16 @@ def search(
     elif files:
         _print_files(session, views)
     else:
-        _print_hits(session, views, about, show_dataset=several)
+        _print_hits(
+            session,
+            views,
+            about,
+            show_dataset=several,
+            verbose=verbose,
+            wordless_from=_wordless_from(views, asked),
+        )
+        if views and result.answerability in _DOUBTS:
+            session.output.note(_DOUBTS[result.answerability])
     if result.cache_similarity is not None:
         near = f"{result.cache_similarity:.2f}"
         session.output.note(f"from the semantic cache: a question asked before is {near} near")
@@ -208,15 +232,28 @@ def _quoted(text: str) -> str:
 
 
 def _print_hits(
-    session: Session, views: Sequence[HitView], about: Mapping[str, Any], *, show_dataset: bool
+    session: Session,
+    views: Sequence[HitView],
+    about: Mapping[str, Any],
+    *,
+    show_dataset: bool,
+    verbose: bool,
+    wordless_from: int | None,
 ) -> None:
     from triptych_adapters.cli.explain import explanation_lines
-    from triptych_adapters.cli.hits import render_hits
+    from triptych_adapters.cli.hits import MOST_LINES, lines_that_fit, render_hits
 
     output = session.output
     for line in explanation_lines(about):
         output.note(line)
-    for each in render_hits(views, width=output.stdout.width, show_dataset=show_dataset):
+    height = output.stdout.height if output.stdout.is_terminal else _ROWS
+    for each in render_hits(
+        views,
+        width=output.stdout.width,
+        show_dataset=show_dataset,
+        lines=MOST_LINES if verbose else lines_that_fit(len(views), height),
+        wordless_from=wordless_from,
+    ):
         output.say(each)
 
 
@@ -227,9 +264,31 @@ def _print_files(session: Session, views: Sequence[HitView]) -> None:
     session.output.write("".join(f"{name}\n" for name in dict.fromkeys(names)))
 
 
+def _wordless_from(views: Sequence[HitView], asked: Query) -> int | None:
+    """The rank from which on no hit holds a word of the query; None where each may.
+
+    A hit that the keyword lane found holds one. Where conditions are met, a word is met too.
+    """
+    from triptych.search.syntax import parse_query
+    from triptych.text import matches
+
+    if asked.syntax and parse_query(asked).conditions:
+        return None
+    rank = None
+    for view in reversed(views):
+        hit = view.hit
+        text = "\n".join((*hit.heading_path, hit.content))
+        if not hit.terms or hit.layer is None or "vector" not in hit.scores:
+            return rank
+        if "bm25" in hit.scores or matches(text, hit.terms):
+            return rank
+        rank = view.rank
+    return rank
+
+
 def _open(view: HitView) -> None:
     from triptych.errors import NotAvailableError
-    from triptych_adapters.cli.source_files import open_in_editor
+    from triptych_adapters.cli.source_files import open_file
 
     hit = view.hit
     if view.path is None:
@@ -237,5 +296,4 @@ def _open(view: HitView) -> None:
             f"{hit.doc_name!r} did not come from a file that is still there: "
             f"`triptych get {hit.doc_name}` prints it"
         )
-    # A locator says that the text was extracted: its lines are not those of the file.
-    open_in_editor(view.path, 1 if hit.locator else hit.start_line)
+    open_file(view.path, view.line, view.label)
