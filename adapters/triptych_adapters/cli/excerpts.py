@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -19,9 +18,10 @@ MATCH_STYLE = "bold magenta"
 _ELLIPSIS = "…"
 _WORD = re.compile(r"\S+")
 _LEAD = re.compile(r"[ \t]*+(?:[-*+>] |\d{1,3}[.)] )?")
-_GOES_ON = re.compile(r" {0,4}(?!\* |\(?[a-z][.)] )[a-z(`*\"]")
-"""A line that begins so may go on from the one before; ``* item`` and ``b) item`` do not."""
+_INK = re.compile(r"[^ \t\r\n]")
+_GOES_ON = re.compile(r" {0,4}(?!\* |\(?[a-z][.)] )[a-z(`*\"]")  # no item of a list
 _PROSE_WORDS = 7
+_USUAL_WIDTH = 76
 _BROKEN_AT = 60
 """Characters from which on a line may have been broken because it was full."""
 
@@ -33,8 +33,8 @@ def excerpt(content: str, terms: Sequence[str], *, width: int, lines: int = 5) -
     """Return at most ``lines`` lines of ``content`` that hold most of ``terms``, highlighted.
 
     Each line is at most ``width`` cells wide. The lines stand together in the content, blank ones
-    left out, with the matches in their middle, that at `match_offset` among them. Where something
-    was cut off, ``…`` says so. Without a match they are the first ones.
+    left out, with the matches in their middle. Where something was cut off, ``…`` says so. Without
+    a match they are the first ones.
     """
     text = _flowing(visible(content))
     found = matches(text, terms)
@@ -42,9 +42,7 @@ def excerpt(content: str, terms: Sequence[str], *, width: int, lines: int = 5) -
     spans = list(_wrapped(text, max(width - 2 * (len(_ELLIPSIS) + 1), 1)))
     if not spans:
         return []
-    place = _after(text, _inked(visible(content[: match_offset(content, terms)])))
-    focus = max(bisect_right(spans, place, key=lambda span: span[0]) - 1, 0)
-    first, last = _best(spans, found, lines, focus)
+    first, last = _best(spans, found, lines)
     shown = []
     for at in range(first, last):
         start, end, indent = spans[at]
@@ -61,46 +59,35 @@ def excerpt(content: str, terms: Sequence[str], *, width: int, lines: int = 5) -
 
 
 def match_offset(content: str, terms: Sequence[str]) -> int:
-    """Where the first match stands in the line that holds most of ``terms``; 0 without a match."""
-    held: dict[int, tuple[int, set[int]]] = {}
-    for begins, _, number in matches(content, terms):
-        line = content.rfind("\n", 0, begins)
-        held.setdefault(line, (begins, set()))[1].add(number)
-    return max(held.values(), key=lambda each: len(each[1]), default=(0, set()))[0]
-
-
-def _inked(text: str) -> int:
-    """How many characters of ``text`` are no white space: lines that are joined keep them all."""
-    return sum(map(len, text.split()))
-
-
-def _after(text: str, inked: int) -> int:
-    """Where the character of ``text`` stands that has ``inked`` before it, white space aside."""
-    for word in _WORD.finditer(text):
-        if inked < len(word[0]):
-            return word.start() + inked
-        inked -= len(word[0])
-    return 0
+    """Where the match stands that an excerpt of one line shows first; 0 without a match."""
+    text = _flowing(visible(content))
+    if not (found := matches(text, terms)):
+        return 0
+    spans = list(_wrapped(text, _USUAL_WIDTH))
+    line = spans[_best(spans, found, 1)[0]]
+    at = next(begins for begins, ends, _ in found if ends > line[0])
+    # What flows has other white space, and the same characters between.
+    return next(islice(_INK.finditer(content), len(_INK.findall(text, 0, at)), None)).start()
 
 
 def _best(
-    spans: Sequence[_Line], found: Sequence[tuple[int, int, int]], lines: int, focus: int
+    spans: Sequence[_Line], found: Sequence[tuple[int, int, int]], lines: int
 ) -> tuple[int, int]:
-    """The first and last of ``lines`` spans around ``focus`` with most terms, in their middle."""
+    """The first and last of ``lines`` spans with most terms, the matched ones in the middle."""
     held = [
         {number for begins, ends, number in found if begins < end and ends > start}
         for start, end, _ in spans
     ]
-    most, chosen = (0, -len(spans)), (focus, focus)
-    for first in range(max(0, focus - lines + 1), focus + 1):
+    most, chosen = (0, -len(spans)), (0, 0)
+    for first in range(len(spans)):
         if not held[first]:
             continue
         seen: set[int] = set()
-        last = focus
+        last = first
         for at in range(first, min(first + lines, len(spans))):
             if held[at] - seen:
                 seen |= held[at]
-                last = max(at, focus)
+                last = at
         # Of lines with as many terms, those that stand closest.
         if (held_here := (len(seen), first - last)) > most:
             most, chosen = held_here, (first, last)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
+from triptych.text import matches
 from triptych_adapters.cli.excerpts import excerpt
 from triptych_adapters.cli.output import visible
 from triptych_adapters.cli.source_files import SourceFiles, shown_path
@@ -18,15 +20,13 @@ from triptych_adapters.cli.source_files import SourceFiles, shown_path
 if TYPE_CHECKING:
     from triptych.records import Hit
 
-__all__ = ["MOST_LINES", "HitView", "lines_that_fit", "place_of", "render_hits", "views_of"]
-
-MOST_LINES = 5
-"""Of the text of one hit."""
+__all__ = ["HitView", "place_of", "render_hits", "views_of"]
 
 _INDENT = "    "
 _LEAST_WIDTH = 20
 _MOST_WIDTH = 100
 """Longer lines are hard to read."""
+_MOST_LINES = 5
 _OTHER_ROWS = 4
 """Of a screen: for the prompts before and after an answer, and a remark or two."""
 
@@ -48,12 +48,12 @@ class HitView:
 
 def views_of(hits: Sequence[Hit], files: SourceFiles) -> list[HitView]:
     """The hits with their ranks, and the files and places in them."""
-    views = []
-    for rank, hit in enumerate(hits, start=1):
-        line, label = files.spot(hit)
-        path = files.path(hit.dataset_id, hit.doc_name)
-        views.append(HitView(hit=hit, rank=rank, path=path, line=line, label=label))
-    return views
+    return [
+        HitView(hit=hit, rank=rank, path=path, line=line, label=label)
+        for rank, hit in enumerate(hits, start=1)
+        for path in [files.path(hit.dataset_id, hit.doc_name)]
+        for line, label in [files.spot(hit)]
+    ]
 
 
 def place_of(view: HitView) -> str:
@@ -69,34 +69,42 @@ def place_of(view: HitView) -> str:
     return f"{name}, {view.label}" if view.label else f"{name}:{view.line}"
 
 
-def lines_that_fit(hits: int, height: int) -> int:
-    """How many lines of text each of ``hits`` may show on a screen of ``height`` rows; from 1."""
-    return min(max((height - _OTHER_ROWS) // max(hits, 1) - 1, 1), MOST_LINES)
-
-
 def render_hits(
     views: Sequence[HitView],
     *,
     width: int,
     show_dataset: bool,
-    lines: int = MOST_LINES,
-    wordless_from: int | None = None,
+    height: int | None = None,
+    marked: bool = False,
 ) -> list[Text]:
-    """The lines of an answer, the best hit first: a line for its place, ``lines`` for its text.
+    """The lines of an answer, the best hit first: its place, then up to five lines of its text.
 
-    None is wider than ``width`` cells but for a long place and its section. From the rank ``wordless_from`` on,
-    a line says that no hit holds a word of the query.
+    None is wider than ``width`` cells but for a long place and its section. With ``height`` they
+    fit a screen of so many rows, if one line of each hit does. With ``marked`` a line says from
+    where on no hit holds a word of the query.
     """
     shown: list[Text] = []
     room = min(max(width - len(_INDENT), _LEAST_WIDTH), _MOST_WIDTH)
-    for view in views:
-        if view.rank == wordless_from:
+    lines = _MOST_LINES
+    if height is not None and views:
+        lines = min(max((height - _OTHER_ROWS) // len(views) - 1, 1), lines)
+    wordless = len(list(takewhile(_is_wordless, reversed(views)))) if marked else 0
+    for at, view in enumerate(views):
+        if wordless and at == len(views) - wordless:
             shown.append(Text(f"-- no word of the query from #{view.rank} on --", style="yellow"))
         shown.append(_heading(view, width, show_dataset=show_dataset))
         text = excerpt(_body(view.hit), view.hit.terms, width=room, lines=lines)
         shown += [Text.assemble(_INDENT, line) for line in text]
         shown += [Text(f"{_INDENT}{each}", style="dim") for each in view.explanation]
     return shown
+
+
+def _is_wordless(view: HitView) -> bool:
+    """Whether a chunk or layer was found by its vector, and holds no term of the query."""
+    hit = view.hit
+    if not hit.terms or hit.layer is None or "vector" not in hit.scores or "bm25" in hit.scores:
+        return False
+    return not matches("\n".join((*hit.heading_path, hit.content)), hit.terms)
 
 
 def _body(hit: Hit) -> str:

@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 
 _ROWS = 24
 """Of a screen, where the answer is not written to one."""
-_DOUBTS = {
-    "weak": "the hits may not answer: they are weak, by the calibration of the dataset",
-    "nothing": "the hits do not answer, by the calibration of the dataset",
-}
 
 
 class RankerChoice(StrEnum):
@@ -146,6 +142,7 @@ def search(
         preload=mode != ModeChoice.BM25,
         pipeline=pipeline,
     ) as service:
+        from triptych.search.syntax import parse_query
         from triptych_adapters.cli.hits import views_of
         from triptych_adapters.cli.source_files import SourceFiles
 
@@ -194,16 +191,21 @@ def search(
     elif files:
         _print_files(session, views)
     else:
+        # Where conditions are met, a word of the query is met too.
+        marked = not (asked.syntax and parse_query(asked).conditions)
+        height = session.output.stdout.height if session.output.stdout.is_terminal else _ROWS
         _print_hits(
             session,
             views,
             about,
             show_dataset=several,
-            verbose=verbose,
-            wordless_from=_wordless_from(views, asked),
+            marked=marked,
+            height=None if verbose else height,
         )
-        if views and result.answerability in _DOUBTS:
-            session.output.note(_DOUBTS[result.answerability])
+        if views and result.answerability in ("weak", "nothing"):
+            session.output.note(
+                f"by the dataset's calibration, as an answer: {result.answerability}"
+            )
     if result.cache_similarity is not None:
         near = f"{result.cache_similarity:.2f}"
         session.output.note(f"from the semantic cache: a question asked before is {near} near")
@@ -232,28 +234,15 @@ def _quoted(text: str) -> str:
 
 
 def _print_hits(
-    session: Session,
-    views: Sequence[HitView],
-    about: Mapping[str, Any],
-    *,
-    show_dataset: bool,
-    verbose: bool,
-    wordless_from: int | None,
+    session: Session, views: Sequence[HitView], about: Mapping[str, Any], **options: Any
 ) -> None:
     from triptych_adapters.cli.explain import explanation_lines
-    from triptych_adapters.cli.hits import MOST_LINES, lines_that_fit, render_hits
+    from triptych_adapters.cli.hits import render_hits
 
     output = session.output
     for line in explanation_lines(about):
         output.note(line)
-    height = output.stdout.height if output.stdout.is_terminal else _ROWS
-    for each in render_hits(
-        views,
-        width=output.stdout.width,
-        show_dataset=show_dataset,
-        lines=MOST_LINES if verbose else lines_that_fit(len(views), height),
-        wordless_from=wordless_from,
-    ):
+    for each in render_hits(views, width=output.stdout.width, **options):
         output.say(each)
 
 
@@ -264,31 +253,9 @@ def _print_files(session: Session, views: Sequence[HitView]) -> None:
     session.output.write("".join(f"{name}\n" for name in dict.fromkeys(names)))
 
 
-def _wordless_from(views: Sequence[HitView], asked: Query) -> int | None:
-    """The rank from which on no hit holds a word of the query; None where each may.
-
-    A hit that the keyword lane found holds one. Where conditions are met, a word is met too.
-    """
-    from triptych.search.syntax import parse_query
-    from triptych.text import matches
-
-    if asked.syntax and parse_query(asked).conditions:
-        return None
-    rank = None
-    for view in reversed(views):
-        hit = view.hit
-        text = "\n".join((*hit.heading_path, hit.content))
-        if not hit.terms or hit.layer is None or "vector" not in hit.scores:
-            return rank
-        if "bm25" in hit.scores or matches(text, hit.terms):
-            return rank
-        rank = view.rank
-    return rank
-
-
 def _open(view: HitView) -> None:
     from triptych.errors import NotAvailableError
-    from triptych_adapters.cli.source_files import open_file
+    from triptych_adapters.cli.source_files import open_in_editor
 
     hit = view.hit
     if view.path is None:
@@ -296,4 +263,4 @@ def _open(view: HitView) -> None:
             f"{hit.doc_name!r} did not come from a file that is still there: "
             f"`triptych get {hit.doc_name}` prints it"
         )
-    open_file(view.path, view.line, view.label)
+    open_in_editor(view.path, view.line)
