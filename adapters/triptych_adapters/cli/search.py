@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from triptych_adapters.cli.hits import HitView
 
 
-_ROWS = 24
-"""Of a screen, where the answer is not written to one."""
-
-
 class RankerChoice(StrEnum):
     """The rankers that ship."""
 
@@ -193,19 +189,9 @@ def search(
     else:
         # Where conditions are met, a word of the query is met too.
         marked = not (asked.syntax and parse_query(asked).conditions)
-        height = session.output.stdout.height if session.output.stdout.is_terminal else _ROWS
-        _print_hits(
-            session,
-            views,
-            about,
-            show_dataset=several,
-            marked=marked,
-            height=None if verbose else height,
-        )
-        if views and result.answerability in ("weak", "nothing"):
-            session.output.note(
-                f"by the dataset's calibration, as an answer: {result.answerability}"
-            )
+        _print_hits(session, views, about, verbose, show_dataset=several, marked=marked)
+        if views and (judged := result.answerability) in ("weak", "nothing"):
+            session.output.note(f"as an answer, by the dataset's calibration: {judged}")
     if result.cache_similarity is not None:
         near = f"{result.cache_similarity:.2f}"
         session.output.note(f"from the semantic cache: a question asked before is {near} near")
@@ -234,7 +220,7 @@ def _quoted(text: str) -> str:
 
 
 def _print_hits(
-    session: Session, views: Sequence[HitView], about: Mapping[str, Any], **options: Any
+    session: Session, views: Sequence[HitView], about: Mapping[str, Any], full: bool, **options: Any
 ) -> None:
     from triptych_adapters.cli.explain import explanation_lines
     from triptych_adapters.cli.hits import render_hits
@@ -242,7 +228,9 @@ def _print_hits(
     output = session.output
     for line in explanation_lines(about):
         output.note(line)
-    for each in render_hits(views, width=output.stdout.width, **options):
+    height = output.stdout.height if output.stdout.is_terminal else 24
+    options |= {"width": output.stdout.width, "height": None if full else height}
+    for each in render_hits(views, **options):
         output.say(each)
 
 
