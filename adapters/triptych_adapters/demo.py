@@ -27,6 +27,7 @@ from triptych.sync import FileSet
 from triptych_adapters.cli.exits import Exit, exit_for
 from triptych_adapters.cli.hits import HitView, render_hits
 from triptych_adapters.cli.output import visible
+from triptych_adapters.cli.source_files import matched_line
 
 __all__ = ["main", "run"]
 
@@ -249,7 +250,8 @@ def _hits(console: Console, question: str, result: triptych.Result) -> None:
     """The question and the answer, as `triptych search` prints it."""
     console.print()
     console.print(Text(f'$ triptych search "{question}"', style="bold"))
-    views = [HitView(hit=hit, rank=rank) for rank, hit in enumerate(result.hits, start=1)]
+    hits = enumerate(result.hits, start=1)
+    views = [HitView(hit=hit, rank=rank, line=matched_line(hit)) for rank, hit in hits]
     for line in render_hits(views, width=console.width, show_dataset=False):
         console.print(line, soft_wrap=True)
     for warning in result.warnings:

@@ -200,7 +200,7 @@ def test_two_evaluations_are_compared(shell: Shell, tmp_path: Path) -> None:
     assert [row[:5] for row in ran.rows] == [["recall@1", "bm25", "1.0000", "0.7500", "-0.2500"]]
     assert ran.rows[0][-2:] == ["0", "1"]
     ran = shell("eval", "compare", "a.json", "b.json", "--modes", "bm25", "--by-query", "recall@1")
-    assert ran.rows == [["q-kettle", "bm25:bm25", "-1.000000"]]
+    assert ran.rows == [["q-kettle", "bm25:bm25", "-1.000000", "what is a kettle"]]
     ran = shell("--json", "eval", "compare", "a.json", "b.json", "--modes", "bm25:hybrid")
     assert ran.json["differences"][0]["mode_b"] == "hybrid"
     assert set(ran.json["queries"]) == {f"q-{word}" for word in WORDS}
@@ -330,6 +330,32 @@ def test_a_pipeline_is_run_stage_by_stage(shell: Shell, tmp_path: Path) -> None:
     assert list(answer["modes"]) == stages[:3]
     assert [each["to"] for each in answer["steps"]] == ["hybrid", "hybrid"]
     assert answer["configuration"]["model_calls"]["hybrid"] == 0
+
+
+def test_retrieval_and_ablate_say_the_same_of_the_same_and_list_what_failed(shell: Shell) -> None:
+    for at, word in enumerate(WORDS):
+        others = "".join(f"## {each}\n\nThe {each} again. " for each in WORDS if each != word)
+        parts = f"## Part\n\nThe {word} is in the house.\n" * (at + 1) + others * at
+        shell.write(f"docs/{word}.md", f"# About\n\n{parts}")
+    rows = "".join(
+        f"- {{question: is the {word} at home, expected_files: [{word}.md]}}\n" for word in WORDS
+    )
+    lost = "- {question: where is the zebra, expected_files: [gone.md]}\n"
+    shell.write("golden.yaml", rows + lost)
+    assert shell("put", "docs", "--quiet").code == 0
+    asked = ("golden.yaml", "--output")
+    assert shell("eval", "retrieval", "--golden", *asked, "a.json").code == 0
+    ran = shell("eval", "ablate", *asked, "b.json")
+    assert f"hybrid: nothing relevant among the first 10 for {len(WORDS) + 1}: where is" in ran.err
+    ran = shell("eval", "compare", "a.json", "b.json", "--metrics", "ndcg@10,recall@5,mrr,map")
+    assert "depth differs" not in ran.err
+    assert "granularities" not in ran.err
+    assert len(ran.rows) == 12
+    assert {(row[4], *row[-2:]) for row in ran.rows} == {("+0.0000", "0", "0")}
+    shell.write("triptych.toml", '[pipelines.p]\npostprocessors = ["mmr"]\n')
+    assert shell("eval", "ablate", *asked, "c.json", "--pipeline", "p").code == 0
+    ran = shell("eval", "compare", "a.json", "c.json")
+    assert "the granularities differ: document and best chunk" in ran.err
 
 
 def test_a_grid_is_tuned_on_half_of_the_questions(shell: Shell) -> None:

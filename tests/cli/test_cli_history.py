@@ -52,6 +52,11 @@ def test_diff_shows_what_changed(shell: Shell) -> None:
         "--- a.md (version 1)\n+++ a.md (version 2)\n@@ -1,3 +1,3 @@\n # A\n \n-One.\n+Two.\n"
     )
     assert shell("diff", "a.md", "2").text.endswith(" Two.\n+Three.\n")
+    assert shell("diff", "a.md").text == shell("diff", "a.md", "2").text
+    shell.write("docs/b.md", "# B\n")
+    shell("put", "docs/b.md", "--name", "b.md")
+    assert "no difference" in shell("diff", "b.md").err
+    assert shell("diff", "none.md").code == 3
     same = shell("diff", "a.md", "3")
     assert (same.code, same.text) == (0, "")
     assert "no difference" in same.err
@@ -91,6 +96,8 @@ def test_restore_puts_a_version_back(shell: Shell) -> None:
     assert shell("restore", "a.md", "2", "--if-version", "3").code == 4
     assert shell("restore", "a.md", "9").code == 3
     assert shell("restore", "none.md", "1").code == 3
+    said = shell("restore", "a.md")
+    assert (said.code, "`triptych restore a.md 3`" in said.err) == (2, True)
     assert shell("search", "one").rows[0]
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from support.cli_run import ran
+
 pytestmark = pytest.mark.process
 
 SCRIPT = """
@@ -147,10 +149,33 @@ def test_a_search_compiles_no_pattern_of_the_markdown_chunker(store: Path) -> No
 
 
 def test_every_command_is_registered_by_the_module_that_the_table_names() -> None:
-    from triptych_adapters.cli.commands import _MODULES, _group_of
+    from triptych_adapters.cli.commands import _PLACES, _group_of
 
-    for module, names in _MODULES.items():
-        assert tuple(_group_of(module).commands) == names
+    for module in {place for place, _ in _PLACES.values()}:
+        names = {name for name, (place, _) in _PLACES.items() if place == module}
+        assert set(_group_of(module).commands) == names
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        *(("find", "search"), ("query", "search"), ("rm", "delete"), ("rm", "remove")),
+        *(("index", "put"), ("index", "add FOLDER"), ("show", "get"), ("version", "--version")),
+    ],
+)
+def test_what_others_call_a_command_is_told_its_name(typed: str, meant: str) -> None:
+    asked = ran([typed, "x"], env={"COLUMNS": "120"})
+    assert (asked.code, f"`triptych {meant}`" in asked.err) == (2, True)
+
+
+def test_commands_are_listed_by_what_people_do() -> None:
+    from triptych_adapters.cli.commands import _PANELS, _PLACES
+
+    lines = ran(["--help"], env={"COLUMNS": "100"}).text.splitlines()
+    heads = [line.strip("╭─╮ ") for line in lines if line.startswith("╭")]
+    assert heads == ["Options", "Global options", *_PANELS]
+    listed = [line.split()[1] for line in lines if line.startswith("│ ") and line[2:].strip()]
+    assert [name for name in listed if name in _PLACES] == [*_PLACES]
 
 
 def test_a_misspelt_command_is_told_the_right_one(tmp_path: Path) -> None:

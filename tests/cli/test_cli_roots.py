@@ -120,6 +120,37 @@ def test_each_folder_has_a_prefix_of_its_own(shell: Shell) -> None:
     assert [row[2] for row in shell("roots").rows] == ["d/", "m/", "n/"]
 
 
+def test_folders_that_are_added_side_by_side_have_names_of_their_own(shell: Shell) -> None:
+    for folder in ("notes", "docs", "old/docs", "more", "apart"):
+        shell.write(f"{folder}/README.md", f"about {folder}")
+    ran = shell("add", "notes", "docs")
+    assert (ran.code, names(shell)) == (0, ["README.md", "docs/README.md"])
+    assert "its documents named docs/…" in ran.err
+    assert shell("add", "old/docs").code == 0
+    assert shell("add", "apart", "--dataset", "apart").code == 0
+    assert "a prefix of its own" in shell("sync", "notes", "more").err
+    assert names(shell) == ["README.md", "docs/README.md", "old/docs/README.md"]
+    assert names(shell, "-d", "apart") == ["README.md"]
+    # Those that are there keep their names, whatever is added again.
+    assert shell("add", "notes", "docs").code == 0
+    assert shell("sync").code == 0
+    assert names(shell) == ["README.md", "docs/README.md", "old/docs/README.md"]
+
+
+def test_a_folder_whose_names_are_taken_says_what_to_type(shell: Shell) -> None:
+    for folder in ("notes", "notes/docs", "docs"):
+        shell.write(f"{folder}/README.md", f"about {folder}")
+    assert shell("add", "notes").code == 0
+    ran = shell("add", "docs")
+    assert ran.code == 4
+    path = shell.directory / "docs"
+    for typed in (f"`triptych add {path} --prefix docs/`", f"`triptych remove {path} --keep`"):
+        assert typed in ran.err
+    assert shell("remove", str(path), "--keep").code == 0
+    assert shell("add", str(path), "--prefix", "d/").code == 0
+    assert names(shell) == ["README.md", "d/README.md", "docs/README.md"]
+
+
 def test_a_folder_that_has_vanished_keeps_its_documents_and_holds_up_no_other(
     notes: Shell,
 ) -> None:

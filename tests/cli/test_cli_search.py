@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.cli_run import Shell, fresh_shell
+from support.document_files import make_pdf
 from support.provider_server import Asked, Reply, as_json, serving
 from triptych.errors import ValidationError
 from triptych_adapters.cli.source_files import editor_command
@@ -46,9 +47,7 @@ def test_a_hit_says_where_it_is_and_how_it_was_found(shell: Shell) -> None:
 
 def test_for_people_a_hit_is_a_line_and_its_text(shell: Shell) -> None:
     ran = shell("search", "requests", "--mode", "bm25")
-    assert ran.text == (
-        "guide.md:5  [default]  Guide > Limits  #1\n    ## Limits\n    Ten requests per second.\n"
-    )
+    assert ran.text == ("guide.md:7  Guide > Limits  [default]  #1\n    Ten requests per second.\n")
 
 
 def test_no_hits_is_an_answer(shell: Shell) -> None:
@@ -237,12 +236,81 @@ def test_open_starts_the_editor_at_the_line(shell: Shell, monkeypatch: pytest.Mo
     monkeypatch.delenv("VISUAL", raising=False)
     assert shell("search", "lighthouse", "--open", "--mode", "bm25", "-q").code == 0
     file = shell.directory / "notes" / "a.md"
-    assert Path("opened").read_text() == f"+5 {file}\n"
+    assert Path("opened").read_text() == f"+7 {file}\n"
+    shell.write(
+        "notes/retry.py",
+        "import time\n\n\ndef other():\n    pass\n\n\ndef wait(pause):\n"
+        '    """Do it again."""\n    backoff = pause * 2\n    time.sleep(backoff)\n',
+    )
+    shell("sync", "notes", "-q")
+    ran = shell("search", "backoff pause", "--open", "--mode", "bm25", "-q")
+    assert ran.text.startswith("notes/retry.py:10  ")
+    assert Path("opened").read_text() == f"+10 {shell.directory / 'notes' / 'retry.py'}\n"
     monkeypatch.setenv("EDITOR", str(shell.directory / "nothing"))
     ran = shell("search", "lighthouse", "--open", "--mode", "bm25")
     assert ran.code == 2
     assert "cannot be started" in ran.err
     assert shell("search", "retries", "--open", "--mode", "bm25", "-d", "default").code == 7
+
+
+@pytest.mark.process
+def test_a_pdf_opens_in_a_viewer_and_names_the_page_of_the_match(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell.write(
+        "notes/codes.pdf",
+        make_pdf([["E16 means that the pump is dry."], ["E17 means that the lid is open."]]),
+    )
+    shell("sync", "notes", "-q")
+    ran = shell("search", "E17", "--mode", "bm25", "-d", "default")
+    assert ran.text.startswith("notes/codes.pdf, page 2  ")
+    monkeypatch.setenv("EDITOR", "vim")
+    monkeypatch.setenv("PATH", str(shell.directory / "bin"))
+    for name, code in (("vim", 2), ("xdg-open", 0)):
+        shell.write(f"bin/{name}", f'#!/bin/sh\necho {name} "$@" > opened\n').chmod(0o755)
+        ran = shell("search", "E17", "--mode", "bm25", "--open", "-q")
+        assert (ran.code, "open it yourself, notes/codes.pdf" in ran.err) == (code, code == 2)
+    assert Path("opened").read_text() == f"xdg-open {shell.directory / 'notes' / 'codes.pdf'}\n"
+
+
+def test_the_line_of_a_converted_file_is_that_of_the_file(shell: Shell) -> None:
+    head = "<html><head>\n<style>\n" + "p {}\n" * 9 + "</style></head>\n<body><h1>Lamps</h1>\n"
+    page = f"{head}<p>First.</p>\n\n<p>The lighthouse.</p>\n</body></html>\n"
+    at = page[: page.index("lighthouse")].count("\n") + 1
+    shell.write("notes/page.html", page)
+    shell("put", "notes", "-d", "web")
+    ran = shell("search", "lighthouse", "--mode", "bm25", "-d", "web")
+    assert ran.text.startswith(f"page.html, line {at}  ")
+    shell("sync", "notes", "-q", "-d", "synced")
+    ran = shell("search", "lighthouse", "--mode", "bm25", "-d", "synced")
+    assert ran.text.startswith(f"notes/page.html:{at}  ")
+
+
+def test_hits_come_in_their_order_and_ten_of_them_fit_a_screen(shell: Shell) -> None:
+    for number in range(3):
+        sections = "".join(
+            f"## Part {part}\n\n{'A ferry. ' * (4 - part)}{'Harbour. ' * 30 * part}\n\n"
+            for part in range(4)
+        )
+        shell.write(f"ferries/{number}.md", sections)
+    shell("put", "ferries", "-d", "ferries")
+    lines = shell("search", "ferry", "-d", "ferries").text.splitlines()
+    places = [line for line in lines if not line.startswith(" ") and "-- no word" not in line]
+    assert [line.rpartition("#")[2] for line in places] == [str(at) for at in range(1, 11)]
+    assert len(lines) <= 21
+    longer = shell("search", "ferry", "-d", "ferries", "-v").text.splitlines()
+    assert len(longer) > 24
+
+
+def test_a_line_marks_where_hits_begin_that_hold_no_word_of_the_query(shell: Shell) -> None:
+    mark = "-- no word of the query from #{} on --"
+    ran = shell("search", "retries", "-d", "default")
+    assert [line for line in ran.text.splitlines() if not line.startswith(" ")][1] == (
+        mark.format(2)
+    )
+    assert shell("search", "zebra", "-d", "default").text.splitlines()[0] == mark.format(1)
+    for given in (("retries", "--mode", "bm25"), ('"back off"',), ("retr*",)):
+        assert "no word" not in shell("search", *given, "-d", "default").text
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,9 @@ def test_store_is_copied_and_the_copy_is_fresh(shell: Shell) -> None:
 def test_backup_is_restored(shell: Shell) -> None:
     assert shell("backup", "kb.zip").code == 0
     ran = shell("backup", "kb.zip")
-    assert (ran.code, "exists" in ran.err) == (2, True)
+    assert (ran.code, "name another file, or give --overwrite" in ran.err) == (2, True)
+    ran = shell("restore", "kb.zip")
+    assert (ran.code, "`triptych restore kb.zip copy.db`" in ran.err) == (2, True)
     assert shell("backup", "kb.zip", "--overwrite").code == 0
     ran = shell("restore", "kb.zip", "restored.db")
     assert (ran.code, ran.rows[0][:3]) == (0, ["default", "1", "2"])

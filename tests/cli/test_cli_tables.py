@@ -150,6 +150,8 @@ def test_a_table_is_followed_into_a_dataset(shell: Shell, tables: ForeignTables)
     assert held.code != 0
     assert held.json["held"] == 2
     assert shell(*stamped, "--yes").json["deleted"] == 2
+    assert shell(*stamped, "--dataset", "empty").json["added"] == 0
+    assert shell("search", "any", "--dataset", "empty", "--json").json["hits"] == []
     wrong = shell(*arguments, "--updated-at", "chnged")
     assert wrong.code != 0
     assert "did you mean 'changed'" in wrong.err

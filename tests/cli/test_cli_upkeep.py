@@ -100,6 +100,22 @@ def test_status_shows_the_model_the_width_and_the_count_of_vectors(shell: Shell)
     assert (dataset["vectors"], dataset["spaces"]) == (0, [])
 
 
+def test_chunks_that_never_get_a_vector_are_counted_with_what_to_do(shell: Shell) -> None:
+    shell.write("zh/lamp.md", "# 灯塔\n\n灯塔看守人在岛上。\n\n" + "海上的船看见了光。\n" * 3)
+    shell.write("zh/en.md", "# Lamps\n\nThe keeper lives on the island.\n")
+    local = ("--dataset", "zh", "--embedder", "local")
+    assert shell("put", "zh", "--embedder", "local", "--dataset", "zh").code == 0
+    said = "has 1 chunk of 2 that will get no vector: the vocabulary of all-MiniLM-L6-v2"
+    advice = "`triptych rebuild --dataset zh --embedder local-multilingual`"
+    for command in (("status", "--embedder", "local"), ("doctor", *local)):
+        ran = shell(*command)
+        assert ran.code == 0
+        assert said in ran.err
+        assert advice in ran.err
+    assert len(shell("doctor", *local, "--json").json["coverage"]) == 1
+    assert shell("doctor", "--dataset", "default", "--json").json["coverage"] == []
+
+
 def test_a_rebuild_that_gives_up_vectors_says_so(shell: Shell) -> None:
     assert "given up" not in shell("rebuild").err
     ran = shell("rebuild", "--embedder", "none")

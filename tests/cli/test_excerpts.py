@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from rich.cells import cell_len
 
 from triptych.text import get_analyzer
-from triptych_adapters.cli.excerpts import MATCH_STYLE, excerpt
+from triptych_adapters.cli.excerpts import MATCH_STYLE, excerpt, match_offset
 
 TABLE = "\n".join(f"| Widget {n} | supplier {n} |" for n in range(15, 60))
 
@@ -67,6 +67,21 @@ def test_paragraphs_flow_and_lists_hang() -> None:
     ]
     code = "def a():\n    if b:\n        return c"
     assert shown(code, "zebra") == code.split("\n")
+
+
+@pytest.mark.parametrize("lead", ["* ", "b) ", "(c) ", "- "])
+def test_items_of_a_list_are_not_joined(lead: str) -> None:
+    item = f"{lead}an item of a list that its writer wrote on one long line of eighty"
+    assert shown(f"{item}\n{item}", "zebra") == [item, item]
+
+
+def test_of_one_line_it_is_the_one_that_the_place_names() -> None:
+    text = "the ferry\n" + "a long line about the ferry " * 9 + "and its harbour\nthe ferry\n"
+    terms = get_analyzer().analyze_query("ferry harbour")
+    at = match_offset(text, terms)
+    assert text.count("\n", 0, at) == 1
+    (line,) = excerpt(text, terms, width=60, lines=1)
+    assert line.plain.startswith("… a long line about the ferry")
 
 
 def test_scripts_without_spaces_are_cut_at_the_width() -> None:

@@ -150,7 +150,9 @@ def test_what_cannot_be_found_is_reported_and_counts_as_not_found(service: Servi
         "lacks 1 relevant document or passage," in each and "nowhere" in each
         for each in found.warnings
     )
-    assert bm25.warnings[0].startswith("1 query could not be served, with score 0; the first: ")
+    assert bm25.warnings[0].startswith(
+        "1 query could not be served, with score 0: 'blank'; the first: "
+    )
     assert bm25.latencies[2] == 0
     assert bm25.latency.p50 > 0
 

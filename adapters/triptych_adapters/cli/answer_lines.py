@@ -37,8 +37,9 @@ def _footnote(source: CitedSource, files: SourceFiles) -> Text:
     name = cited.doc_name or f"[{cited.dataset_id}]"
     place = name if path is None else shown_path(path)
     if cited.locator:
-        # A locator says that the text was extracted: its lines are not those of the file.
-        place += f", {cited.locator}"
+        # A locator says that the text was extracted: its lines are those of the file, if any.
+        words = f", {cited.locator}"
+        place += words if path is None else re.sub("^, lines? ", ":", words)
     elif cited.lines is not None:
         first, last = cited.lines[0], cited.lines[-1]
         place += f":{first}" if first == last else f":{first}-{last}"

@@ -165,7 +165,7 @@ def _live(session: Session, start: Callable[[], AnswerStream]) -> Answer:
     from triptych_adapters.cli.answer_lines import styled
 
     output = session.output
-    status = output.stderr.status("reading the documents …")
+    status = output.stderr.status("reading the documents, and asking the model …")
     with ExitStack() as opened:
         with status if output.shows_progress else nullcontext():
             stream = opened.enter_context(start())

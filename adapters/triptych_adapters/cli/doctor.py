@@ -61,13 +61,18 @@ def doctor(
         shown(output, "examining") as progress,
     ):
         report = service.doctor(repair=repair, dataset_id=dataset, progress=progress)
+        of = "dataset " if dataset is None else f"dataset {dataset!r} "
+        checks = service.health(probe=False).problems
+        coverage = [str(c) for c in checks if c.name == "coverage" and c.detail.startswith(of)]
         report = examined_syncs(report, settings, repair=repair)
         if dataset is None:
             report = examined_tables(report, settings)
     if output.as_json:
-        output.emit({"dataset": dataset, **to_json(report)})
+        output.emit({"dataset": dataset, **to_json(report), "coverage": coverage})
     else:
         _show(output, report, repair=repair)
+        for line in coverage:
+            output.note(line)
     return ended(report)
 
 

@@ -50,16 +50,23 @@ def ablate(
     """Run a pipeline stage by stage: what does each lane, rewriter and postprocessor add?
 
     Each lane alone, all together, then each step after the other. A stage is compared with the one
-    before it, and hybrid with each lane, by a paired test. Documents are ranked by their best
-    chunk. Calls are those of models for one question.
+    before it, and hybrid with each lane, by a paired test. Documents are ranked as `triptych eval
+    retrieval` ranks them; with --pipeline or postprocessors, by their best chunk among the hits,
+    which gives other numbers. Calls are those of models for one question.
     """
-    from triptych.evaluation import compare, evaluation_json, read_golden
+    from triptych.evaluation import DEFAULT_CUTOFFS, compare, evaluation_json, read_golden
     from triptych.evaluation.pipelines import (
         ablation_stages,
         evaluate_pipelines,
         service_pipeline,
     )
-    from triptych_adapters.cli.evaluate_output import check_places, tell_json, write_page
+    from triptych.evaluation.results import Granularity
+    from triptych_adapters.cli.evaluate_output import (
+        check_places,
+        note_failed,
+        tell_json,
+        write_page,
+    )
     from triptych_adapters.cli.names import dataset_in_use
     from triptych_adapters.cli.progress import shown
 
@@ -74,9 +81,12 @@ def ablate(
         target = dataset_in_use(service, dataset)
         stages = ablation_stages(service, whole)
         lanes = len(whole.lanes or service.lanes)
+        as_retrieval: dict[str, Any] = {}
+        if pipeline is None and not whole.postprocessors:
+            as_retrieval = {"granularity": Granularity.DOCUMENT, "cutoffs": DEFAULT_CUTOFFS}
         with shown(session.output, next(iter(stages)), total=len(collection.queries)) as progress:
             found = evaluate_pipelines(
-                service, collection, stages, dataset_id=target, progress=progress
+                service, collection, stages, dataset_id=target, progress=progress, **as_retrieval
             )
     pairs = list(_pairs(list(stages)))
     compared = None
@@ -95,6 +105,7 @@ def ablate(
     answer = {**evaluation_json(found), "metric": metric, "steps": steps, "lanes": lanes}
     if not tell_json(session, written, answer):
         _show(session, found, compared, metric)
+        note_failed(session, found)
 
 
 def _pairs(stages: list[str]) -> Iterator[tuple[str, str]]:
@@ -133,7 +144,7 @@ def _show(session: Session, found: Evaluation, compared: Comparison | None, metr
             )
             for stage, result in found.modes.items()
         ],
-        title=f"{found.collection}: {len(found.query_ids)} questions",
+        title=f"{found.collection}: {len(found.query_ids)} questions, by {found.granularity}",
     )
     if compared is not None:
         session.output.table(

@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 __all__ = [
     "check_places",
     "chosen_metrics",
+    "note_failed",
     "show_comparison",
     "show_evaluation",
     "tell_json",
     "write_page",
     "write_runs",
 ]
+
+_FIRST = 10
 
 
 def chosen_metrics(named: str | None, known: Sequence[str]) -> list[str]:
@@ -87,17 +90,34 @@ def show_evaluation(session: Session, found: Evaluation, metrics: Sequence[str])
     output.table(("", *found.modes), rows, title=title)
 
 
+def note_failed(session: Session, found: Evaluation) -> None:
+    """List the questions for which a mode found nothing relevant among its first ten."""
+    at = max((each for each in found.configuration["cutoffs"] if each <= _FIRST), default=0)
+    for mode, result in found.modes.items():
+        values = zip(found.query_ids, result.values.get(f"success@{at}", ()), strict=False)
+        failed = [f"{query}: {found.questions[query]}" for query, value in values if not value]
+        for line in failed[:_FIRST]:
+            session.output.note(f"{mode}: nothing relevant among the first {at} for {line}")
+        if len(failed) > _FIRST:
+            session.output.note(f"{mode}: nor for {len(failed) - _FIRST} more: --json has them")
+
+
 def show_comparison(session: Session, found: Comparison, by_query: str | None) -> None:
     output = session.output
     if by_query is not None:
         rows = [
-            (query, f"{each.mode_a}:{each.mode_b}", f"{value:+.6f}")
+            (
+                query,
+                f"{each.mode_a}:{each.mode_b}",
+                f"{value:+.6f}",
+                found.questions.get(query, ""),
+            )
             for each in found.differences
             if each.metric == by_query
             for value, query in sorted(zip(each.values, found.query_ids, strict=True))
             if value
         ]
-        output.table(("query", "modes", f"difference in {by_query}"), rows)
+        output.table(("query", "modes", f"difference in {by_query}", "question"), rows)
         return
     output.table(
         ("metric", "modes", "A", "B", "difference", "low", "high", "p", "p (Holm)", "+", "-"),

@@ -152,6 +152,7 @@ def retrieval(
     from triptych_adapters.cli.evaluate_output import (
         check_places,
         chosen_metrics,
+        note_failed,
         show_evaluation,
         tell_json,
         write_page,
@@ -210,6 +211,7 @@ def retrieval(
         write_runs(runs, found, collection)
     if not tell_json(session, written, evaluation_json(found)):
         show_evaluation(session, found, wanted)
+        note_failed(session, found)
     done = len(collection.queries)
     return exit_after([failure.error for failure in failed], done=done)
 

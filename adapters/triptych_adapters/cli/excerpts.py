@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -12,14 +12,16 @@ from rich.text import Text
 from triptych.text import matches
 from triptych_adapters.cli.output import visible
 
-__all__ = ["MATCH_STYLE", "excerpt"]
+__all__ = ["MATCH_STYLE", "excerpt", "match_offset"]
 
 MATCH_STYLE = "bold magenta"
 _ELLIPSIS = "…"
 _WORD = re.compile(r"\S+")
 _LEAD = re.compile(r"[ \t]*+(?:[-*+>] |\d{1,3}[.)] )?")
-_GOES_ON = re.compile(r" {0,4}[a-z(`*\"]")
+_INK = re.compile(r"[^ \t\r\n]")
+_GOES_ON = re.compile(r" {0,4}(?!\* |\(?[a-z][.)] )[a-z(`*\"]")  # no item of a list
 _PROSE_WORDS = 7
+_USUAL_WIDTH = 76
 _BROKEN_AT = 60
 """Characters from which on a line may have been broken because it was full."""
 
@@ -54,6 +56,18 @@ def excerpt(content: str, terms: Sequence[str], *, width: int, lines: int = 5) -
             line = Text.assemble(line, f" {_ELLIPSIS}")
         shown.append(line)
     return shown
+
+
+def match_offset(content: str, terms: Sequence[str]) -> int:
+    """Where the match stands that an excerpt of one line shows first; 0 without a match."""
+    text = _flowing(visible(content))
+    if not (found := matches(text, terms)):
+        return 0
+    spans = list(_wrapped(text, _USUAL_WIDTH))
+    line = spans[_best(spans, found, 1)[0]]
+    at = next(begins for begins, ends, _ in found if ends > line[0])
+    # What flows has other white space, and the same characters between.
+    return next(islice(_INK.finditer(content), len(_INK.findall(text, 0, at)), None)).start()
 
 
 def _best(

@@ -201,15 +201,22 @@ class Folders:
         asked = self.roots(known, remote=remote)
         return asked if remembered is None else list(remembered.resolve(asked))
 
-    def roots(self, known: Sequence[RememberedRoot], *, remote: bool = False) -> list[SyncRoot]:
+    def roots(
+        self,
+        known: Sequence[RememberedRoot],
+        *,
+        remote: bool = False,
+        beside: Service | None = None,
+    ) -> list[SyncRoot]:
         """The folders that are named. What is not given is as it is remembered.
 
-        A ``remote`` store knows a folder by its machine, too.
+        A ``remote`` store knows a folder by its machine, too. Of several without a prefix in a
+        dataset of ``beside``, the second and later ones get the names of their folders.
         """
         from triptych.sync import SyncOptions, SyncRoot
         from triptych_factory.syncing import remote_key
 
-        found = []
+        found: list[SyncRoot] = []
         for number, path in enumerate(self.paths or ()):
             old = self._remembered(path, known)
             options = SyncOptions() if old is None else old.options
@@ -217,6 +224,9 @@ class Folders:
             if self.prefix:
                 prefix = self.prefix[number if len(self.prefix) > 1 else 0]
             dataset = self.dataset or ("default" if old is None else old.root.dataset_id)
+            if beside is not None and old is None and not self.prefix:
+                others = [each.root for each in known] + found
+                prefix = _free_prefix(beside, SyncRoot(path=path, dataset_id=dataset), others)
             found.append(
                 SyncRoot(
                     path=path,
@@ -287,7 +297,7 @@ class Folders:
                     old = remembered.at(moved_from, self.dataset)
                     assert self.paths
                     remembered.move(old.root, self.paths[0])
-                added = remembered.add(self.roots(remembered.all()))
+                added = remembered.add(self.roots(remembered.all(), beside=service))
                 roots = [each.root for each in added]
             else:
                 roots = self.chosen(remembered, remote=remote)
@@ -353,6 +363,22 @@ class Syncing:
         here = [root for root in self.directory.roots if root.path.is_dir()]
         if any(each.root in here for each in self.remembered.all()):
             self.remembered.note_synced(here, datetime.now(UTC))
+
+
+def _free_prefix(service: Service, root: SyncRoot, others: Sequence[SyncRoot]) -> str:
+    """What names of a new folder begin with, so that they are not those of others: "" alone, else
+    the folder's name, with those above it where it is taken."""
+    from triptych.sync import documents_of
+
+    same = [each for each in others if each.dataset_id == root.dataset_id]
+    taken = {each.prefix for each in same}
+    # One that is not there any more may have become this one, which takes its names.
+    plain = any(each.prefix == "" and each.path.is_dir() for each in same)
+    if not plain or documents_of(service, root):
+        return ""
+    parts = root.path.parts
+    names = ("/".join(parts[-count:]) + "/" for count in range(1, len(parts)))
+    return next((name for name in names if name not in taken), "")
 
 
 def _confirming(root: SyncRoot, yes: bool) -> SyncRoot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -33,7 +34,7 @@ def register(app: typer.Typer) -> None:
     command(
         app,
         "diff",
-        epilog=examples("triptych diff start.md 3", "triptych diff start.md 3 5"),
+        epilog=examples("triptych diff start.md", "triptych diff start.md 3 5"),
     )(diff)
     command(
         app,
@@ -74,7 +75,10 @@ def history(
 def diff(
     session: Session,
     name: _NAME,
-    old: Annotated[int, typer.Argument(metavar="OLD", min=1, help="A version.")],
+    old: Annotated[
+        int | None,
+        typer.Argument(metavar="OLD", min=1, help="A version; without it, the previous one."),
+    ] = None,
     new: Annotated[
         int | None,
         typer.Argument(metavar="NEW", min=1, help="Another; without it, the current one."),
@@ -84,6 +88,9 @@ def diff(
     """Show how a version of a document differs from an older one, as diff -u does."""
     with session.service() as service:
         dataset = dataset_in_use(service, dataset)
+        if old is None:
+            kept = service.history(dataset, name)
+            old = kept[min(1, len(kept) - 1)].version
         found = service.diff(dataset, name, old, new)
     output = session.output
     if output.as_json:
@@ -107,13 +114,13 @@ def restore(
         ),
     ],
     version: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="VERSION",
             help="The version; for a backup the store to make of it, or to complete.",
             show_default=False,
         ),
-    ],
+    ] = None,
     dataset: _DATASET = None,
     if_version: Annotated[
         int | None,
@@ -128,6 +135,13 @@ def restore(
     """
     from triptych.errors import ValidationError
 
+    if version is None:
+        typed = f"triptych restore {shlex.quote(name)}"
+        raise ValidationError(
+            f"say which store it becomes, or completes: `{typed} copy.db`"
+            if archives.is_archive(Path(name))
+            else f"say which version: `{typed} 3`; `triptych history` lists those that are kept"
+        )
     if version.isascii() and version.isdecimal() and int(version):
         if replace:
             raise ValidationError(

@@ -60,8 +60,9 @@ def add(
     """Remember folders with their options, and sync them: then `triptych sync` needs no folder.
 
     The store keeps them, not this machine: a folder beside the store is remembered by its path
-    from there, and moves along with it; any other by its absolute path. Adding a folder again
-    changes the options that are named then.
+    from there, and moves along with it; any other by its absolute path. Names of documents are
+    paths below the first folder of a dataset; those of further ones begin with the folder's name,
+    unless --prefix says otherwise. Adding a folder again changes the options that are named then.
     """
     from triptych.errors import ValidationError
 
@@ -79,7 +80,8 @@ def add(
 
 def _told(each: RememberedRoot) -> str:
     how = "by its path from the store" if each.relative else "by its absolute path"
-    return f"{each.root.path} for the dataset {each.root.dataset_id!r}, {how}"
+    names = f", its documents named {each.root.prefix}…" if each.root.prefix else ""
+    return f"{each.root.path} for the dataset {each.root.dataset_id!r}, {how}{names}"
 
 
 def roots(session: Session) -> None:

@@ -89,7 +89,13 @@ def search(
         bool, typer.Option("--files", help="Print the files only, or names of documents.")
     ] = False,
     open_first: Annotated[
-        bool, typer.Option("--open", help="Open the best hit in $VISUAL, $EDITOR or another.")
+        bool, typer.Option("--open", help="Open the best hit in $VISUAL, $EDITOR or a viewer.")
+    ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose", "-v", help="Show five lines of each hit, not as many as fit the screen."
+        ),
     ] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show how the query was read, and all scores.")
@@ -117,9 +123,10 @@ def search(
 ) -> None:
     """Find the chunks, layers or documents that answer best.
 
-    Searches all datasets unless one is named. Each hit shows its file and line, its section, its
-    rank (#1 is the best), and whether it is stale. A search without hits is no failure: the exit
-    code is 0. A query that begins with a minus goes after --, or after a word in quotes.
+    Searches all datasets unless one is named. Each hit shows its file and the line that matches
+    best, its section, its rank (#1 is the best), and whether it is stale. A line marks where hits
+    begin that hold no word of the query. A search without hits is no failure: the exit code is 0.
+    A query that begins with a minus goes after --, or after a word in quotes.
     """
     settings = session.settings(ranker=None if ranker is None else str(ranker), reranker=reranker)
     if pipeline is None:
@@ -131,6 +138,7 @@ def search(
         preload=mode != ModeChoice.BM25,
         pipeline=pipeline,
     ) as service:
+        from triptych.search.syntax import parse_query
         from triptych_adapters.cli.hits import views_of
         from triptych_adapters.cli.source_files import SourceFiles
 
@@ -179,7 +187,11 @@ def search(
     elif files:
         _print_files(session, views)
     else:
-        _print_hits(session, views, about, show_dataset=several)
+        # Where conditions are met, a word of the query is met too.
+        marked = not (asked.syntax and parse_query(asked).conditions)
+        _print_hits(session, views, about, verbose, show_dataset=several, marked=marked)
+        if views and (judged := result.answerability) in ("weak", "nothing"):
+            session.output.note(f"as an answer, by the dataset's calibration: {judged}")
     if result.cache_similarity is not None:
         near = f"{result.cache_similarity:.2f}"
         session.output.note(f"from the semantic cache: a question asked before is {near} near")
@@ -208,7 +220,7 @@ def _quoted(text: str) -> str:
 
 
 def _print_hits(
-    session: Session, views: Sequence[HitView], about: Mapping[str, Any], *, show_dataset: bool
+    session: Session, views: Sequence[HitView], about: Mapping[str, Any], full: bool, **options: Any
 ) -> None:
     from triptych_adapters.cli.explain import explanation_lines
     from triptych_adapters.cli.hits import render_hits
@@ -216,7 +228,9 @@ def _print_hits(
     output = session.output
     for line in explanation_lines(about):
         output.note(line)
-    for each in render_hits(views, width=output.stdout.width, show_dataset=show_dataset):
+    height = output.stdout.height if output.stdout.is_terminal else 24
+    options |= {"width": output.stdout.width, "height": None if full else height}
+    for each in render_hits(views, **options):
         output.say(each)
 
 
@@ -237,5 +251,4 @@ def _open(view: HitView) -> None:
             f"{hit.doc_name!r} did not come from a file that is still there: "
             f"`triptych get {hit.doc_name}` prints it"
         )
-    # A locator says that the text was extracted: its lines are not those of the file.
-    open_in_editor(view.path, 1 if hit.locator else hit.start_line)
+    open_in_editor(view.path, view.line)

@@ -24,7 +24,9 @@ _SPELLINGS: Final = (
     ),
     (r"give the key as api_key, or a transport that adds it", "set TRIPTYCH_LLM_API_KEY"),
     (r" \(give dimension=\S+ if it is meant\)", ""),
-    (r", or give api_key\b", ", or TRIPTYCH_LLM_API_KEY"),
+    (r"\boverwrite=True", "--overwrite"),
+    (r"allow more \(Timeouts\.\w+\), or ", ""),
+    (r", or (?:give )?api_key\b", ", or TRIPTYCH_LLM_API_KEY"),
     (r"\bset base_url \(OLLAMA_HOST\)", "set OLLAMA_HOST"),
 )
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
 
+from triptych_adapters.cli.excerpts import match_offset
+
 if TYPE_CHECKING:
-    from triptych.records import DocumentInfo
+    from triptych.records import DocumentInfo, Hit
     from triptych.service import Service
     from triptych_factory import Settings
 
-__all__ = ["SourceFiles", "editor_command", "open_in_editor", "shown_path"]
+__all__ = ["SourceFiles", "editor_command", "matched_line", "open_in_editor", "shown_path"]
 
 _PLUS_LINE = frozenset(
     (
@@ -28,6 +32,8 @@ _PLUS_LINE = frozenset(
 _USUAL = ("sensible-editor", "nano", "vim", "vi", "xdg-open", "open")
 _COLON_LINE = frozenset(["subl", "zed", "hx", "helix"])
 _GOTO = frozenset(["code", "code-insiders", "codium", "vscodium", "cursor", "windsurf"])
+_VIEWERS = ("xdg-open", "open", "explorer")
+_LINE = re.compile(r"lines? (\d+)")
 
 
 @attrs.define
@@ -50,6 +56,29 @@ class SourceFiles:
             self._found[place] = self._look_up(dataset_id, name)
         return self._found[place]
 
+    def spot(self, hit: Hit) -> tuple[int, str]:
+        """Where in its file a hit matches best: the line, from 1; else the place in words.
+
+        Words are for what is not read by lines ("page 3"), and where the file is not here.
+        """
+        if hit.locator is None or hit.layer is None:
+            return matched_line(hit), ""
+        place = self._located(hit) or hit.locator
+        line = _LINE.match(place) if self.path(hit.dataset_id, hit.doc_name) else None
+        return (1, place) if line is None else (int(line[1]), "")
+
+    def _located(self, hit: Hit) -> str | None:
+        """The place of the match in words; None where the hit's version is no longer kept."""
+        from triptych.chunking.outline import read_outline
+        from triptych.errors import NotAvailableError, NotFoundError
+
+        at = hit.start + match_offset(hit.content, hit.terms)
+        with suppress(NotFoundError, NotAvailableError):
+            document = self.service.get_document(hit.dataset_id, hit.doc_name, hit.version)
+            outline = read_outline(document.system.outline, document.content)
+            return None if outline is None else outline.locate(document.content, at, at + 1)
+        return None
+
     def _look_up(self, dataset_id: str, name: str) -> Path | None:
         if self.service.options.locate is None:
             return None
@@ -58,6 +87,14 @@ class SourceFiles:
         info = self.service.documents.get_info(dataset_id, name)
         path = None if info is None else self._find(info)
         return path if path is not None and path.is_file() else None
+
+
+def matched_line(hit: Hit) -> int:
+    """The line of the document, from 1, where a hit matches best."""
+    from triptych.chunking.line_ends import LineEnds
+
+    before = LineEnds(hit.content).between(0, match_offset(hit.content, hit.terms))
+    return hit.start_line + before
 
 
 def shown_path(path: Path) -> str:
@@ -69,11 +106,14 @@ def shown_path(path: Path) -> str:
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 
-def editor_command(path: Path, line: int, environ: Mapping[str, str] | None = None) -> list[str]:
+def editor_command(
+    path: Path, line: int | None, environ: Mapping[str, str] | None = None
+) -> list[str]:
     """The command that opens ``path`` at ``line``: by ``$VISUAL``, ``$EDITOR``, or what is found.
 
     Without either, it is the first of the usual editors on the ``PATH``, else what the desktop
-    opens files with. An editor that is not known gets the file alone.
+    opens files with. An editor that is not known gets the file alone. What is no text (``line``
+    is None) is for the desktop.
 
     Raises:
         ValidationError: neither is set, and nothing is found.
@@ -81,10 +121,14 @@ def editor_command(path: Path, line: int, environ: Mapping[str, str] | None = No
     from triptych.errors import ValidationError
 
     environ = os.environ if environ is None else environ
-    words = shlex.split(environ.get("VISUAL") or environ.get("EDITOR") or "")
+    named = "" if line is None else environ.get("VISUAL") or environ.get("EDITOR") or ""
+    words = shlex.split(named)
     if not words:
-        found = (shutil.which(each, path=environ.get("PATH", "")) for each in _USUAL)
+        usual = _VIEWERS if line is None else _USUAL
+        found = (shutil.which(each, path=environ.get("PATH", "")) for each in usual)
         words = [each for each in found if each is not None][:1]
+    if not words and line is None:
+        raise ValidationError(f"no viewer is found: open it yourself, {shown_path(path)}")
     if not words:
         raise ValidationError("no editor is set or found: set EDITOR, for example EDITOR=nano")
     name = Path(words[0]).name.removesuffix(".exe").lower()
@@ -98,14 +142,18 @@ def editor_command(path: Path, line: int, environ: Mapping[str, str] | None = No
 
 
 def open_in_editor(path: Path, line: int) -> None:
-    """Open ``path`` at ``line``, and wait for the editor.
+    """Open ``path`` at ``line``, and wait for the editor; what is no text, in a viewer.
 
     Raises:
         ValidationError: no editor is set, or it cannot be started.
     """
-    from triptych.errors import ValidationError
+    from triptych.errors import ParseError, ValidationError
+    from triptych.parsing.decoder import decode_text
 
-    command = editor_command(path, line)
+    is_text = True
+    with suppress(OSError, ParseError):  # the editor says what is wrong with it
+        is_text = decode_text(path.read_bytes(), path.name) is not None
+    command = editor_command(path, line if is_text else None)
     try:
         subprocess.run(command, check=False)
     except OSError as error:

@@ -49,10 +49,7 @@ class ErrorForm:
 
 _STORE = "`triptych status` shows which store is used"
 _STAYS = "documents that were stored stay, and `triptych rebuild` derives what is missing"
-_EMBEDDER = (
-    "`triptych status` names the embedder a dataset was filled with, `triptych rebuild` derives it "
-    "again with the one in use"
-)
+_EMBEDDER = "`triptych status` names the embedder a dataset was filled with"
 
 ERRORS: Final = (
     ErrorForm(errors.TriptychError, Exit.FAILED, 500),
@@ -107,7 +104,12 @@ ERRORS: Final = (
     ErrorForm(errors.ProviderError, Exit.MODEL, 502),
     # The limit is on this installation, not on who asks it: 503, with Retry-After.
     ErrorForm(errors.RateLimitedError, Exit.MODEL, 503, "wait, then run the command again"),
-    ErrorForm(errors.ProviderTimeoutError, Exit.MODEL, 504),
+    ErrorForm(
+        errors.ProviderTimeoutError,
+        Exit.MODEL,
+        504,
+        "see whether the model answers at all; `triptych ask --timeout 30` waits for less long",
+    ),
     ErrorForm(
         errors.ProviderSetupError,
         Exit.MODEL,

@@ -169,10 +169,11 @@ class _Answer:
         self._events = llm._format()
         self._gathered = gathered
         self._max_tokens = max_tokens
-        self.read = False
+        self.read = self._page = False
 
     def feed(self, line: str) -> Iterator[str]:
         """The text that ``line`` brings; `read` is True when nothing follows that is to be read."""
+        self._page = self._page or line.lstrip().startswith("<")
         with self._llm._usable():
             for event in self._events.feed(line):
                 piece = self._llm._piece(event)
@@ -187,6 +188,11 @@ class _Answer:
         gathered = self._gathered
         if text := gathered.rest():
             yield text
+        if not gathered.ended and self._page and not gathered.length:
+            raise self._llm._client.failed(
+                "was answered with a web page: check base_url, and what stands between you and "
+                "the provider"
+            )
         if not gathered.ended:
             raise self._llm._client.failed(
                 f"broke off after {gathered.length} characters, without saying that the answer "

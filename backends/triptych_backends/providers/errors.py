@@ -29,6 +29,7 @@ _NO_MODEL = re.compile(
     r"|(unknown|invalid|no such) model|model_not_found|not_found_error",
     re.IGNORECASE | re.DOTALL,
 )
+_KEY_LIKE = re.compile(r"(?=[^\s\"']{0,64}[0-9*])[^\s\"']{8,}")
 _SPENT = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
 _FILTERED = re.compile(r"content_filter|content_policy_violation|ResponsibleAIPolicyViolation")
 _AGAIN = frozenset({408, 409, 425, 500, 502, 503, 504})
@@ -145,23 +146,27 @@ def fault(
 ) -> Retryable | ProviderError:
     """The error that ``refusal`` is; `Retryable` when another attempt may help."""
     status, raw = refusal.status, refusal.detail
-    who = profile.doing
-    # A refused key may be echoed in a form where no replacing finds it: nothing is quoted.
+    words = shown(raw, secrets)
+    if status in (401, 403):
+        # A refused key may be echoed in a form where no replacing finds it.
+        words = _KEY_LIKE.sub("[…]", words)
+    first = f"{profile.name} says: {words} (HTTP {status}): " if words else ""
+    who = f"{first}the call of its model {profile.model!r}" if words else profile.doing
+    said = "" if words else f" (HTTP {status})"
     if status in (401, 403):
         # A 403 may be meant for this input alone.
         kind = ProviderSetupError if status == 401 else ProviderError
         return kind(
-            f"{who} was refused: its key is missing, wrong or not allowed to do this "
-            f"(HTTP {status}): {profile.key_advice}"
+            f"{who} was refused{said}: its key is missing, wrong or not allowed to do this: "
+            f"{profile.key_advice}"
         )
-    said = f" (HTTP {status}: {shown(raw, secrets)})" if raw else f" (HTTP {status})"
     if status in _LIMITED or (status == 402):
         if status == 402 or _SPENT.search(refusal.body):
             return RateLimitedError(
                 f"{who} was refused because the account has no credit left{said}: see its "
                 "billing page; trying again does not help",
                 retry_after=refusal.retry_after,
-            )
+            ).hinted("add credit with the provider, or name another model")
         return Retryable(_limited(who, said, refusal.retry_after), after=refusal.retry_after)
     if status == 400 and _FILTERED.search(refusal.body):
         return UnusableAnswerError(
@@ -177,7 +182,7 @@ def fault(
         )
     if status in (400, 404, 422) and _NO_MODEL.search(refusal.body):
         return ProviderSetupError(
-            f"{profile.name} has no model {profile.model!r}{said}: {profile.model_advice}"
+            f"{first}{profile.name} has no model {profile.model!r}{said}: {profile.model_advice}"
         )
     if status in _AGAIN or status >= 500:
         error = ProviderError(f"{who} failed on the provider's side{said}: try again later")

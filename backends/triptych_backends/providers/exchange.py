@@ -7,6 +7,7 @@ and whether to try again is decided here.
 from __future__ import annotations
 
 import json
+import logging
 import ssl
 import threading
 from collections.abc import Iterator, Mapping
@@ -38,6 +39,10 @@ __all__ = [
 
 _MOST_OF_A_REFUSAL = 1 << 16
 _LONGEST_LINE = 1 << 22
+_LONG = 1.0
+"""Seconds from which on a pause is reported in the log."""
+
+logger = logging.getLogger("triptych.providers")
 
 
 def checked_key(key: str | None, *, advice: str, required: bool) -> str:
@@ -184,6 +189,8 @@ class Exchange:
             if made > 1:
                 failed.error.add_note(f"{made} attempts were made")
             raise failed.error from failed.__cause__
+        if pause >= _LONG:
+            logger.warning("trying again in %.0f seconds: %s", pause, failed.error)
         return pause
 
     def redirected(self, response: httpx.Response) -> ProviderError | None:

@@ -32,8 +32,7 @@ OPENAI_URL = "https://api.openai.com/v1"
 
 _KEY_ADVICE = "set OPENAI_API_KEY, or give api_key"
 _OTHERS_KEY_ADVICE = (
-    "give the key where the address is given: as api_key, or in the environment (a key of the "
-    "environment goes to no address from elsewhere, unless TRIPTYCH_TRUSTED_HOSTS names its host)"
+    "set its key beside its address: OPENAI_API_KEY and OPENAI_BASE_URL, or api_key"
 )
 _FINISHES: Mapping[str, Finish] = {
     "stop": "stop",

@@ -165,6 +165,20 @@ def dataset_checks(
             HealthCheck(name=name, status="warning", detail=f"{name} {detail}", remedy=remedy)
             for detail, remedy in found
         ]
+        made = {space.embed_sig: space.vectors for space in each.spaces}
+        uncovered = each.chunks - each.pending_chunks - made.get(stored, 0)
+        if stored and uncovered > 0 and embedder is not None and stored == embedder.signature:
+            checks.append(
+                HealthCheck(
+                    name="coverage",
+                    status="warning",
+                    detail=f"{name} has {counted(uncovered, 'chunk')} of {each.chunks:,} that "
+                    f"will get no vector: the vocabulary of {stored} does not cover the text, "
+                    "which is found by keyword only",
+                    remedy=f"{rebuild[:-1]} --embedder local-multilingual` embeds all with a model "
+                    "for about 100 languages",
+                )
+            )
         if not found:
             checks.append(HealthCheck(name=name, status="ok", detail=f"{name} is fresh"))
     return checks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 import numpy as np
@@ -54,11 +54,15 @@ class Difference:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Comparison:
-    """The differences between two evaluations, over the queries that both have."""
+    """The differences between two evaluations, over the queries that both have.
+
+    ``questions`` has their texts by id, as far as the evaluations have them.
+    """
 
     query_ids: tuple[str, ...]
     differences: tuple[Difference, ...]
     warnings: tuple[str, ...] = ()
+    questions: Mapping[str, str] = attrs.field(factory=dict)
 
 
 def compare(
@@ -121,6 +125,7 @@ def compare(
         query_ids=tuple(queries),
         differences=tuple(differences),
         warnings=tuple(_warnings(a, b, len(queries))),
+        questions={**b.questions, **a.questions},
     )
 
 

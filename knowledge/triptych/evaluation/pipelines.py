@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from triptych import deadlines
-from triptych._internal.progress import Progress, ProgressCallback
+from triptych._internal.progress import ProgressCallback
 from triptych.contracts import Postprocessor
 from triptych.errors import ValidationError
-from triptych.evaluation.collections import Collection, JudgedQuery
-from triptych.evaluation.metrics import recall_at, score_ranking
+from triptych.evaluation.collections import Collection
 from triptych.evaluation.resolution import find_targets
 from triptych.evaluation.results import Evaluation, Granularity, ModeResult
-from triptych.evaluation.significance import bootstrap, few_queries_warning
-from triptych.evaluation.targets import Targets
-from triptych.records import Mode
+from triptych.evaluation.run import EvaluationRun
+from triptych.evaluation.significance import few_queries_warning
+from triptych.records import Mode, Result
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.question_log import unlogged
 from triptych.search.rewriters.chain import one_rewriter, rewriters_of
+from triptych.text.tokens import estimate_tokens
 from triptych.views.pipeline import PipelineView
 
 if TYPE_CHECKING:
     from triptych.service import Service
 
 __all__ = ["ablation_stages", "evaluate_pipelines", "service_pipeline"]
-
-_STEP = 10  # queries between two calls of the progress callback
 
 
 def service_pipeline(service: Service) -> Pipeline:
@@ -89,14 +85,16 @@ def evaluate_pipelines(
     pipelines: Mapping[str, Pipeline],
     *,
     dataset_id: str,
+    granularity: Granularity = Granularity.BEST_CHUNK,
     cutoffs: Sequence[int] = (1, 5, 10),
     least_grade: int = 1,
     progress: ProgressCallback | None = None,
 ) -> Evaluation:
     """Ask every question of every pipeline, one search at a time: a mode of the result for each.
 
-    A document is ranked by its best chunk among the hits, of which there are as many as the
-    pipeline's ``top_k`` says. Questions without an answer are left out. ``configuration`` has
+    By ``granularity`` a document is ranked by its best chunk among the hits, of which there are as
+    many as the pipeline's ``top_k`` says; or, without the pipeline's postprocessors, as `evaluate`
+    ranks documents. Questions without an answer are left out. ``configuration`` has
     ``model_calls``: how many calls of models each pipeline took for a question, on average.
 
     Raises:
@@ -126,7 +124,18 @@ def evaluate_pipelines(
             postprocessors=steps,
         ) as searches:
             view = PipelineView(service, pipeline, searches)
-            run = _PipelineRun(view, dataset_id, tuple(cutoffs), least_grade, counter)
+            run = _PipelineRun(
+                service=service,
+                dataset_id=dataset_id,
+                granularity=granularity,
+                depth=max(cutoffs),
+                cutoffs=tuple(cutoffs),
+                budgets=(),
+                count_tokens=estimate_tokens,
+                least_grade=least_grade,
+                view=view,
+                counter=counter,
+            )
             modes[name] = run.run(name, queries, targets, progress)
         calls[name] = counter.calls / len(queries)
     few = few_queries_warning(len(queries))
@@ -134,7 +143,7 @@ def evaluate_pipelines(
     lacks = f"the dataset lacks {len(missing)} relevant documents, the first {missing[:1]}"
     return Evaluation(
         collection=collection.name,
-        granularity=Granularity.DOCUMENT,
+        granularity=granularity,
         query_ids=tuple(query.query_id for query in queries),
         modes=modes,
         configuration={
@@ -147,68 +156,28 @@ def evaluate_pipelines(
             "model_calls": calls,
         },
         warnings=(*([few] if few else []), *([lacks] if missing else [])),
+        questions={query.query_id: query.text for query in queries},
     )
 
 
-@attrs.frozen
-class _PipelineRun:
+@attrs.frozen(kw_only=True)
+class _PipelineRun(EvaluationRun):
+    """The run of one pipeline; ``counter`` counts the calls of models, but for those of the first
+    search, which is the one that loads."""
+
     view: PipelineView
-    dataset_id: str
-    cutoffs: tuple[int, ...]
-    least_grade: int
     counter: _Counter
 
-    def run(
-        self,
-        name: str,
-        queries: Sequence[JudgedQuery],
-        targets: Mapping[str, Targets],
-        progress: ProgressCallback | None,
-    ) -> ModeResult:
-        rows: list[dict[str, float]] = []
-        latencies: list[float] = []
-        rankings: dict[str, list[tuple[str, float]]] = {}
-        warned: list[str] = []
-        depth = max(self.cutoffs)
-        curve = [0.0] * depth
-        # The index and the models may have to be loaded first.
-        self.view.search(queries[0].text, dataset_id=self.dataset_id)
-        self.counter.calls = 0
-        for number, query in enumerate(queries, start=1):
-            deadlines.check("the evaluation")
-            wanted = targets[query.query_id]
-            began = time.perf_counter()
-            result = self.view.search(query.text, dataset_id=self.dataset_id)
-            latencies.append((time.perf_counter() - began) * 1_000)
-            self.counter.add(sum(usage.calls for usage in result.usage))
-            warned += result.warnings[:1]
-            best = {hit.doc_name: hit.score for hit in reversed(result.hits)}
-            names = [
-                name
-                for name in dict.fromkeys(hit.doc_name for hit in result)
-                if name not in wanted.excluded
-            ]
-            rankings[query.query_id] = [(name, best[name]) for name in names]
-            rows.append(
-                score_ranking(
-                    names, wanted.grades, cutoffs=self.cutoffs, least_grade=self.least_grade
-                )
-            )
-            for at in range(depth):
-                curve[at] += recall_at(
-                    at + 1, names, wanted.grades, least_grade=self.least_grade
-                ) / len(queries)
-            if progress is not None and (number % _STEP == 0 or number == len(queries)):
-                progress(Progress(phase=name, done=number, total=len(queries)))
-        values = {metric: tuple(row[metric] for row in rows) for metric in rows[0]}
-        return ModeResult(
-            values=values,
-            estimates=bootstrap(values),
-            latencies=tuple(latencies),
-            recall_at_depth=tuple(curve),
-            warnings=(f"{len(warned)} searches warned; the first: {warned[0]}",) if warned else (),
-            rankings=rankings,
-        )
+    def ask(self, mode: Mode | str, text: str, top_k: int) -> Result:
+        self.counter.searches += 1
+        if self.counter.searches == 2:
+            self.counter.calls = 0
+        if self.granularity is Granularity.DOCUMENT:
+            found = self.view.search_documents(text, dataset_id=self.dataset_id, top_k=top_k)
+        else:
+            found = self.view.search(text, dataset_id=self.dataset_id)
+        self.counter.add(sum(usage.calls for usage in found.usage))
+        return found
 
 
 class _Counter:
@@ -216,6 +185,7 @@ class _Counter:
 
     def __init__(self) -> None:
         self.calls: int = 0
+        self.searches: int = 0
         self._lock = threading.Lock()
 
     def add(self, calls: int) -> None:

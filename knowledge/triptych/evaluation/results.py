@@ -15,10 +15,11 @@ __all__ = ["Evaluation", "Granularity", "Latency", "ModeResult"]
 
 
 class Granularity(StrEnum):
-    """What is ranked: whole documents, or chunks."""
+    """What is ranked: whole documents, or chunks; or documents, each where its best chunk is."""
 
     DOCUMENT = "document"
     CHUNK = "chunk"
+    BEST_CHUNK = "best chunk"
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -78,6 +79,7 @@ class Evaluation:
         configuration: what it ran under: versions, embedder, chunker, language, ranker,
             postprocessors, depth.
         warnings: what concerns every mode.
+        questions: the text of each query, by its id; empty where a file does not have them.
     """
 
     collection: str
@@ -86,6 +88,7 @@ class Evaluation:
     modes: Mapping[str, ModeResult]
     configuration: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
+    questions: Mapping[str, str] = attrs.field(factory=dict)
 
     @property
     def metrics(self) -> list[str]:

@@ -29,7 +29,7 @@ from triptych.evaluation.targets import (
     chunk_places,
     document_places,
 )
-from triptych.records import Mode, Query, check_whole, is_valid_mode, to_mode
+from triptych.records import Hit, Mode, Query, Result, check_whole, is_valid_mode, to_mode
 from triptych.search.question_log import unlogged
 from triptych.search.sparse_retrievers import SPARSE
 from triptych.text.tokens import estimate_tokens
@@ -37,7 +37,7 @@ from triptych.text.tokens import estimate_tokens
 if TYPE_CHECKING:
     from triptych.service import Service
 
-__all__ = ["evaluate"]
+__all__ = ["EvaluationRun", "evaluate"]
 
 _STEP = 20  # queries between two calls of the progress callback
 _SHOWN = 5
@@ -96,7 +96,7 @@ def evaluate(
     for what, numbers in (("a cutoff", cutoffs), ("a budget", budgets)):
         for number in numbers:
             check_whole(number, what, least=1)
-    desk = _EvaluationRun(
+    desk = EvaluationRun(
         service=service,
         dataset_id=dataset_id,
         granularity=granularity,
@@ -128,11 +128,12 @@ def evaluate(
         modes=results,
         configuration=_configuration(desk, stats),
         warnings=tuple(warnings),
+        questions={query.query_id: query.text for query in collection.queries},
     )
 
 
 @attrs.frozen(kw_only=True)
-class _EvaluationRun:
+class EvaluationRun:
     """One evaluation's settings, and the run of one mode under them."""
 
     service: Service
@@ -155,7 +156,7 @@ class _EvaluationRun:
         curves = np.zeros((len(queries), self.depth))
         latencies: list[float] = []
         rankings: dict[str, list[tuple[str, float]]] = {}
-        refused: list[Exception] = []
+        refused: dict[str, Exception] = {}
         warned: list[str] = []
         # The index may have to be built first: that is not the time a search takes.
         with suppress(NotAvailableError, ValidationError):
@@ -169,7 +170,7 @@ class _EvaluationRun:
                 places, took, said = self._search(mode, query, wanted)
                 warned.extend(said[:1])
             except (NotAvailableError, ValidationError) as error:
-                refused.append(error)
+                refused[query.query_id] = error
             latencies.append(took)
             rows.append(self._score(places, wanted))
             curves[number - 1] = self._curve(places, wanted)
@@ -177,7 +178,7 @@ class _EvaluationRun:
             if progress is not None and (number % _STEP == 0 or number == len(queries)):
                 progress(Progress(phase=str(mode), done=number, total=len(queries)))
         if len(refused) == len(queries):
-            raise refused[0]
+            raise next(iter(refused.values()))
         values = {name: tuple(row[name] for row in rows) for name in rows[0]}
         return ModeResult(
             values=values,
@@ -192,22 +193,26 @@ class _EvaluationRun:
         self, mode: Mode | str, query: JudgedQuery, targets: Targets
     ) -> tuple[list[Place], float, Sequence[str]]:
         """The places of the answer, the milliseconds it took, and its warnings."""
-        asked = Query(
-            text=query.text,
-            dataset_id=self.dataset_id,
-            mode=mode,
-            top_k=self.depth + targets.spare,
-        )
-        whole = self.granularity is Granularity.DOCUMENT
-        search = self.service.search_documents if whole else self.service.search
         began = time.perf_counter()
-        result = search(asked)
+        result = self.ask(mode, query.text, self.depth + targets.spare)
         took = (time.perf_counter() - began) * 1_000
-        hits = [hit for hit in result.hits if hit.doc_name not in targets.excluded][: self.depth]
-        if whole:
+        hits = [hit for hit in result.hits if hit.doc_name not in targets.excluded]
+        if self.granularity is Granularity.BEST_CHUNK:
+            best: dict[str, Hit] = {}
+            for hit in hits:
+                best.setdefault(hit.doc_name, hit)
+            hits = list(best.values())
+        hits = hits[: self.depth]
+        if self.granularity is not Granularity.CHUNK:
             return document_places(hits), took, result.warnings
         tokens = [self.count_tokens(hit.content) for hit in hits]
         return chunk_places(hits, tokens, targets), took, result.warnings
+
+    def ask(self, mode: Mode | str, text: str, top_k: int) -> Result:
+        """One search of what is ranked."""
+        asked = Query(text=text, dataset_id=self.dataset_id, mode=mode, top_k=top_k)
+        whole = self.granularity is Granularity.DOCUMENT
+        return self.service.search_documents(asked) if whole else self.service.search(asked)
 
     def _score(self, places: Sequence[Place], targets: Targets) -> dict[str, float]:
         scores = score_ranking(
@@ -239,12 +244,9 @@ class _EvaluationRun:
 
 
 def _granularity(value: Granularity | str) -> Granularity:
-    try:
-        return Granularity(str(value))
-    except ValueError:
-        raise ValidationError(
-            f"{value!r} is not a granularity: choose 'document' or 'chunk'"
-        ) from None
+    if value in (Granularity.DOCUMENT, Granularity.CHUNK):
+        return Granularity(value)
+    raise ValidationError(f"{value!r} is not a granularity: choose 'document' or 'chunk'")
 
 
 def _modes(service: Service, modes: Sequence[Mode | str] | None) -> list[Mode | str]:
@@ -263,7 +265,7 @@ def _modes(service: Service, modes: Sequence[Mode | str] | None) -> list[Mode | 
     return chosen
 
 
-def _configuration(desk: _EvaluationRun, stats: triptych.DatasetStats) -> dict[str, Any]:
+def _configuration(desk: EvaluationRun, stats: triptych.DatasetStats) -> dict[str, Any]:
     config = stats.config
     counter = desk.count_tokens
     return {
@@ -316,10 +318,11 @@ def _warnings(
         yield f"the dataset has {counted(stale, 'stale document')}: rebuild it, and evaluate again"
 
 
-def _run_warnings(refused: Sequence[Exception], warned: Sequence[str]) -> Iterator[str]:
+def _run_warnings(refused: Mapping[str, Exception], warned: Sequence[str]) -> Iterator[str]:
     if refused:
         failed = counted(len(refused), "query", "queries")
-        yield f"{failed} could not be served, with score 0; the first: {refused[0]}"
+        first = next(iter(refused.values()))
+        yield f"{failed} could not be served, with score 0: {_list([*refused])}; the first: {first}"
     if warned:
         yield f"{counted(len(warned), 'search', 'searches')} warned; the first: {warned[0]}"
 

@@ -50,6 +50,7 @@ def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
             for mode, result in evaluation.modes.items()
         },
         "queries": list(evaluation.query_ids),
+        "questions": dict(evaluation.questions),
     }
 
 
@@ -60,6 +61,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "warnings": list(comparison.warnings),
         "differences": [_difference(each) for each in comparison.differences],
         "queries": list(comparison.query_ids),
+        "questions": dict(comparison.questions),
     }
 
 
@@ -124,6 +126,7 @@ def _evaluation(value: Mapping[str, Any]) -> Evaluation:
         modes=modes,
         configuration=dict(value["configuration"]),
         warnings=tuple(map(str, value["warnings"])),
+        questions={str(key): str(text) for key, text in value.get("questions", {}).items()},
     )
 
 

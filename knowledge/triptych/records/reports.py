@@ -214,7 +214,8 @@ class HealthCheck:
     """One thing that was looked at: fine, worth knowing, or in the way of work.
 
     Attributes:
-        name: what was looked at: "store", "index", "embedder" or a dataset.
+        name: what was looked at: "store", "index", "embedder", "coverage" (by a dataset's
+            embedder) or a dataset.
         status: "failed" is what makes puts or searches fail; a "warning" costs quality or time.
         detail: what was found.
         remedy: what to do about it, "" where nothing is to be done.

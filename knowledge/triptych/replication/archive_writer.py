@@ -66,7 +66,7 @@ def write_archive(
     """
     target = Path(path)
     if target.exists() and not overwrite:
-        raise ValidationError(f"{target} exists: name another file, or say to overwrite it")
+        raise ValidationError(f"{target} exists: name another file, or give overwrite=True")
     try:
         with ExitStack() as held:
             snapshots = capabilities_of(store).snapshots

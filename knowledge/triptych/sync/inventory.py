@@ -10,7 +10,7 @@ from triptych.errors import ConflictError, NotAvailableError, NotFoundError, Val
 from triptych.parsing.files import Skipped
 from triptych.records import DocumentInfo, Failure
 from triptych.records.checks import check_document_name
-from triptych.sync.roots import SyncRoot
+from triptych.sync.roots import SyncRoot, prefix_hint
 from triptych.sync.scanner import FileStat, Scan, Scanner
 from triptych.sync.target import ChunkState, SyncTarget
 
@@ -116,8 +116,8 @@ def _take(found: Inventory, root: SyncRoot, relative: str, stat: FileStat) -> No
         error = raised
     if other is not None:
         error = ConflictError(
-            f"{str(other.root.path / other.relative)!r} has the name {name!r} already: give each "
-            "of the two folders a prefix of its own, or one of them another dataset"
+            f"{str(other.root.path / other.relative)!r} has the name {name!r} already: "
+            f"give the folder a prefix of its own, {prefix_hint(root)}, or another dataset"
         )
     if error is not None:
         found.failed.append(Failure(dataset_id=found.dataset_id, name=name, error=error))

@@ -22,7 +22,7 @@ from triptych.records.metadata import same_metadata
 from triptych.signatures import content_sha256
 from triptych.sync.file_bytes import read_file
 from triptych.sync.inventory import File
-from triptych.sync.roots import SyncOptions, SyncRoot
+from triptych.sync.roots import SyncOptions, SyncRoot, prefix_hint
 from triptych.sync.state import LEFT_OUT, FileRecord, outcome_of
 
 __all__ = [
@@ -207,7 +207,8 @@ class FileReader:
         whose = f"of the folder {owner!r}" if owner else "put by itself, with another text"
         raise ConflictError(
             f"the dataset {info.dataset_id!r} has a document {info.name!r} already, {whose}: "
-            "delete it, adopt it, or give this folder a prefix or another dataset",
+            "delete it, adopt it by --adopt, or give this folder a prefix, "
+            f"{prefix_hint(task.file.root)}, or another dataset",
             expected=0,
             actual=info.version,
         )

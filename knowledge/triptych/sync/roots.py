@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from triptych._internal.digests import digest
 from triptych.errors import ValidationError
 from triptych.records import check_identifier, check_text, check_whole
 
-__all__ = ["SyncOptions", "SyncRoot", "check_roots"]
+__all__ = ["SyncOptions", "SyncRoot", "check_roots", "prefix_hint"]
 
 
 def _folder(path: Any) -> Path:
@@ -134,6 +135,15 @@ class SyncRoot:
         relative = name.removeprefix(self.prefix) if name.startswith(self.prefix) else ""
         parts = relative.split("/")
         return None if any(part in ("", ".", "..") for part in parts) else relative
+
+
+def prefix_hint(root: SyncRoot) -> str:
+    """What to type for a prefix to the names of a folder."""
+    path = shlex.quote(str(root.path))
+    return (
+        f"`triptych add {path} --prefix {shlex.quote(root.path.name)}/` (if it is remembered, "
+        f"after `triptych remove {path} --keep`)"
+    )
 
 
 def check_roots(roots: Sequence[SyncRoot]) -> tuple[SyncRoot, ...]:

@@ -170,6 +170,7 @@ def follow_rows(
     check_identifier(dataset_id, "dataset_id")
     follower = _Follower(service, dataset_id, source, adopt, progress)
     report = follower.read_changes(full=full)
+    service.create_dataset(dataset_id)  # a table without rows is a dataset without documents
     if compare:
         report += follower.compare(delete_most=delete_most)
     return report

@@ -393,6 +393,57 @@ def test_a_wrong_key_is_named_and_never_shown(make: Make, status: int) -> None:
 
 
 @MAKERS
+@pytest.mark.parametrize(
+    ("status", "words", "advice"),
+    [
+        (401, "Incorrect API key provided: see /account/api-keys", "its key is missing, wrong"),
+        (402, "Your credit balance is too low", "no credit left"),
+        (404, "The model `small` does not exist", "has no model 'small'"),
+        (422, "no such field", "change what is asked for"),
+        (429, "Rate limit reached for requests per minute", "refused for now"),
+        (500, "The server had an error", "failed on the provider's side"),
+    ],
+)
+def test_what_a_provider_says_comes_first(make: Make, status: int, words: str, advice: str) -> None:
+    with pytest.raises(ProviderError) as caught:
+        run(make, as_json({"error": {"message": words}}, status))
+    said = str(caught.value)
+    assert said.partition(" says: ")[2].startswith(f"{words} (HTTP {status}): ")
+    assert advice in said
+    if status == 402:
+        assert caught.value.hint == "add credit with the provider, or name another model"
+
+
+@MAKERS
+def test_a_refused_key_is_not_shown_in_a_form_of_its_own(make: Make) -> None:
+    reply = as_json({"error": {"message": f"bad key {KEY[::-1]}, key id 4f0f2c9a1b77"}}, 401)
+    with pytest.raises(ProviderError, match=r"bad key \[…\],? key id \[…\]") as caught:
+        run(make, reply)
+    assert "4f0f2c9a1b77" not in chain(caught.value)
+
+
+@MAKERS
+def test_a_web_page_in_place_of_a_stream_is_named(make: Make) -> None:
+    reply = Reply(body=b"<html>\n<title>Sign in</title>\n</html>")
+    with (
+        serving(in_turn(reply)) as server,
+        pytest.raises(ProviderError, match=r"answered with a web page|not JSON"),
+    ):
+        list(make(server).stream(ASK, max_tokens=50))
+
+
+def test_a_pause_before_the_next_attempt_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    refused = as_json({"error": {"message": "slow down"}}, 429, retry_after="1")
+    with serving(in_turn(refused, as_json(openai_whole("fine")))) as server:
+        llm = openai(server, retries=Retries(attempts=2))
+        assert llm.generate(ASK, max_tokens=50).text == "fine"
+    (line,) = caplog.messages
+    assert line.startswith(
+        "trying again in 1 seconds: the OpenAI-compatible server says: slow down"
+    )
+
+
+@MAKERS
 @pytest.mark.parametrize("status", [400, 404, 418, 429, 500, 301])
 def test_an_echoed_key_is_never_shown(make: Make, status: int) -> None:
     text = "x" * 290 + KEY + " model small not found"
@@ -514,7 +565,7 @@ def test_an_empty_purse_is_not_tried_again() -> None:
 
 def test_a_request_that_is_wrong_is_not_tried_again() -> None:
     with serving(in_turn(as_json({"detail": [{"msg": "no such field"}]}, 422))) as server:
-        with pytest.raises(ProviderError, match="HTTP 422: no such field"):
+        with pytest.raises(ProviderError, match=r"no such field \(HTTP 422\)"):
             openai(server).generate(ASK, max_tokens=5)
         assert len(server.asked) == 1
 
