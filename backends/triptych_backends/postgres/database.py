@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any
 
 from triptych._internal.digests import digest
 from triptych_backends.postgres.connection import Connections
+from triptych_backends.postgres.erasure import drop_terms, rewrite
 from triptych_backends.postgres.errors import driver_errors
+from triptych_backends.postgres.folding import fold_removed
 from triptych_backends.postgres.location import PostgresLocation
 from triptych_backends.postgres.projection import Projection
 from triptych_backends.postgres.replica_status import ReplicaStatus
@@ -187,25 +189,24 @@ class PostgresDatabase:
         """See `Database.flush`: the server has done so at each commit."""
 
     def scrub(self) -> None:
-        """Rewrite all tables without what was deleted.
+        """Leave nothing of what was deleted in the tables, nor in the server's statistics.
 
         The server's write-ahead log and backups are its administrator's.
 
         Raises:
-            StoreLockedError: another process is reading or writing; nothing is lost, try again.
+            StoreLockedError: others are reading or writing, or a transaction on the server may
+                still read what was deleted; nothing is lost, try again.
+            StoreError: this user does not own the tables.
         """
-        with driver_errors(self.where), self._connections.primary.reading() as session:
-            millis = str(max(int(self.lock_timeout * 1000), 1))
+        with driver_errors(self.where), closing(self.connect()) as driver:
+            session = PostgresSession(driver)
+            millis = str(min(max(int(self.lock_timeout * 1000), 1), 2**31 - 1))
             session.text("SELECT set_config('lock_timeout', %s, false)", (millis,))
             session.text("SELECT set_config('statement_timeout', '0', false)")
-            rows = session.text(
-                "SELECT format('VACUUM FULL %%I.%%I', schemaname, tablename) FROM pg_tables "
-                "WHERE schemaname = %s ORDER BY tablename",
-                (self.schema,),
-            )
-            for (statement,) in rows:
-                session.text(statement)
-            session.driver.close()  # its settings are its own
+            fold_removed(session)
+            with self.writing() as tx:
+                drop_terms(tx.session)
+            rewrite(session, self.schema, wait=self.lock_timeout)
 
     def require_open(self) -> None:
         """Raise `StoreError` once the store is being closed, or is closed."""

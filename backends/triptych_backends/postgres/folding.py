@@ -17,7 +17,7 @@ from triptych_backends.postgres.postings import (
 )
 from triptych_backends.postgres.session import PostgresSession
 
-__all__ = ["fold", "is_scattered"]
+__all__ = ["fold", "fold_removed", "is_scattered"]
 
 _SCATTERED = 256
 _SHORT = 128
@@ -33,6 +33,11 @@ _WORN = (
     f"2 * {_REMOVED} * sum(octet_length(block)) / {POSTING.itemsize} ORDER BY term"
 )
 
+_REMOVED_FROM = (
+    "SELECT term, sum(octet_length(block))::bigint FROM search_posting GROUP BY term HAVING "
+    f"sum(octet_length(block)) > sum(units) * {POSTING.itemsize} ORDER BY term"
+)
+
 
 def is_scattered(rows: int, units: int) -> bool:
     """Whether a term of ``units`` units, in so many rows, would be read faster from fewer."""
@@ -44,7 +49,16 @@ def fold(session: PostgresSession) -> int:
 
     One process does so at a time. Writers wait for one batch of terms at most.
     """
-    rows = session.text(_WORN)
+    return _fold(session, _WORN)
+
+
+def fold_removed(session: PostgresSession) -> None:
+    """Write the postings of all terms that a unit was removed from without those of the unit."""
+    _fold(session, _REMOVED_FROM)
+
+
+def _fold(session: PostgresSession, statement: str) -> int:
+    rows = session.text(statement)
     for terms in _batches(rows):
         with session.driver.transaction():
             session.text("SELECT tick FROM clock FOR UPDATE")  # as writers do
