@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
+import attrs
+
 from triptych import rules
 from triptych.errors import ConflictError
 from triptych.records import (
@@ -14,6 +16,7 @@ from triptych.records import (
     FilterTree,
     NewDocument,
     PutOutcome,
+    ScrubReport,
     SourceDocument,
     copy_metadata,
 )
@@ -45,7 +48,7 @@ class FilesDocuments:
         self.workspace = writer.workspace
         self.mirror = mirror
 
-    def scrub(self) -> None:
+    def scrub(self) -> ScrubReport:
         """See `SecureEraser.scrub`: rewrite the derived database and its index.
 
         Files that were deleted are unlinked; the disk may keep what was in them, and so does
@@ -54,7 +57,8 @@ class FilesDocuments:
         with self.writer.locked():
             self.workspace.journal.clear()
             history.sweep(self.workspace)
-            self.mirror.scrub()
+            report = self.mirror.scrub()
+        return attrs.evolve(report, beyond=("Git's history", *report.beyond))
 
     def problems(self) -> tuple[RejectedFile, ...]:
         """See `FilesStore.problems`."""

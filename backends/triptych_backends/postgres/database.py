@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any
 
 from triptych._internal.digests import digest
+from triptych.records import ScrubReport
 from triptych_backends.postgres.connection import Connections
 from triptych_backends.postgres.erasure import drop_terms, rewrite
 from triptych_backends.postgres.errors import driver_errors
@@ -25,6 +26,12 @@ from triptych_backends.sql.transaction import Position, Transaction
 from triptych_backends.sql.writer_turn import WriterTurn
 
 __all__ = ["PostgresDatabase", "PostgresTransaction"]
+
+_BEYOND = ("the server's write-ahead log, backups and log files", "its disk's free blocks")
+_STATISTICS = (
+    "the server's pg_statistic, which this user may not rewrite: let the owner of the database run "
+    "VACUUM FULL pg_catalog.pg_statistic"
+)
 
 
 class PostgresTransaction(Transaction):
@@ -188,7 +195,7 @@ class PostgresDatabase:
     def flush(self) -> None:
         """See `Database.flush`: the server has done so at each commit."""
 
-    def scrub(self) -> None:
+    def scrub(self) -> ScrubReport:
         """Leave nothing of what was deleted in the tables, nor in the server's statistics.
 
         The server's write-ahead log and backups are its administrator's.
@@ -205,8 +212,9 @@ class PostgresDatabase:
             session.text("SELECT set_config('statement_timeout', '0', false)")
             fold_removed(session)
             with self.writing() as tx:
-                drop_terms(tx.session)
-            rewrite(session, self.schema, wait=self.lock_timeout)
+                terms = drop_terms(tx.session)
+            is_whole = rewrite(session, self.schema, wait=self.lock_timeout)
+        return ScrubReport(terms=terms, beyond=_BEYOND if is_whole else (_STATISTICS, *_BEYOND))
 
     def require_open(self) -> None:
         """Raise `StoreError` once the store is being closed, or is closed."""

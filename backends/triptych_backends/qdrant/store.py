@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import attrs
+
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import ChangeListener, WorkLeases
-from triptych.records import DatasetStats
+from triptych.records import DatasetStats, ScrubReport
 from triptych.repositories import capabilities_of
 from triptych_backends.qdrant.diagnostics import QdrantDiagnostics
 from triptych_backends.qdrant.points import Collections
@@ -92,14 +94,15 @@ class QdrantStore(
         """See `SettingsStore.list_settings`: as the truth reads them."""
         return self.truth.list_settings(prefix)
 
-    def scrub(self) -> None:
+    def scrub(self) -> ScrubReport:
         """See `SqlDocuments.scrub`: the truth is rewritten, the collections are removed.
 
         Raises:
             AwayError: Qdrant does not answer. The truth was rewritten all the same; Qdrant may
                 hold what was deleted until you scrub again.
         """
-        self.documents.scrub()
+        report = self.documents.scrub()
+        return attrs.evolve(report, beyond=(*report.beyond, "Qdrant's snapshots"))
 
     def close(self) -> None:
         """Close the truth and every connection to Qdrant. Idempotent."""

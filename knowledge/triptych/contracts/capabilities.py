@@ -28,6 +28,7 @@ from triptych.records import (
     ModelUsage,
     NameState,
     QuarantinedLayer,
+    ScrubReport,
     SourceDocument,
     SparseQuery,
     SparseSpace,
@@ -231,7 +232,7 @@ class SparseRepo(Protocol):
 class SecureEraser(Protocol):
     """Capability: make what was deleted unrecoverable from the store's own files."""
 
-    def scrub(self) -> None:
+    def scrub(self) -> ScrubReport:
         """Overwrite free pages, logs and index files. May take long; idempotent."""
         ...
 

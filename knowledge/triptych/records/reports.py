@@ -21,9 +21,11 @@ __all__ = [
     "Health",
     "HealthCheck",
     "MetadataReport",
+    "PurgeReceipt",
     "PutOutcome",
     "PutReport",
     "RebuildReport",
+    "ScrubReport",
     "raise_first",
 ]
 
@@ -257,3 +259,61 @@ class Health:
         for check in self.checks:
             if check.status == "failed":
                 raise check.error or StoreError(str(check))
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ScrubReport:
+    """What a store says of an erasing.
+
+    Attributes:
+        terms: how many words it removed from tables that keep words by themselves; None where no
+            table does, as the index is made again.
+        beyond: where what was deleted may still be read, a phrase for each place.
+    """
+
+    terms: int | None = None
+    beyond: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class PurgeReceipt:
+    """What `Service.purge` removed, in counts; true where there was anything to delete.
+
+    It is counted just before the delete: what another writer puts or removes in between is counted
+    too, or is not. A purge that is repeated counts only what was left.
+
+    Attributes:
+        dataset_id: the dataset.
+        name: the document; None where the whole dataset was purged.
+        existed: whether there was such a document, or such a dataset.
+        documents: documents.
+        versions: old versions of these.
+        chunks: their chunks.
+        vectors: chunks that had a vector. A vector that another document's equal text has, too,
+            stays with that.
+        layers: abstracts and overviews, those of the folders and the dataset above a document
+            included: they may quote it.
+        answers: answers that the semantic cache kept.
+        questions: entries of the log of questions that were removed, or that named the document.
+        requests: answers that servers kept for requests which are sent again.
+        terms: see `ScrubReport.terms`; None also for callers with an access.
+        beyond: see `ScrubReport.beyond`, and what is beyond every store.
+    """
+
+    dataset_id: str
+    name: str | None
+    existed: bool = False
+    documents: int = 0
+    versions: int = 0
+    chunks: int = 0
+    vectors: int = 0
+    layers: int = 0
+    answers: int = 0
+    questions: int = 0
+    requests: int = 0
+    terms: int | None = None
+    beyond: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there was anything to delete."""
+        return self.existed

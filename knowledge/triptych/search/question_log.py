@@ -119,24 +119,30 @@ class QuestionLog:
             each for each in reversed(kept) if dataset_id is None or dataset_id in each.dataset_ids
         ]
 
-    def erase(self, dataset_id: str | None = None, name: str | None = None) -> None:
-        """Forget the questions of a dataset, or all; with ``name``, only that it was found."""
+    def erase(self, dataset_id: str | None = None, name: str | None = None) -> int:
+        """Forget the questions of a dataset, or all; with ``name``, only that it was found.
+
+        How many entries were removed or changed.
+        """
         if self._settings is None:
-            return
+            return 0
+        erased = 0
 
         def left(kept: list[LoggedQuestion]) -> list[LoggedQuestion]:
-            if dataset_id is None:
-                return []
-            if name is None:
-                return [each for each in kept if dataset_id not in each.dataset_ids]
-            return [
-                attrs.evolve(each, found=tuple(one for one in each.found if one != name))
-                if dataset_id in each.dataset_ids
-                else each
-                for each in kept
-            ]
+            nonlocal erased
+            after = [each for one in kept if (each := without(one)) is not None]
+            erased = sum(one not in after for one in kept)
+            return after
+
+        def without(each: LoggedQuestion) -> LoggedQuestion | None:
+            if dataset_id is not None and dataset_id not in each.dataset_ids:
+                return each
+            if dataset_id is None or name is None:
+                return None
+            return attrs.evolve(each, found=tuple(one for one in each.found if one != name))
 
         self._change(left, damaged_is_empty=True)
+        return erased
 
     def _store(self) -> SettingsStore:
         if self._settings is None:
