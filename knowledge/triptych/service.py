@@ -40,7 +40,7 @@ from triptych.errors import (
 )
 from triptych.ingestion.batches import check_progress
 from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.erasure import BEYOND, count_held, remove_layers_above
+from triptych.ingestion.erasure import BEYOND, count_held
 from triptych.ingestion.expiration import remove_expired, without_expired
 from triptych.ingestion.kept_requests import forget_requests
 from triptych.ingestion.layers import LayerService
@@ -770,7 +770,10 @@ class Service(CloseOnExit):
         """
         self._open()
         _check_names(dataset_id)
-        return self._delete_dataset(dataset_id)[0]
+        existed = self.documents.delete_dataset(dataset_id)
+        forget_calibration(self.capabilities.settings, dataset_id)
+        self.question_log.erase(dataset_id)
+        return existed
 
     def recreate(self, dataset_id: str) -> bool:
         """Empty a dataset and take this Service's configuration on; whether there was one.
@@ -795,15 +798,14 @@ class Service(CloseOnExit):
     def purge(self, dataset_id: str, name: str | None = None) -> PurgeReceipt:
         """Delete a document, or a whole dataset, and erase what the store's files still hold.
 
-        Old versions go with their document, and so do all answers that a server keeps for requests
-        which are sent again, and the layers of the folders and the dataset that it is in, which may
-        quote it. Logged questions go with their dataset; a document that is purged is no longer
+        Old versions go with their document, and so do the layers of the folders and the dataset
+        above it, which may quote it, and all answers that a server keeps for requests which are
+        sent again. Logged questions go with their dataset; a document that is purged is no longer
         named in the log.
 
         Deleting leaves bytes in free pages, logs and index files until they are overwritten;
-        purging overwrites them, which takes time in proportion to the store. The receipt counts
-        what was removed, names what is beyond the purge, and is true where there was anything to
-        delete.
+        purging overwrites them, which takes time in proportion to the store. The receipt is true
+        where there was anything to delete.
 
         Raises:
             StoreError: the delete failed, or the erasing. Purge again.
@@ -813,24 +815,23 @@ class Service(CloseOnExit):
         cache, versions = self.capabilities.answers, self.capabilities.versions
         held = count_held(self.store, versions, dataset_id, name)
         kept = 0 if cache is None else cache.cache_stats().entries
-        layers = 0
+        layers = held.layers
         if name is None:
-            existed, questions = self._delete_dataset(dataset_id)
+            existed = self.documents.delete_dataset(dataset_id)
+            forget_calibration(self.capabilities.settings, dataset_id)
         else:
             # Before and after: a process may end in between, or another one store them again.
-            if held.documents:
-                layers = self._remove_layers_above(dataset_id, name)
+            layers += self._remove_layers_above(dataset_id, name, every=held.documents > 0)
             existed = self.delete_document(dataset_id, name)
-            if existed:
-                layers += self._remove_layers_above(dataset_id, name)
-            questions = self.question_log.erase(dataset_id, name)
+            layers += self._remove_layers_above(dataset_id, name, every=existed)
+        questions = self.question_log.erase(dataset_id, name)
         requests = self._forget_requests()
         left = 0 if cache is None else cache.cache_stats().entries
         scrubbed = self._scrub()
         return attrs.evolve(
             held,
             existed=existed,
-            layers=held.layers + layers,
+            layers=layers,
             answers=max(kept - left, 0),
             questions=questions,
             requests=requests,
@@ -1396,18 +1397,12 @@ class Service(CloseOnExit):
     def _forget_requests(self) -> int:
         return forget_requests(self.capabilities.settings)
 
-    def _delete_dataset(self, dataset_id: str) -> tuple[bool, int]:
-        """Whether there was such a dataset, and how many logged questions went with it."""
-        existed = self.documents.delete_dataset(dataset_id)
-        forget_calibration(self.capabilities.settings, dataset_id)
-        return existed, self.question_log.erase(dataset_id)
-
-    def _remove_layers_above(self, dataset_id: str, name: str) -> int:
-        return remove_layers_above(self.store.layers, dataset_id, name)
+    def _remove_layers_above(self, dataset_id: str, name: str, *, every: bool) -> int:
+        return self._layers.remove_above(dataset_id, name, every=every)
 
     def _scrub(self) -> ScrubReport:
         eraser = self.capabilities.eraser
-        return ScrubReport() if eraser is None else eraser.scrub()
+        return (None if eraser is None else eraser.scrub()) or ScrubReport()
 
     def _open(self) -> None:
         if self._closed:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         Failure,
         Finding,
         MetadataReport,
-        PurgeReceipt,
         PutReport,
         RebuildReport,
         Result,
@@ -189,17 +188,6 @@ def _metadata_report(report: MetadataReport) -> _Fields:
         "counts": _counts(report, *names),
         "missing": report.missing,
         "failures": report.failed,
-    }
-
-
-def _purge_receipt(receipt: PurgeReceipt) -> _Fields:
-    names = ("documents", "versions", "chunks", "vectors", "layers", "answers", "questions")
-    return {
-        "dataset": receipt.dataset_id,
-        "name": receipt.name,
-        "existed": receipt.existed,
-        "counts": _counts(receipt, *names, "requests", "terms"),
-        "beyond": receipt.beyond,
     }
 
 
@@ -400,7 +388,6 @@ VIEWS: Final[Mapping[str, Callable[[Any], _Fields]]] = {
     "triptych.records.reports.Health": _fields("ok", "checks"),
     "triptych.records.reports.HealthCheck": _fields("name", "status", "detail", "remedy"),
     "triptych.records.reports.MetadataReport": _metadata_report,
-    "triptych.records.reports.PurgeReceipt": _purge_receipt,
     "triptych.records.reports.PutReport": _put_report,
     "triptych.records.reports.RebuildReport": _rebuild_report,
     "triptych.sync.report.HeldDeletions": _held,

@@ -7,8 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
-import attrs
-
 from triptych import rules
 from triptych.errors import ConflictError
 from triptych.records import (
@@ -16,7 +14,6 @@ from triptych.records import (
     FilterTree,
     NewDocument,
     PutOutcome,
-    ScrubReport,
     SourceDocument,
     copy_metadata,
 )
@@ -48,7 +45,7 @@ class FilesDocuments:
         self.workspace = writer.workspace
         self.mirror = mirror
 
-    def scrub(self) -> ScrubReport:
+    def scrub(self) -> None:
         """See `SecureEraser.scrub`: rewrite the derived database and its index.
 
         Files that were deleted are unlinked; the disk may keep what was in them, and so does
@@ -57,8 +54,7 @@ class FilesDocuments:
         with self.writer.locked():
             self.workspace.journal.clear()
             history.sweep(self.workspace)
-            report = self.mirror.scrub()
-        return attrs.evolve(report, beyond=("Git's history", *report.beyond))
+            self.mirror.scrub()
 
     def problems(self) -> tuple[RejectedFile, ...]:
         """See `FilesStore.problems`."""

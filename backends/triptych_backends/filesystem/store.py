@@ -17,7 +17,7 @@ from triptych.errors import (
     StoreError,
     ValidationError,
 )
-from triptych.records import DatasetStats, ScrubReport, check_whole
+from triptych.records import DatasetStats, check_whole
 from triptych_backends.filesystem import change_detection, stat_cache
 from triptych_backends.filesystem.answers import FilesAnswers
 from triptych_backends.filesystem.chunks import FilesChunks
@@ -148,9 +148,9 @@ class FilesStore(
         """See `Store.stats`."""
         return self.mirror.stats(dataset_id, chunker_sig=chunker_sig, embed_sig=embed_sig)
 
-    def scrub(self) -> ScrubReport:
+    def scrub(self) -> None:
         """See `FilesDocuments.scrub`."""
-        return self.documents.scrub()
+        self.documents.scrub()
 
     def close(self) -> None:
         """Close the derived database and its index. Idempotent."""

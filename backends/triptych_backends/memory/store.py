@@ -8,14 +8,7 @@ from contextlib import contextmanager
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.changes.pages import LogHead
 from triptych.errors import StoreError
-from triptych.records import (
-    ChangeCursor,
-    ChangePage,
-    DatasetStats,
-    NameState,
-    ScrubReport,
-    check_whole,
-)
+from triptych.records import ChangeCursor, ChangePage, DatasetStats, NameState, check_whole
 from triptych_backends.index import LocalIndex, LocalSearcher
 from triptych_backends.memory.answers import MemoryAnswers
 from triptych_backends.memory.change_log import MemoryChangeLog
@@ -65,14 +58,13 @@ class MemoryStore(CloseOnExit, MemoryAnswers):
         self.chunks = MemoryChunks(self._truth, self._searcher)
         self.layers = MemoryLayers(self._truth, self._searcher)
 
-    def scrub(self) -> ScrubReport:
+    def scrub(self) -> None:
         """Drop the index, which may still hold what was deleted; it is replayed when asked.
 
         The log of documents forgets the names of what was deleted."""
         with self._truth as truth:
             truth.document_log.forget()
         self._searcher.renew()
-        return ScrubReport(beyond=("this process's memory, until it is overwritten",))
 
     def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
         """See `Store.stats`."""

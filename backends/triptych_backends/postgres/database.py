@@ -13,7 +13,7 @@ from triptych.records import ScrubReport
 from triptych_backends.postgres.connection import Connections
 from triptych_backends.postgres.erasure import drop_terms, rewrite
 from triptych_backends.postgres.errors import driver_errors
-from triptych_backends.postgres.folding import fold_removed
+from triptych_backends.postgres.folding import fold
 from triptych_backends.postgres.location import PostgresLocation
 from triptych_backends.postgres.projection import Projection
 from triptych_backends.postgres.replica_status import ReplicaStatus
@@ -27,7 +27,7 @@ from triptych_backends.sql.writer_turn import WriterTurn
 
 __all__ = ["PostgresDatabase", "PostgresTransaction"]
 
-_BEYOND = ("the server's write-ahead log, backups and log files", "its disk's free blocks")
+_BEYOND = "the server's write-ahead log, backups and log files"
 _STATISTICS = (
     "the server's pg_statistic, which this user may not rewrite: let the owner of the database run "
     "VACUUM FULL pg_catalog.pg_statistic"
@@ -210,11 +210,11 @@ class PostgresDatabase:
             millis = str(min(max(int(self.lock_timeout * 1000), 1), 2**31 - 1))
             session.text("SELECT set_config('lock_timeout', %s, false)", (millis,))
             session.text("SELECT set_config('statement_timeout', '0', false)")
-            fold_removed(session)
+            fold(session, removed=True)
             with self.writing() as tx:
                 terms = drop_terms(tx.session)
             is_whole = rewrite(session, self.schema, wait=self.lock_timeout)
-        return ScrubReport(terms=terms, beyond=_BEYOND if is_whole else (_STATISTICS, *_BEYOND))
+        return ScrubReport(terms=terms, beyond=(_BEYOND,) if is_whole else (_STATISTICS, _BEYOND))
 
     def require_open(self) -> None:
         """Raise `StoreError` once the store is being closed, or is closed."""

@@ -17,7 +17,7 @@ from triptych_backends.postgres.postings import (
 )
 from triptych_backends.postgres.session import PostgresSession
 
-__all__ = ["fold", "fold_removed", "is_scattered"]
+__all__ = ["fold", "is_scattered"]
 
 _SCATTERED = 256
 _SHORT = 128
@@ -44,21 +44,13 @@ def is_scattered(rows: int, units: int) -> bool:
     return rows >= _SCATTERED and rows * _SHORT > units
 
 
-def fold(session: PostgresSession) -> int:
+def fold(session: PostgresSession, *, removed: bool = False) -> int:
     """Write the postings of terms that are in many rows, or half removed, in few; how many terms.
 
-    One process does so at a time. Writers wait for one batch of terms at most.
+    With ``removed`` these are the terms that anything was removed from. One process does so at a
+    time. Writers wait for one batch of terms at most.
     """
-    return _fold(session, _WORN)
-
-
-def fold_removed(session: PostgresSession) -> None:
-    """Write the postings of all terms that a unit was removed from without those of the unit."""
-    _fold(session, _REMOVED_FROM)
-
-
-def _fold(session: PostgresSession, statement: str) -> int:
-    rows = session.text(statement)
+    rows = session.text(_REMOVED_FROM if removed else _WORN)
     for terms in _batches(rows):
         with session.driver.transaction():
             session.text("SELECT tick FROM clock FOR UPDATE")  # as writers do

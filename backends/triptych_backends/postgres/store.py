@@ -100,7 +100,7 @@ class PostgresStore(
         with driver_errors(self.database.where):
             self._indexes.build(least=least)
 
-    def scrub(self) -> ScrubReport:
+    def scrub(self) -> ScrubReport | None:
         """See `SqlDocuments.scrub`: rewrite the tables."""
         return self.documents.scrub()
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import attrs
-
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import ChangeListener, WorkLeases
 from triptych.records import DatasetStats, ScrubReport
@@ -94,15 +92,14 @@ class QdrantStore(
         """See `SettingsStore.list_settings`: as the truth reads them."""
         return self.truth.list_settings(prefix)
 
-    def scrub(self) -> ScrubReport:
+    def scrub(self) -> ScrubReport | None:
         """See `SqlDocuments.scrub`: the truth is rewritten, the collections are removed.
 
         Raises:
             AwayError: Qdrant does not answer. The truth was rewritten all the same; Qdrant may
                 hold what was deleted until you scrub again.
         """
-        report = self.documents.scrub()
-        return attrs.evolve(report, beyond=(*report.beyond, "Qdrant's snapshots"))
+        return self.documents.scrub()
 
     def close(self) -> None:
         """Close the truth and every connection to Qdrant. Idempotent."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from triptych._internal.close_on_exit import CloseOnExit
-from triptych.records import DatasetStats, NameState, ScrubReport, check_whole
+from triptych.records import DatasetStats, NameState, check_whole
 from triptych_backends.shards.administration import ShardedAdministration
 from triptych_backends.shards.changes import ShardedChanges
 from triptych_backends.shards.chunks import ShardedChunks
@@ -129,13 +129,9 @@ class ShardedStore(
         """See `PostgresStore.build_indexes`, on every server."""
         self.router.on_every_server(lambda server: server.store.build_indexes())
 
-    def scrub(self) -> ScrubReport:
+    def scrub(self) -> None:
         """See `SecureEraser.scrub`, on every server."""
-        reports = self.router.on_every_server(lambda server: server.store.scrub())
-        return ScrubReport(
-            terms=sum(each.terms or 0 for each in reports),
-            beyond=tuple(dict.fromkeys(place for each in reports for place in each.beyond)),
-        )
+        self.router.on_every_server(lambda server: server.store.scrub())
 
     def close(self) -> None:
         """Close every connection. Idempotent."""

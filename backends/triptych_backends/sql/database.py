@@ -54,7 +54,7 @@ class Database(Protocol):
         """Put all commits on the disk, those of derived data too. Raises OSError."""
         ...
 
-    def scrub(self) -> ScrubReport:
+    def scrub(self) -> ScrubReport | None:
         """Leave nothing of what was deleted on the disk.
 
         Raises:

@@ -89,7 +89,7 @@ _DATASETS = select(t.dataset.c.name).where(t.dataset.c.live).order_by(t.dataset.
 class SqlDocuments(Repository):
     """`DocumentRepo` and `VersionReader` over a `Database`."""
 
-    def scrub(self) -> ScrubReport:
+    def scrub(self) -> ScrubReport | None:
         """See `SecureEraser.scrub`; one of the repositories has it, so that a purge does it once.
 
         Raises:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import NoReturn
 
 from triptych.errors import NotAvailableError, StoreError
-from triptych.records import DatasetStats, ScrubReport
+from triptych.records import DatasetStats
 from triptych_backends.sql.chunks import SqlChunks
 from triptych_backends.sql.database import Database
 from triptych_backends.sql.document_changes import SqlChanges
@@ -53,7 +53,7 @@ class PinnedDatabase:
     def flush(self) -> None:
         """See `Database.flush`: there is nothing to flush."""
 
-    def scrub(self) -> ScrubReport:
+    def scrub(self) -> None:
         """Refuse to write."""
         self._refuse()
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from triptych.records import ScrubReport
 from triptych_backends.sql.errors import closed_error
 from triptych_backends.sql.writer_turn import WriterTurn
 from triptych_backends.sqlite.connection import Connections
@@ -131,7 +130,7 @@ class SqliteDatabase:
         """Put all commits on the disk, those of derived data too."""
         self._connections.flush()
 
-    def scrub(self) -> ScrubReport:
+    def scrub(self) -> None:
         """Rewrite the file without what was deleted, and empty its log.
 
         Raises:
@@ -139,7 +138,6 @@ class SqliteDatabase:
         """
         with driver_errors(self.where):
             self._connections.scrub()
-        return ScrubReport(beyond=("blocks of the disk that its files were in before",))
 
     def require_open(self) -> None:
         """Raise `StoreError` once the store is being closed, or is closed."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from triptych._internal.close_on_exit import CloseOnExit
-from triptych.records import DatasetStats, NameState, ScrubReport, check_whole
+from triptych.records import DatasetStats, NameState, check_whole
 from triptych_backends.index import IndexHelper, LocalIndex, LocalSearcher, available_cores
 from triptych_backends.sql import SqlChangeLog, SqlDocuments, SqlLayers
 from triptych_backends.sql.answers import SqlAnswers
@@ -96,9 +96,9 @@ class SqliteStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapshots
         super().load_states(dataset_id, states, replace=replace)
         self.index.written(dataset_id, sum(len(state.chunks) for state in states))
 
-    def scrub(self) -> ScrubReport:
+    def scrub(self) -> None:
         """See `SqlDocuments.scrub`: rewrite the file, empty its log, make the index again."""
-        return self.documents.scrub()
+        self.documents.scrub()
 
     def close(self) -> None:
         """Close index and database. Idempotent."""

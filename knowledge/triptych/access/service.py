@@ -232,8 +232,8 @@ class RestrictedService(Service):
         self.base._forget_requests()
         return 0
 
-    def _remove_layers_above(self, dataset_id: str, name: str) -> int:
-        removed = self.base._remove_layers_above(dataset_id, name)
+    def _remove_layers_above(self, dataset_id: str, name: str, *, every: bool) -> int:
+        removed = self.base._remove_layers_above(dataset_id, name, every=every)
         return removed if self.access.tree is None else 0
 
     def _scrub(self) -> ScrubReport:

@@ -232,7 +232,7 @@ class SparseRepo(Protocol):
 class SecureEraser(Protocol):
     """Capability: make what was deleted unrecoverable from the store's own files."""
 
-    def scrub(self) -> ScrubReport:
+    def scrub(self) -> ScrubReport | None:
         """Overwrite free pages, logs and index files. May take long; idempotent."""
         ...
 

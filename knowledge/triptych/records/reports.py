@@ -263,12 +263,10 @@ class Health:
 
 @attrs.frozen(kw_only=True, slots=True)
 class ScrubReport:
-    """What a store says of an erasing.
+    """What `SecureEraser.scrub` did.
 
-    Attributes:
-        terms: how many words it removed from tables that keep words by themselves; None where no
-            table does, as the index is made again.
-        beyond: where what was deleted may still be read, a phrase for each place.
+    ``terms`` counts the words that it removed from a table of words; None where there is no such
+    table. ``beyond`` names the places that it did not reach.
     """
 
     terms: int | None = None
@@ -279,25 +277,13 @@ class ScrubReport:
 class PurgeReceipt:
     """What `Service.purge` removed, in counts; true where there was anything to delete.
 
-    It is counted just before the delete: what another writer puts or removes in between is counted
-    too, or is not. A purge that is repeated counts only what was left.
-
-    Attributes:
-        dataset_id: the dataset.
-        name: the document; None where the whole dataset was purged.
-        existed: whether there was such a document, or such a dataset.
-        documents: documents.
-        versions: old versions of these.
-        chunks: their chunks.
-        vectors: chunks that had a vector. A vector that another document's equal text has, too,
-            stays with that.
-        layers: abstracts and overviews, those of the folders and the dataset above a document
-            included: they may quote it.
-        answers: answers that the semantic cache kept.
-        questions: entries of the log of questions that were removed, or that named the document.
-        requests: answers that servers kept for requests which are sent again.
-        terms: see `ScrubReport.terms`; None also for callers with an access.
-        beyond: see `ScrubReport.beyond`, and what is beyond every store.
+    It is counted just before the delete, so that what another writer puts in between may be
+    missing. ``name`` is None where the dataset was purged. ``versions`` are old ones, ``vectors``
+    counts chunks that had one, and ``layers`` includes those of the folders and the dataset above
+    a document. ``answers`` are those of the semantic cache, ``requests`` those that servers kept
+    for requests which are sent again, ``questions`` the entries of the log of questions that went
+    or named the document. ``terms`` are those of `ScrubReport`. ``beyond`` says where it may still
+    be read. Under an access ``questions`` and ``requests`` are 0, and ``terms`` is None.
     """
 
     dataset_id: str

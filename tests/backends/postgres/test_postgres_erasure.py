@@ -124,13 +124,13 @@ def test_words_that_another_learns_while_a_purge_runs_are_kept_or_made_again(
     with opened(postgres_url) as kb, opened(postgres_url) as other:
         kb.put_document("d", "gone", PAGE)
 
-        def between(session: object) -> None:
+        def between(session: object, **options: bool) -> None:
             other.put_document("d", "brief", PAGE)  # it looks the ids up, and lets go of the words
             other.delete_document("d", "brief")
-            fold(session)  # type: ignore[arg-type]
+            fold(session, **options)  # type: ignore[arg-type]
 
-        fold = database.fold_removed
-        monkeypatch.setattr(database, "fold_removed", between)
+        fold = database.fold
+        monkeypatch.setattr(database, "fold", between)
         kb.purge("d", "gone")
         other.put_document("d", "second", PAGE)
         assert found(kb, WORD) == ["second"]
