@@ -219,8 +219,8 @@ def delete(
         what = f"dataset {dataset!r}" if dataset_wide else ", ".join(deleted)
         output.note(f"deleted {what}")
         for receipt in to_json(receipts):
-            erased = [f"{n} {of}" for of, n in receipt.items() if type(n) is int and n]
-            output.note(f"erased {', '.join(erased)}; beyond it: {'; '.join(receipt['beyond'])}")
+            erased = [f"{of} {n}" for of, n in receipt.items() if type(n) is int and n]
+            output.note(f"erased: {', '.join(erased)}; beyond it: {'; '.join(receipt['beyond'])}")
     return Exit.PARTIAL if missing else Exit.OK
 
 

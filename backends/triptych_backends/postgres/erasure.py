@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import time
 
-import psycopg
-
 from triptych.errors import StoreError, StoreLockedError
 from triptych_backends.postgres.session import PostgresSession
 
@@ -20,7 +18,8 @@ _PAUSE = 0.1
 
 # The smallest first: there it waits for transactions.
 _TABLES = (
-    "SELECT format('%%I.%%I', schemaname, tablename) FROM pg_tables WHERE schemaname = %s "
+    "SELECT format('%%I.%%I', schemaname, tablename), pg_has_role(tableowner, 'USAGE') "
+    "FROM pg_tables WHERE schemaname = %s "
     "ORDER BY pg_total_relation_size(format('%%I.%%I', schemaname, tablename)::regclass)"
 )
 # A rewritten table's oldest transaction is the oldest that any open one may read.
@@ -59,8 +58,8 @@ def rewrite(session: PostgresSession, schema: str, *, wait: float) -> bool:
     StoreLockedError for these, StoreError where a table is another user's, and psycopg.Error.
     """
     since = _newest(session)
-    for (table,) in session.text(_TABLES, (schema,)):
-        if not _vacuum(session, table, since, wait):
+    for table, is_mine in session.text(_TABLES, (schema,)):
+        if not (is_mine and _vacuum(session, table, since, wait)):
             raise StoreError(f"the table {table} is another user's: purge again as its owner")
         _analyze(session, table)
     return _vacuum(session, "pg_catalog.pg_statistic", _newest(session), wait)
@@ -74,12 +73,13 @@ def _newest(session: PostgresSession) -> str:
 
 def _vacuum(session: PostgresSession, table: str, since: str, wait: float) -> bool:
     """Rewrite ``table`` without what was deleted before ``since``; False where that is refused."""
-    notices: list[psycopg.errors.Diagnostic] = []
-    session.driver.add_notice_handler(notices.append)
+    told: list[str | None] = []
+    # What a notice says is gone after the call.
+    session.driver.add_notice_handler(lambda notice: told.append(notice.severity_nonlocalized))
     until = time.monotonic() + wait
     while True:
         session.driver.execute(f"VACUUM FULL {table}".encode(), prepare=False)
-        if any(each.severity_nonlocalized == "WARNING" for each in notices):
+        if "WARNING" in told:
             return False  # the server skips what it refuses
         ((is_clean,),) = session.text(_IS_CLEAN, (since, table))
         if is_clean:

@@ -6,10 +6,13 @@ from typing import Final
 
 from triptych.contracts import SettingsStore
 
-__all__ = ["KEPT_REQUESTS", "forget_requests"]
+__all__ = ["BODIES", "KEPT_REQUESTS", "PLACE", "forget_requests"]
 
 KEPT_REQUESTS: Final = "http.idempotency."
 """What the names of these settings begin with. They may hold whole documents."""
+BODIES: Final = f"{KEPT_REQUESTS}body."
+PLACE: Final = "-"
+"""How a body that is not there yet begins; no base64 does."""
 
 
 def forget_requests(settings: SettingsStore | None) -> int:
@@ -19,10 +22,10 @@ def forget_requests(settings: SettingsStore | None) -> int:
     """
     if settings is None:
         return 0
-    requests: set[str] = set()
+    answers = 0
     for name in settings.list_settings(KEPT_REQUESTS):
         while (value := settings.get_setting(name)) is not None:
             if settings.set_setting(name, None, expected=value):
-                requests.add(name.rpartition(".")[2])
+                answers += name.startswith(BODIES) and not value.startswith(PLACE)
                 break
-    return len(requests)
+    return answers

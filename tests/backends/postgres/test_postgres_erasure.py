@@ -9,7 +9,7 @@ import pytest
 
 import triptych
 from support.postgres import PostgresServer
-from triptych.errors import StoreLockedError
+from triptych.errors import StoreError, StoreLockedError
 from triptych.service import Service
 
 pytest.importorskip("psycopg", reason="psycopg is not installed: the extra postgres has it")
@@ -154,3 +154,35 @@ def test_a_column_keeps_its_collation_and_its_storage(
         before = columns()
         kb.purge("d")
         assert columns() == before
+
+
+def test_a_user_who_may_not_rewrite_the_servers_statistics_is_told(
+    postgres_server: PostgresServer, postgres_url: str
+) -> None:
+    schema = schema_of(postgres_url)
+    with postgres_server.connect() as driver:
+        driver.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        for name in ("owner", "other"):
+            driver.execute(f"CREATE ROLE {schema}_{name} LOGIN")
+            driver.execute(f"GRANT CREATE ON DATABASE postgres TO {schema}_{name}")
+
+    def url_of(user: str) -> str:
+        return postgres_url.replace("//postgres@", f"//{schema}_{user}@")
+
+    with opened(url_of("owner")) as kb:
+        fill(kb)
+        receipt = kb.purge("d", f"folder/{NAME}")
+        assert any("pg_statistic" in each for each in receipt.beyond)
+        assert kb.doctor().clean
+        fill(kb)
+    with postgres_server.connect() as driver:
+        driver.execute(f"GRANT USAGE ON SCHEMA {schema} TO {schema}_other")
+        for what in ("TABLES", "SEQUENCES"):
+            driver.execute(f"GRANT ALL ON ALL {what} IN SCHEMA {schema} TO {schema}_other")
+    refused = pytest.raises(StoreError, match="another user's: purge again as its owner")
+    with opened(url_of("other")) as kb, refused:
+        kb.purge("d", f"folder/{NAME}")
+    with opened(postgres_url) as kb:
+        receipt = kb.purge("d", f"folder/{NAME}")
+        assert not any("pg_statistic" in each for each in receipt.beyond)
+        assert postgres_server.holders(*NEEDLES) == []
