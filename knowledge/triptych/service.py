@@ -33,6 +33,7 @@ from triptych.contracts import (
     Store,
 )
 from triptych.errors import (
+    CorruptStoreError,
     NotAvailableError,
     NotFoundError,
     StoreError,
@@ -40,7 +41,7 @@ from triptych.errors import (
 )
 from triptych.ingestion.batches import check_progress
 from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.erasure import BEYOND, count_held
+from triptych.ingestion.erasure import BEYOND, DAMAGED, count_held
 from triptych.ingestion.expiration import remove_expired, without_expired
 from triptych.ingestion.kept_requests import forget_requests
 from triptych.ingestion.layers import LayerService
@@ -813,7 +814,10 @@ class Service(CloseOnExit):
         self._open()
         _check_names(dataset_id, *(() if name is None else (name,)))
         cache, versions = self.capabilities.answers, self.capabilities.versions
-        held = count_held(self.store, versions, dataset_id, name)
+        try:
+            held = count_held(self.store, versions, dataset_id, name)
+        except CorruptStoreError:  # it is erased all the same
+            held = PurgeReceipt(dataset_id=dataset_id, name=name, beyond=(DAMAGED,))
         kept = 0 if cache is None else cache.cache_stats().entries
         layers = held.layers
         if name is None:
@@ -836,7 +840,7 @@ class Service(CloseOnExit):
             questions=questions,
             requests=requests,
             terms=scrubbed.terms,
-            beyond=(*scrubbed.beyond, *BEYOND),
+            beyond=(*held.beyond, *scrubbed.beyond, *BEYOND),
         )
 
     # Search

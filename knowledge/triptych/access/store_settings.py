@@ -122,7 +122,7 @@ class AccessAnswers:
                     del self._requests[next(iter(self._requests))]
         return kept
 
-    def drop_answers(self, *, before: datetime | None = None) -> int:
+    def drop_answers(self, *, before: datetime) -> int:
         """See `AnswerCache.drop_answers`. How many there were is not shown."""
         self._answers.drop_answers(before=before)
         return 0

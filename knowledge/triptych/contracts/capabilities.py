@@ -294,11 +294,8 @@ class AnswerCache(Protocol):
         """
         ...
 
-    def drop_answers(self, *, before: datetime | None = None) -> int:
-        """Drop the answers made before a moment, or all; how many there were.
-
-        `SecureEraser.scrub` then makes them unrecoverable, as anything that was deleted.
-        """
+    def drop_answers(self, *, before: datetime) -> int:
+        """Drop the answers made before a moment; how many there were."""
         ...
 
     def count_lookups(self, *, hits: int, misses: int) -> None:

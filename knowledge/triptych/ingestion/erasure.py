@@ -7,7 +7,7 @@ from typing import Final
 from triptych.contracts import Store, VersionReader
 from triptych.records import PurgeReceipt
 
-__all__ = ["BEYOND", "count_held"]
+__all__ = ["BEYOND", "DAMAGED", "count_held"]
 
 BEYOND: Final = (
     "copies, backups and archives, snapshots of Qdrant, the history of Git, and stores that follow "
@@ -17,6 +17,8 @@ BEYOND: Final = (
     "providers of models that were sent its text",
 )
 """What no store can erase."""
+
+DAMAGED: Final = "counts of what could not be read: it was damaged"
 
 
 def count_held(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 import attrs
 
@@ -12,6 +13,7 @@ from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
 from triptych.errors import (
     CancelledError,
     ConflictError,
+    CorruptStoreError,
     DerivationError,
     NotFoundError,
     ValidationError,
@@ -230,7 +232,9 @@ class LayerService:
         while name:
             name = parent_of(name)
             kinds = (Layer.ABSTRACT, Layer.OVERVIEW)
-            found = [each for kind in kinds if (each := self.get(dataset_id, name, kind))]
+            found: list[DerivedLayer] = []
+            with suppress(CorruptStoreError):  # what is damaged goes, too
+                found = [each for kind in kinds if (each := self.get(dataset_id, name, kind))]
             if every or not found or any(each.stale for each in found):
                 self._layers.delete_by_doc(dataset_id, name)  # with the notes of their makers
                 removed += len(found)
