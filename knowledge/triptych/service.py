@@ -821,14 +821,14 @@ class Service(CloseOnExit):
         kept = 0 if cache is None else cache.cache_stats().entries
         layers = held.layers
         if name is None:
-            existed = self.documents.delete_dataset(dataset_id)
-            forget_calibration(self.capabilities.settings, dataset_id)
+            questions = self.question_log.count(dataset_id)
+            existed = self.delete_dataset(dataset_id)
         else:
             # Before and after: a process may end in between, or another one store them again.
             layers += self._remove_layers_above(dataset_id, name, every=held.documents > 0)
             existed = self.delete_document(dataset_id, name)
             layers += self._remove_layers_above(dataset_id, name, every=existed)
-        questions = self.question_log.erase(dataset_id, name)
+            questions = self.question_log.erase(dataset_id, name)
         requests = self._forget_requests()
         left = 0 if cache is None else cache.cache_stats().entries
         scrubbed = self._scrub()

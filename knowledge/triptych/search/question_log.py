@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
@@ -119,30 +119,37 @@ class QuestionLog:
             each for each in reversed(kept) if dataset_id is None or dataset_id in each.dataset_ids
         ]
 
+    def count(self, dataset_id: str) -> int:
+        """How many questions `questions` would return; 0 where it would raise."""
+        with suppress(NotAvailableError, ValidationError):
+            return len(self.questions(dataset_id))
+        return 0
+
     def erase(self, dataset_id: str | None = None, name: str | None = None) -> int:
         """Forget the questions of a dataset, or all; with ``name``, only that it was found.
 
-        How many entries were removed or changed.
+        How many named it.
         """
         if self._settings is None:
             return 0
-        erased = 0
+        named = 0
 
         def left(kept: list[LoggedQuestion]) -> list[LoggedQuestion]:
-            nonlocal erased
-            after = [each for one in kept if (each := without(one)) is not None]
-            erased = sum(one not in after for one in kept)
-            return after
-
-        def without(each: LoggedQuestion) -> LoggedQuestion | None:
-            if dataset_id is not None and dataset_id not in each.dataset_ids:
-                return each
-            if dataset_id is None or name is None:
-                return None
-            return attrs.evolve(each, found=tuple(one for one in each.found if one != name))
+            nonlocal named
+            if dataset_id is None:
+                return []
+            if name is None:
+                return [each for each in kept if dataset_id not in each.dataset_ids]
+            named = sum(dataset_id in each.dataset_ids and name in each.found for each in kept)
+            return [
+                attrs.evolve(each, found=tuple(one for one in each.found if one != name))
+                if dataset_id in each.dataset_ids
+                else each
+                for each in kept
+            ]
 
         self._change(left, damaged_is_empty=True)
-        return erased
+        return named
 
     def _store(self) -> SettingsStore:
         if self._settings is None:
