@@ -33,6 +33,7 @@ from triptych.contracts import (
     Store,
 )
 from triptych.errors import (
+    CorruptStoreError,
     NotAvailableError,
     NotFoundError,
     StoreError,
@@ -40,6 +41,7 @@ from triptych.errors import (
 )
 from triptych.ingestion.batches import check_progress
 from triptych.ingestion.derivation import DerivationPipeline
+from triptych.ingestion.erasure import BEYOND, DAMAGED, count_held
 from triptych.ingestion.expiration import remove_expired, without_expired
 from triptych.ingestion.kept_requests import forget_requests
 from triptych.ingestion.layers import LayerService
@@ -71,11 +73,13 @@ from triptych.records import (
     MetadataValue,
     NewDocument,
     Prices,
+    PurgeReceipt,
     PutReport,
     Query,
     RebuildReport,
     RebuildScope,
     Result,
+    ScrubReport,
     SourceDocument,
     check_identifier,
     check_text,
@@ -818,34 +822,52 @@ class Service(CloseOnExit):
         return existed
 
     @operation(Effect.DESTROYS, long=True)
-    def purge(self, dataset_id: str, name: str | None = None) -> bool:
+    def purge(self, dataset_id: str, name: str | None = None) -> PurgeReceipt:
         """Delete a document, or a whole dataset, and erase what the store's files still hold.
 
-        Old versions go with their document, and so do all answers that a semantic cache or a
-        server keeps.
-        Logged questions go with their dataset; a document that is purged is no longer named in the
-        log.
+        Old versions go with their document, and so do the layers of the folders and the dataset
+        above it, which may quote it, and all answers that a server keeps for requests which are
+        sent again. Logged questions go with their dataset; a document that is purged is no longer
+        named in the log.
 
         Deleting leaves bytes in free pages, logs and index files until they are overwritten;
-        purging overwrites them, which takes time in proportion to the store. Whether there
-        was anything to delete.
+        purging overwrites them, which takes time in proportion to the store. The receipt is true
+        where there was anything to delete.
 
         Raises:
             StoreError: the delete failed, or the erasing. Purge again.
         """
-        existed = (
-            self.delete_dataset(dataset_id)
-            if name is None
-            else self.delete_document(dataset_id, name)
+        self._open()
+        _check_names(dataset_id, *(() if name is None else (name,)))
+        cache, versions = self.capabilities.answers, self.capabilities.versions
+        try:
+            held = count_held(self.store, versions, dataset_id, name)
+        except CorruptStoreError:  # it is erased all the same
+            held = PurgeReceipt(dataset_id=dataset_id, name=name, beyond=(DAMAGED,))
+        kept = 0 if cache is None else cache.cache_stats().entries
+        layers = held.layers
+        if name is None:
+            questions = self.question_log.count(dataset_id)
+            existed = self.delete_dataset(dataset_id)
+        else:
+            # Before and after: a process may end in between, or another one store them again.
+            layers += self._remove_layers_above(dataset_id, name, every=held.documents > 0)
+            existed = self.delete_document(dataset_id, name)
+            layers += self._remove_layers_above(dataset_id, name, every=existed)
+            questions = self.question_log.erase(dataset_id, name)
+        requests = self._forget_requests()
+        left = 0 if cache is None else cache.cache_stats().entries
+        scrubbed = self._scrub()
+        return attrs.evolve(
+            held,
+            existed=existed,
+            layers=layers,
+            answers=max(kept - left, 0),
+            questions=questions,
+            requests=requests,
+            terms=scrubbed.terms,
+            beyond=(*held.beyond, *scrubbed.beyond, *BEYOND),
         )
-        if self.capabilities.answers is not None:
-            self.capabilities.answers.drop_answers()
-        if name is not None:
-            self.question_log.erase(dataset_id, name)
-        self._forget_requests()
-        if self.capabilities.eraser is not None:
-            self.capabilities.eraser.scrub()
-        return existed
 
     # Search
 
@@ -1423,8 +1445,15 @@ class Service(CloseOnExit):
         """Where the pipelines note questions."""
         return QuestionLog(self.capabilities.settings)
 
-    def _forget_requests(self) -> None:
-        forget_requests(self.capabilities.settings)
+    def _forget_requests(self) -> int:
+        return forget_requests(self.capabilities.settings)
+
+    def _remove_layers_above(self, dataset_id: str, name: str, *, every: bool) -> int:
+        return self._layers.remove_above(dataset_id, name, every=every)
+
+    def _scrub(self) -> ScrubReport:
+        eraser = self.capabilities.eraser
+        return (None if eraser is None else eraser.scrub()) or ScrubReport()
 
     def _open(self) -> None:
         if self._closed:

@@ -187,6 +187,15 @@ def test_delete_takes_documents_and_tells_what_was_not_there(shell: Shell) -> No
     assert shell("delete", "b.md", "--purge").code == 0
 
 
+def test_a_purge_prints_its_receipt(shell: Shell) -> None:
+    ran = shell("delete", "a.md", "--purge")
+    assert "erased: documents 1, chunks 1" in ran.err
+    assert "beyond it: copies, backups and archives" in ran.err
+    (receipt,) = shell("delete", "b.md", "x.md", "--purge", "--json").json["receipts"]
+    assert (receipt["name"], receipt["documents"], receipt["existed"]) == ("b.md", 1, True)
+    assert "receipts" not in shell("delete", "--dataset-wide", "--yes", "--json").json
+
+
 def test_a_dataset_is_not_deleted_where_nobody_can_be_asked(shell: Shell) -> None:
     ran = shell("delete", "--dataset-wide", stdin=b"y\n")
     assert ran.code == 2

@@ -274,7 +274,8 @@ def test_purging_sqlite_leaves_no_byte_of_old_versions(tmp_path: Path, whole: bo
         assert len(packed) == 3
         needles = [content[0][8:200] for content in packed]
         assert all(holding(tmp_path, needle) for needle in needles)
-        assert kb.purge("d", None if whole else "a") is True
+        receipt = kb.purge("d", None if whole else "a")
+        assert (receipt.existed, receipt.versions) == (True, 6 if whole else 3)
         assert not any(holding(tmp_path, needle) for needle in needles)
         if not whole:
             assert [kb.get_document("d", "kept", at + 1).content for at in range(4)] == [

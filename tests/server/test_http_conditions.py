@@ -251,7 +251,7 @@ def test_a_purge_removes_the_answers_that_hold_the_document(
     mine = service.restricted(access)
     mine.put_document("d", "other.md", "x", {"team": "red"})
     purged = client("POST", "/v1/datasets/d/purge", json={"name": "iban.md"})
-    assert purged.json() is True
+    assert (purged.json()["existed"], purged.json()["requests"]) == (True, 1)
     assert not settings.list_settings("http.idempotency.")
     files = b"".join(each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
     assert body.encode() not in files

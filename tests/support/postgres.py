@@ -118,6 +118,22 @@ class PostgresServer:
                 stderr=log,
             )
 
+    def holders(self, *needles: str) -> list[str]:
+        """The files of its tables, indexes and settings that hold one of ``needles`` in any case.
+
+        What it has in memory is written first. The write-ahead log is left out.
+        """
+        with self.connect() as driver:
+            driver.execute("CHECKPOINT")
+        wanted = [needle.lower().encode() for needle in needles]
+        found = []
+        for path in sorted(self._data.rglob("*")):
+            if "pg_wal" in path.parts or not path.is_file():
+                continue
+            held, name = path.read_bytes().lower(), path.relative_to(self._data)
+            found += [f"{name}: {needle.decode()}" for needle in wanted if needle in held]
+        return found
+
     def kill(self) -> None:
         """End it as a power cut would: its children notice, and end too."""
         assert self._process is not None

@@ -133,7 +133,7 @@ CALLS: list[tuple[str, dict[str, Any], Callable[[Any], bool]]] = [
     ),
     ("remove_expired", {"dataset_id": "d"}, lambda it: it == 0),
     ("recreate", {"dataset_id": "d"}, lambda it: it is True),
-    ("purge", {"dataset_id": "d", "name": "b.md"}, lambda it: it is False),
+    ("purge", {"dataset_id": "d", "name": "b.md"}, lambda it: it["existed"] is False),
     ("delete_dataset", {"dataset_id": "other"}, lambda it: it is False),
 ]
 """Name, arguments as JSON has them, and whether the JSON view of the answer is right."""

@@ -171,6 +171,7 @@ def delete(
     """
     from triptych.errors import NotFoundError, ValidationError
     from triptych.rules import missing_dataset
+    from triptych_adapters.wire.schema import to_json
 
     names = names or []
     if where:
@@ -190,11 +191,12 @@ def delete(
                 output.note("nothing was deleted")
                 return Exit.FAILED
             remove_all = service.purge if purge else service.delete_dataset
-            remove_all(dataset)
-            found = {}
+            removed, found = [remove_all(dataset)], {}
         else:
             remove = service.purge if purge else service.delete_document
             found = {name: remove(dataset, name) for name in names}
+            removed = [*found.values()]
+    receipts = [each for each in removed if each and purge]
     deleted = [name for name, there in found.items() if there]
     missing = [name for name, there in found.items() if not there]
     if missing and not deleted:
@@ -210,11 +212,15 @@ def delete(
                 "dataset_deleted": dataset_wide,
                 "deleted": deleted,
                 "missing": missing,
+                **({"receipts": to_json(receipts)} if purge else {}),
             }
         )
     else:
         what = f"dataset {dataset!r}" if dataset_wide else ", ".join(deleted)
         output.note(f"deleted {what}")
+        for receipt in to_json(receipts):
+            erased = [f"{of} {n}" for of, n in receipt.items() if type(n) is int and n]
+            output.note(f"erased: {', '.join(erased)}; beyond it: {'; '.join(receipt['beyond'])}")
     return Exit.PARTIAL if missing else Exit.OK
 
 

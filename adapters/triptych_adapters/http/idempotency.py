@@ -27,16 +27,13 @@ from starlette.requests import Request
 
 from triptych.contracts import SettingsStore
 from triptych.errors import NotAvailableError, TriptychError
-from triptych.ingestion.kept_requests import KEPT_REQUESTS
+from triptych.ingestion.kept_requests import BODIES, KEPT_REQUESTS, PLACE
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import ProblemError
 
 __all__ = ["KeptAnswer", "OpenKey"]
 
 _STATES: Final = f"{KEPT_REQUESTS}state."
-_BODIES: Final = f"{KEPT_REQUESTS}body."
-_PLACE: Final = "-"
-"""How a body that is not there yet begins; no base64 does."""
 _LONGEST: Final = 255
 _log = logging.getLogger("triptych.http")
 
@@ -109,14 +106,14 @@ class OpenKey:
                         "a request of this Idempotency-Key is under way",
                         headers={"Retry-After": "1"},
                     )
-                kept = settings.get_setting(_BODIES + name)
-                if kept is not None and not kept.startswith(_PLACE):
+                kept = settings.get_setting(BODIES + name)
+                if kept is not None and not kept.startswith(PLACE):
                     body = zlib.decompress(base64.b64decode(kept))
                     return KeptAnswer(state["status"], state["type"], body)
             if settings.set_setting(_STATES + name, opened, expected=before):
-                place = _PLACE + uuid.uuid4().hex
-                kept = settings.get_setting(_BODIES + name)
-                settings.set_setting(_BODIES + name, place, expected=kept)
+                place = PLACE + uuid.uuid4().hex
+                kept = settings.get_setting(BODIES + name)
+                settings.set_setting(BODIES + name, place, expected=kept)
                 return cls(settings, limits, name, opened, place)
 
     def keep(self, answer: KeptAnswer) -> None:
@@ -134,19 +131,19 @@ class OpenKey:
     def _keep(self, answer: KeptAnswer) -> None:
         settings = self._settings
         body = base64.b64encode(zlib.compress(answer.body)).decode("ascii")
-        if not settings.set_setting(_BODIES + self._id, body, expected=self._place):
+        if not settings.set_setting(BODIES + self._id, body, expected=self._place):
             return
         state = json.loads(self._state) | {"status": answer.status, "type": answer.media_type}
         if settings.set_setting(_STATES + self._id, json.dumps(state), expected=self._state):
             self._forget()
         else:
-            settings.set_setting(_BODIES + self._id, None, expected=body)
+            settings.set_setting(BODIES + self._id, None, expected=body)
 
     def drop(self) -> None:
         """Let the request be tried again."""
         try:
             self._settings.set_setting(_STATES + self._id, None, expected=self._state)
-            self._settings.set_setting(_BODIES + self._id, None, expected=self._place)
+            self._settings.set_setting(BODIES + self._id, None, expected=self._place)
         except TriptychError:
             _log.exception("an Idempotency-Key stays open for a while")
 
@@ -163,7 +160,7 @@ class OpenKey:
             at, text = states[name]
             if number < surplus or at < oldest:
                 self._settings.set_setting(name, None, expected=text)
-                body = _BODIES + name.removeprefix(_STATES)
+                body = BODIES + name.removeprefix(_STATES)
                 self._settings.set_setting(body, None, expected=self._settings.get_setting(body))
 
 

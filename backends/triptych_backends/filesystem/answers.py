@@ -32,7 +32,7 @@ class FilesAnswers:
         """See `AnswerCache.keep_answer`."""
         return self.mirror.keep_answer(answer, most=most)
 
-    def drop_answers(self, *, before: datetime | None = None) -> int:
+    def drop_answers(self, *, before: datetime) -> int:
         """See `AnswerCache.drop_answers`."""
         return self.mirror.drop_answers(before=before)
 

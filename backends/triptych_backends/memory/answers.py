@@ -45,13 +45,9 @@ class MemoryAnswers:
             truth.keep_answer(kept, most)
             return True
 
-    def drop_answers(self, *, before: datetime | None = None) -> int:
+    def drop_answers(self, *, before: datetime) -> int:
         with self._truth as truth:
-            dropped = [
-                key
-                for key, answer in truth.answers.items()
-                if before is None or answer.created_at < before
-            ]
+            dropped = [key for key, answer in truth.answers.items() if answer.created_at < before]
             for key in dropped:
                 del truth.answers[key]
             return len(dropped)

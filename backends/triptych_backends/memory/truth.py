@@ -590,6 +590,12 @@ class Truth:
         self._changed(dataset, FIELDS[layer.layer], layer.doc_name)
 
     def remove_layers(self, dataset_id: str, name: str) -> None:
+        held = self.read(dataset_id)
+        keys = [(name, layer) for layer in FIELDS]
+        if name not in held.checkpoints and not any(
+            key in held.layers or key in held.quarantined for key in keys
+        ):
+            return  # a write of nothing would end answers
         dataset = self.write(dataset_id)
         dataset.checkpoints.pop(name, None)
         for layer in FIELDS:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any
 
 from triptych._internal.digests import digest
+from triptych.records import ScrubReport
 from triptych_backends.postgres.connection import Connections
+from triptych_backends.postgres.erasure import drop_terms, rewrite
 from triptych_backends.postgres.errors import driver_errors
+from triptych_backends.postgres.folding import fold
 from triptych_backends.postgres.location import PostgresLocation
 from triptych_backends.postgres.projection import Projection
 from triptych_backends.postgres.replica_status import ReplicaStatus
@@ -23,6 +26,12 @@ from triptych_backends.sql.transaction import Position, Transaction
 from triptych_backends.sql.writer_turn import WriterTurn
 
 __all__ = ["PostgresDatabase", "PostgresTransaction"]
+
+_BEYOND = "the server's write-ahead log, backups and log files"
+_STATISTICS = (
+    "the server's pg_statistic, which this user may not rewrite: let the owner of the database run "
+    "VACUUM FULL pg_catalog.pg_statistic"
+)
 
 
 class PostgresTransaction(Transaction):
@@ -186,26 +195,26 @@ class PostgresDatabase:
     def flush(self) -> None:
         """See `Database.flush`: the server has done so at each commit."""
 
-    def scrub(self) -> None:
-        """Rewrite all tables without what was deleted.
+    def scrub(self) -> ScrubReport:
+        """Leave nothing of what was deleted in the tables, nor in the server's statistics.
 
         The server's write-ahead log and backups are its administrator's.
 
         Raises:
-            StoreLockedError: another process is reading or writing; nothing is lost, try again.
+            StoreLockedError: others are reading or writing, or a transaction on the server may
+                still read what was deleted; nothing is lost, try again.
+            StoreError: this user does not own the tables.
         """
-        with driver_errors(self.where), self._connections.primary.reading() as session:
-            millis = str(max(int(self.lock_timeout * 1000), 1))
+        with driver_errors(self.where), closing(self.connect()) as driver:
+            session = PostgresSession(driver)
+            millis = str(min(max(int(self.lock_timeout * 1000), 1), 2**31 - 1))
             session.text("SELECT set_config('lock_timeout', %s, false)", (millis,))
             session.text("SELECT set_config('statement_timeout', '0', false)")
-            rows = session.text(
-                "SELECT format('VACUUM FULL %%I.%%I', schemaname, tablename) FROM pg_tables "
-                "WHERE schemaname = %s ORDER BY tablename",
-                (self.schema,),
-            )
-            for (statement,) in rows:
-                session.text(statement)
-            session.driver.close()  # its settings are its own
+            fold(session, removed=True)
+            with self.writing() as tx:
+                terms = drop_terms(tx.session)
+            is_whole = rewrite(session, self.schema, wait=self.lock_timeout)
+        return ScrubReport(terms=terms, beyond=(_BEYOND,) if is_whole else (_STATISTICS, _BEYOND))
 
     def require_open(self) -> None:
         """Raise `StoreError` once the store is being closed, or is closed."""

@@ -33,18 +33,24 @@ _WORN = (
     f"2 * {_REMOVED} * sum(octet_length(block)) / {POSTING.itemsize} ORDER BY term"
 )
 
+_REMOVED_FROM = (
+    "SELECT term, sum(octet_length(block))::bigint FROM search_posting GROUP BY term HAVING "
+    f"sum(octet_length(block)) > sum(units) * {POSTING.itemsize} ORDER BY term"
+)
+
 
 def is_scattered(rows: int, units: int) -> bool:
     """Whether a term of ``units`` units, in so many rows, would be read faster from fewer."""
     return rows >= _SCATTERED and rows * _SHORT > units
 
 
-def fold(session: PostgresSession) -> int:
+def fold(session: PostgresSession, *, removed: bool = False) -> int:
     """Write the postings of terms that are in many rows, or half removed, in few; how many terms.
 
-    One process does so at a time. Writers wait for one batch of terms at most.
+    With ``removed`` these are the terms that anything was removed from. One process does so at a
+    time. Writers wait for one batch of terms at most.
     """
-    rows = session.text(_WORN)
+    rows = session.text(_REMOVED_FROM if removed else _WORN)
     for terms in _batches(rows):
         with session.driver.transaction():
             session.text("SELECT tick FROM clock FOR UPDATE")  # as writers do

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from triptych._internal.close_on_exit import CloseOnExit
-from triptych.records import DatasetStats, check_whole
+from triptych.records import DatasetStats, ScrubReport, check_whole
 from triptych_backends.postgres.chunks import PostgresChunks
 from triptych_backends.postgres.database import PostgresDatabase
 from triptych_backends.postgres.documents import PostgresDocuments
@@ -100,9 +100,9 @@ class PostgresStore(
         with driver_errors(self.database.where):
             self._indexes.build(least=least)
 
-    def scrub(self) -> None:
+    def scrub(self) -> ScrubReport | None:
         """See `SqlDocuments.scrub`: rewrite the tables."""
-        self.documents.scrub()
+        return self.documents.scrub()
 
     def close(self) -> None:
         """Close every connection, and give up an index that is being built. Idempotent."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych._internal.protocols import conforms
 from triptych.contracts import ChangeListener, WorkLeases
-from triptych.records import DatasetStats
+from triptych.records import DatasetStats, ScrubReport
 from triptych.repositories import capabilities_of
 from triptych_backends.qdrant.diagnostics import QdrantDiagnostics
 from triptych_backends.qdrant.points import Collections
@@ -93,14 +93,14 @@ class QdrantStore(
         """See `SettingsStore.list_settings`: as the truth reads them."""
         return self.truth.list_settings(prefix)
 
-    def scrub(self) -> None:
+    def scrub(self) -> ScrubReport | None:
         """See `SqlDocuments.scrub`: the truth is rewritten, the collections are removed.
 
         Raises:
             AwayError: Qdrant does not answer. The truth was rewritten all the same; Qdrant may
                 hold what was deleted until you scrub again.
         """
-        self.documents.scrub()
+        return self.documents.scrub()
 
     def close(self) -> None:
         """Close the truth and every connection to Qdrant. Idempotent."""

@@ -37,7 +37,6 @@ _ONE = select(_a.request, _a.vector, _a.width, _a.revisions, _a.created_at, _a.b
 _KEEP = insert(t.answer)
 _FIRST_BEYOND = select(_a.id).order_by(_a.id.desc()).offset(bindparam("most")).limit(1)
 _OLDEST = delete(t.answer).where(_a.id <= _FIRST_BEYOND.scalar_subquery())
-_DROP_ALL = delete(t.answer)
 _DROP_OLD = delete(t.answer).where(_a.created_at < bindparam("moment"))
 _COUNT = select(func.count()).select_from(t.answer)
 _ADD_COUNT = Upsert(t.answer_count, ("kind",), add=True)
@@ -103,11 +102,9 @@ class SqlAnswers:
             tx.run(_OLDEST, most=most)
             return True
 
-    def drop_answers(self: HasDatabase, *, before: datetime | None = None) -> int:
+    def drop_answers(self: HasDatabase, *, before: datetime) -> int:
         """See `AnswerCache.drop_answers`."""
         with self.database.writing() as tx:
-            if before is None:
-                return tx.run(_DROP_ALL)
             return tx.run(_DROP_OLD, moment=_micros(before))
 
     def count_lookups(self: HasDatabase, *, hits: int, misses: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from triptych.records import ScrubReport
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import Transaction
 
@@ -53,7 +54,7 @@ class Database(Protocol):
         """Put all commits on the disk, those of derived data too. Raises OSError."""
         ...
 
-    def scrub(self) -> None:
+    def scrub(self) -> ScrubReport | None:
         """Leave nothing of what was deleted on the disk.
 
         Raises:

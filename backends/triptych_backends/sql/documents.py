@@ -16,6 +16,7 @@ from triptych.records import (
     FilterTree,
     NewDocument,
     PutOutcome,
+    ScrubReport,
     SourceDocument,
 )
 from triptych.records.filters import EXPIRES_AT, NAME, all_of
@@ -88,7 +89,7 @@ _DATASETS = select(t.dataset.c.name).where(t.dataset.c.live).order_by(t.dataset.
 class SqlDocuments(Repository):
     """`DocumentRepo` and `VersionReader` over a `Database`."""
 
-    def scrub(self) -> None:
+    def scrub(self) -> ScrubReport | None:
         """See `SecureEraser.scrub`; one of the repositories has it, so that a purge does it once.
 
         Raises:
@@ -100,7 +101,8 @@ class SqlDocuments(Repository):
         try:
             self.searcher.renew()
         finally:  # also where the searches run elsewhere, and nobody answers there
-            self.database.scrub()
+            report = self.database.scrub()
+        return report
 
     def put(self, dataset_id: str, document: NewDocument) -> SourceDocument:
         """See `DocumentRepo.put`."""

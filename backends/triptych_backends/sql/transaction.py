@@ -220,10 +220,15 @@ class Transaction(Session):
             self.log(dataset, _FIELDS.get(field, field), owner)
 
     def renew(self) -> None:
-        """Give the log another name, and void its entries: nobody may read them."""
+        """Give the log another name, and void its entries: nobody may read them.
+
+        Searches return what they did, so that answers are kept.
+        """
+        revised = set(self._revised)
         self.run(_RENAME, fresh=secrets.token_hex(16))
         for (dataset,) in self.all(_DATASET_IDS):
             self.reset_log(dataset)
+        self._revised = revised
 
     def dataset(self, name: str, *, live: bool = False) -> Dataset:
         """The dataset of this name, made if need be; ``live`` brings it into being."""

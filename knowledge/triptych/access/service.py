@@ -23,6 +23,7 @@ from triptych.records import (
     EmbedReport,
     PutReport,
     RebuildReport,
+    ScrubReport,
 )
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.question_log import QuestionLog
@@ -196,9 +197,17 @@ class RestrictedService(Service):
     def _log(self) -> QuestionLog:
         return AccessQuestionLog(self.base.question_log, self._shown.view)
 
-    def _forget_requests(self) -> None:
-        # Which of them hold what is purged, nobody can say: those of all callers go.
+    def _forget_requests(self) -> int:
+        # Which of them hold what is purged, nobody can say: those of all callers go, uncounted.
         self.base._forget_requests()
+        return 0
+
+    def _remove_layers_above(self, dataset_id: str, name: str, *, every: bool) -> int:
+        removed = self.base._remove_layers_above(dataset_id, name, every=every)
+        return removed if self.access.tree is None else 0
+
+    def _scrub(self) -> ScrubReport:
+        return attrs.evolve(super()._scrub(), terms=None)  # others' words count among them
 
     def _of_caller(self) -> Sequence[object]:
         return (*self.base._of_caller(), "access", repr(self.access.dataset_ids), self.access.tree)

@@ -77,12 +77,13 @@ class AccessQuestionLog(QuestionLog):
         """
         raise NotAvailableError("the log of questions is for whoever runs the knowledge base")
 
-    def erase(self, dataset_id: str | None = None, name: str | None = None) -> None:
-        """See `QuestionLog.erase`; of a dataset that the caller may write."""
+    def erase(self, dataset_id: str | None = None, name: str | None = None) -> int:
+        """See `QuestionLog.erase`; of a dataset that the caller may write. 0: others asked."""
         if dataset_id is None:
             raise AccessDeniedError("this access cannot erase the log of questions")
         self._view.check_write(dataset_id)
         self._log.erase(dataset_id, name)
+        return 0
 
 
 class AccessAnswers:
@@ -121,7 +122,7 @@ class AccessAnswers:
                     del self._requests[next(iter(self._requests))]
         return kept
 
-    def drop_answers(self, *, before: datetime | None = None) -> int:
+    def drop_answers(self, *, before: datetime) -> int:
         """See `AnswerCache.drop_answers`. How many there were is not shown."""
         self._answers.drop_answers(before=before)
         return 0

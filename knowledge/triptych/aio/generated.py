@@ -38,6 +38,7 @@ from triptych.records import (
     MetadataValue,
     NewDocument,
     Prices,
+    PurgeReceipt,
     PutReport,
     Query,
     RebuildReport,
@@ -228,7 +229,7 @@ class AsyncServiceMethods:
         """`Service.recreate`, awaited."""
         return await self._call(self.service.recreate, dataset_id)
 
-    async def purge(self, dataset_id: str, name: str | None = None) -> bool:
+    async def purge(self, dataset_id: str, name: str | None = None) -> PurgeReceipt:
         """`Service.purge`, awaited."""
         return await self._call(self.service.purge, dataset_id, name)
 
@@ -582,7 +583,7 @@ class AsyncDatasetMethods:
         """`Dataset.recreate`, awaited."""
         return await self._call(self.view.recreate)
 
-    async def purge(self, name: str) -> bool:
+    async def purge(self, name: str) -> PurgeReceipt:
         """`Dataset.purge`, awaited."""
         return await self._call(self.view.purge, name)
 

@@ -28,6 +28,7 @@ from triptych.records import (
     ModelUsage,
     NameState,
     QuarantinedLayer,
+    ScrubReport,
     SourceDocument,
     SparseQuery,
     SparseSpace,
@@ -231,7 +232,7 @@ class SparseRepo(Protocol):
 class SecureEraser(Protocol):
     """Capability: make what was deleted unrecoverable from the store's own files."""
 
-    def scrub(self) -> None:
+    def scrub(self) -> ScrubReport | None:
         """Overwrite free pages, logs and index files. May take long; idempotent."""
         ...
 
@@ -293,11 +294,8 @@ class AnswerCache(Protocol):
         """
         ...
 
-    def drop_answers(self, *, before: datetime | None = None) -> int:
-        """Drop the answers made before a moment, or all; how many there were.
-
-        `SecureEraser.scrub` then makes them unrecoverable, as anything that was deleted.
-        """
+    def drop_answers(self, *, before: datetime) -> int:
+        """Drop the answers made before a moment; how many there were."""
         ...
 
     def count_lookups(self, *, hits: int, misses: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 import attrs
 
@@ -12,6 +13,7 @@ from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
 from triptych.errors import (
     CancelledError,
     ConflictError,
+    CorruptStoreError,
     DerivationError,
     NotFoundError,
     ValidationError,
@@ -23,6 +25,7 @@ from triptych.ingestion.folder_tree import (
     folder_inputs,
     is_folder,
     pages_of,
+    parent_of,
     summaries_of,
 )
 from triptych.records import (
@@ -219,6 +222,23 @@ class LayerService:
             if self._layers.put(attrs.evolve(stored, vector=vector, sig=sig)):
                 embedded += vector is not None
         return RebuildReport(embedded=embedded, failed=tuple(failed))
+
+    def remove_above(self, dataset_id: str, name: str, *, every: bool) -> int:
+        """Remove the layers of the folders and the dataset that a document is in; how many.
+
+        Unless ``every``, fresh ones stay: they were made from what is there.
+        """
+        removed = 0
+        while name:
+            name = parent_of(name)
+            kinds = (Layer.ABSTRACT, Layer.OVERVIEW)
+            found: list[DerivedLayer] = []
+            with suppress(CorruptStoreError):  # what is damaged goes, too
+                found = [each for kind in kinds if (each := self.get(dataset_id, name, kind))]
+            if every or not found or any(each.stale for each in found):
+                self._layers.delete_by_doc(dataset_id, name)  # with the notes of their makers
+                removed += len(found)
+        return removed
 
     def _under(self, dataset_id: str, names: Sequence[str] | None) -> Sequence[DerivedLayer]:
         if names is None:

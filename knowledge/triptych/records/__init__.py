@@ -78,9 +78,11 @@ from triptych.records.reports import (
     Health,
     HealthCheck,
     MetadataReport,
+    PurgeReceipt,
     PutOutcome,
     PutReport,
     RebuildReport,
+    ScrubReport,
 )
 from triptych.records.search_options import DatasetSearchOptions, SearchOptions
 from triptych.records.sparse import SparseSpace, SparseVector
@@ -170,6 +172,7 @@ __all__ = [
     "Or",
     "ParkedReason",
     "Prices",
+    "PurgeReceipt",
     "PutOutcome",
     "PutReport",
     "QuarantinedLayer",
@@ -182,6 +185,7 @@ __all__ = [
     "Result",
     "Rewriting",
     "Scope",
+    "ScrubReport",
     "SearchOptions",
     "SourceDocument",
     "SparseQuery",

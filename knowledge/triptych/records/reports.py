@@ -21,9 +21,11 @@ __all__ = [
     "Health",
     "HealthCheck",
     "MetadataReport",
+    "PurgeReceipt",
     "PutOutcome",
     "PutReport",
     "RebuildReport",
+    "ScrubReport",
     "raise_first",
 ]
 
@@ -258,3 +260,47 @@ class Health:
         for check in self.checks:
             if check.status == "failed":
                 raise check.error or StoreError(str(check))
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ScrubReport:
+    """What `SecureEraser.scrub` did.
+
+    ``terms`` counts the words that it removed from a table of words; None where there is no such
+    table. ``beyond`` names the places that it did not reach.
+    """
+
+    terms: int | None = None
+    beyond: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class PurgeReceipt:
+    """What `Service.purge` removed, in counts; true where there was anything to delete.
+
+    It is counted just before the delete, so that what another writer puts in between may be
+    missing. ``name`` is None where the dataset was purged. ``versions`` are old ones, ``vectors``
+    counts chunks that had one, and ``layers`` includes those of the folders and the dataset above
+    a document. ``answers`` are those of the semantic cache, ``requests`` those that servers kept
+    for requests which are sent again, ``questions`` the entries of the log of questions that went
+    or named the document. ``terms`` are those of `ScrubReport`. ``beyond`` says where it may still
+    be read. Under an access ``questions`` and ``requests`` are 0, and ``terms`` is None.
+    """
+
+    dataset_id: str
+    name: str | None
+    existed: bool = False
+    documents: int = 0
+    versions: int = 0
+    chunks: int = 0
+    vectors: int = 0
+    layers: int = 0
+    answers: int = 0
+    questions: int = 0
+    requests: int = 0
+    terms: int | None = None
+    beyond: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there was anything to delete."""
+        return self.existed

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
@@ -119,16 +119,28 @@ class QuestionLog:
             each for each in reversed(kept) if dataset_id is None or dataset_id in each.dataset_ids
         ]
 
-    def erase(self, dataset_id: str | None = None, name: str | None = None) -> None:
-        """Forget the questions of a dataset, or all; with ``name``, only that it was found."""
+    def count(self, dataset_id: str) -> int:
+        """How many questions `questions` would return; 0 where it would raise."""
+        with suppress(NotAvailableError, ValidationError):
+            return len(self.questions(dataset_id))
+        return 0
+
+    def erase(self, dataset_id: str | None = None, name: str | None = None) -> int:
+        """Forget the questions of a dataset, or all; with ``name``, only that it was found.
+
+        How many named it.
+        """
         if self._settings is None:
-            return
+            return 0
+        named = 0
 
         def left(kept: list[LoggedQuestion]) -> list[LoggedQuestion]:
+            nonlocal named
             if dataset_id is None:
                 return []
             if name is None:
                 return [each for each in kept if dataset_id not in each.dataset_ids]
+            named = sum(dataset_id in each.dataset_ids and name in each.found for each in kept)
             return [
                 attrs.evolve(each, found=tuple(one for one in each.found if one != name))
                 if dataset_id in each.dataset_ids
@@ -137,6 +149,7 @@ class QuestionLog:
             ]
 
         self._change(left, damaged_is_empty=True)
+        return named
 
     def _store(self) -> SettingsStore:
         if self._settings is None:

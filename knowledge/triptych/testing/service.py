@@ -963,7 +963,9 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests)
     @guarantee(6)
     def test_purging_deletes_too(self, kb: Service) -> None:
         kb.put_documents("d", {"a.txt": "one words", "b.txt": "two words"})
-        assert kb.purge("d", "a.txt")
+        receipt = kb.purge("d", "a.txt")
+        assert (receipt.existed, receipt.documents, receipt.chunks) == (True, 1, 1)
+        assert receipt.beyond
         assert [hit.doc_name for hit in kb.search("words", dataset_id="d").hits] == ["b.txt"]
         assert kb.purge("d")
         assert kb.list_datasets() == []

@@ -26,6 +26,7 @@ from triptych.records import (
     MetadataValue,
     NewDocument,
     Prices,
+    PurgeReceipt,
     PutReport,
     Query,
     RebuildReport,
@@ -177,7 +178,7 @@ class Dataset:
         """`Service.recreate` of this dataset."""
         return self.service.recreate(self.dataset_id)
 
-    def purge(self, name: str) -> bool:
+    def purge(self, name: str) -> PurgeReceipt:
         """`Service.purge` of one document."""
         # None would mean the whole dataset there.
         check_text(name, "a document name")

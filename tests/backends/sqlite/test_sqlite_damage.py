@@ -155,6 +155,24 @@ def test_damaged_chunk_is_not_served_and_the_doctor_derives_it_again(
         assert kb.search("banana apple", dataset_id="d", top_k=40, mode="bm25").hits
 
 
+@pytest.mark.parametrize("name", ["note 1.md", None])
+def test_what_is_damaged_is_purged_all_the_same(
+    filled: Path, tmp_path: Path, name: str | None
+) -> None:
+    path = tmp_path / "kb.db"
+    shutil.copy(filled, path)
+    with triptych.open(path, embedder="hash") as kb:
+        kb.put_dataset_layer("d", "L0", "All of the banana.")
+    change(path, "UPDATE chunk SET checksum = NULL")
+    change(path, "UPDATE layer SET checksum = NULL")
+    with triptych.open(path, embedder="hash") as kb:
+        receipt = kb.purge("d", name)
+        assert (receipt.existed, receipt.chunks) == (True, 0)
+        assert "damaged" in receipt.beyond[0]
+        assert kb.dataset_layer("d", "L0") is None
+        assert kb.store.documents.get_info("d", "note 1.md") is None
+
+
 @pytest.mark.parametrize("column", ["content", "heading_path"])
 def test_value_of_another_type_is_damage(filled: Path, tmp_path: Path, column: str) -> None:
     path = tmp_path / "kb.db"
