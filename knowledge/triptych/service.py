@@ -1378,6 +1378,10 @@ class Service(CloseOnExit):
 
     def _forget_requests(self) -> None:
         forget_requests(self.capabilities.settings)
+        # Imported here, for few programs need what copies need.
+        from triptych.replication.erasures import note_purge
+
+        note_purge(self.capabilities.settings)
 
     def _open(self) -> None:
         if self._closed:

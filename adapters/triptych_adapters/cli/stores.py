@@ -143,3 +143,5 @@ def _print_followed(output: Output, report: CopyReport) -> None:
         return
     for each in report.datasets:
         output.say(f"{each.dataset_id}: {each.written} copied, {each.removed} removed")
+    if report.erased:
+        output.say("erased what the source has purged")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Final
 
@@ -12,15 +12,17 @@ import attrs
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Store
-from triptych.errors import ConflictError, CorruptStoreError, NotFoundError
+from triptych.errors import CorruptStoreError, NotFoundError
 from triptych.records import NameState
 from triptych.replication.archive_format import Archive
 from triptych.replication.conflicts import (
     another_configuration,
+    another_writer,
     check_conflicts,
     check_two_stores,
     listed,
 )
+from triptych.replication.erasures import Erasures
 from triptych.replication.report import CopyReport, Counts, DatasetCopy, count
 from triptych.replication.states import (
     DatasetHead,
@@ -51,7 +53,8 @@ def copy_store(
     what is noted of making them are taken over as they are: no model is called. Names whose digests
     are equal are skipped, so a copy that was killed goes on when it is run again. A source that
     shows snapshots is copied as it is at one moment, whoever writes to it meanwhile. At the end
-    each dataset is read again from the destination and compared.
+    each dataset is read again from the destination and compared. Where a store that is the source
+    was purged since the last copy, the destination's files then forget what it has deleted, too.
 
     ``replace`` makes these datasets of the destination equal to the source's whatever they hold,
     and its settings too: without it, what only the destination has is an error, and settings that
@@ -71,8 +74,12 @@ def copy_store(
         StoreError: a store failed; copy again to go on.
     """
     writer = StateWriter(destination, replaces=replace)
+    erasures = erased = None
     if not isinstance(source, Archive):
         check_two_stores(source, destination)
+        erasures = Erasures.between(source, destination, datasets)
+        erased = erasures.pending()
+    was_empty = not destination.documents.list_datasets()
     with ExitStack() as held:
         states: StateSource
         if isinstance(source, Archive):
@@ -104,6 +111,7 @@ def copy_store(
         settings=settings.written,
         settings_removed=settings.removed,
         settings_different=settings.different,
+        erased=erasures is not None and erasures.repeat(erased, scrub=not was_empty),
     )
 
 
@@ -139,15 +147,16 @@ def copy_dataset(
     *,
     replace: bool,
     progress: ProgressCallback | None = None,
+    only: Collection[str] | None = None,
 ) -> DatasetCopy:
     """Copy one dataset, and compare the two. Raises as `copy_store`.
 
     Without ``replace``, `check_conflicts` has found nothing: what comes in between is found while
-    it is written, or at the end.
+    it is written, or at the end. ``only`` are the names that both are looked at for (None: all).
     """
     head = source.head(dataset_id)
     names = source.names(dataset_id)
-    there = StoreStates(writer.store)
+    there = StoreStates(writer.store, only=only)
     before = set(there.names(dataset_id)) if dataset_id in there.datasets() else set()
     extra = sorted(before.difference(names)) if replace else []
 
@@ -228,10 +237,7 @@ class _Copied:
         now = there.head(dataset_id)
         if differing or now.config != head.config or now.deleted_version < head.deleted_version:
             what = f": {listed(differing)}" if differing else " in its configuration"
-            raise ConflictError(
-                f"dataset {dataset_id!r} of the destination is not as in the source{what}. Another "
-                "process wrote to it meanwhile: copy again"
-            ).hinted("run the same command again: what is equal is skipped")
+            raise another_writer(dataset_id, what)
 
 
 def _batches(states: Iterable[NameState]) -> Iterator[list[NameState]]:

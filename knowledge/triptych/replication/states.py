@@ -7,7 +7,7 @@ import hashlib
 import heapq
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from typing import Any, Final, Protocol, TypeVar
 
@@ -29,6 +29,7 @@ from triptych.records import (
     SourceDocument,
 )
 from triptych.records.serialization import to_dict
+from triptych.replication.erasures import ERASED
 from triptych.repositories import capabilities_of
 
 __all__ = [
@@ -50,8 +51,9 @@ _KINDS: Final = (Layer.ABSTRACT, Layer.OVERVIEW)
 _ATTEMPTS: Final = 20
 MARKS: Final = "replica."
 """What the keys of the marks of a replica begin with: see `ReplicaMark`."""
-_PASSING: Final = (LEASES, "http.idempotency.", MARKS)
-"""Settings of work under way, which a copy has no part in: what their keys begin with."""
+_PASSING: Final = (LEASES, "http.idempotency.", MARKS, ERASED)
+"""Settings of work under way, and of this place alone, which a copy has no part in: what their
+keys begin with."""
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -140,11 +142,14 @@ class StoreStates:
     """A `StateSource` over a store.
 
     Of a store that others write to meanwhile, each name is read as of one version of its document.
-    ``is_snapshot`` says that nobody writes to it.
+    ``is_snapshot`` says that nobody writes to it. ``only`` are the names it shows (None: all).
     """
 
-    def __init__(self, store: Store, *, is_snapshot: bool = False) -> None:
+    def __init__(
+        self, store: Store, *, is_snapshot: bool = False, only: Collection[str] | None = None
+    ) -> None:
         self.store: Store = store
+        self._only = only
         self._has = capabilities_of(store)
         self._is_snapshot = is_snapshot
 
@@ -175,7 +180,8 @@ class StoreStates:
                 for name in {"", *_folders(documents)} - others
                 if journal.checkpoints(dataset_id, name)
             )
-        return list(heapq.merge(documents, sorted(others.difference(documents))))
+        found = heapq.merge(documents, sorted(others.difference(documents)))
+        return [name for name in found if self._only is None or name in self._only]
 
     def infos(self, dataset_id: str) -> Iterator[DocumentInfo]:
         """The documents without their contents, in order of names."""
