@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Collection, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -23,6 +24,7 @@ from triptych.contracts import (
     SparseEncoder,
     Store,
 )
+from triptych.copies.unfinished import unfinished_copy
 from triptych.errors import ValidationError
 from triptych.repositories import capabilities_of
 from triptych.search.cache_options import SemanticCache, to_cache
@@ -127,7 +129,7 @@ def open_service(
         return connect(
             resolved, [name for name, it in objects.items() if it not in (None, (), "auto")]
         )
-    return wire(
+    service = wire(
         resolved,
         embedder=None if isinstance(embedder, str) else embedder,
         next_embedder=None if isinstance(next_embedder, str) else next_embedder,
@@ -145,6 +147,14 @@ def open_service(
         semantic_cache=None if isinstance(semantic_cache, bool) else semantic_cache,
         create=create,
     )
+    try:
+        unfinished = unfinished_copy(service.capabilities.settings)
+        if unfinished is not None:
+            warnings.warn(f"{unfinished}: {unfinished.hint}", stacklevel=3)
+    except BaseException:  # also where warnings are errors
+        service.close()
+        raise
+    return service
 
 
 def _preload(model: object) -> None:

@@ -32,6 +32,7 @@ from triptych.contracts import (
     Ranker,
     Store,
 )
+from triptych.copies.erasures import note_purge
 from triptych.errors import (
     NotAvailableError,
     NotFoundError,
@@ -1247,6 +1248,7 @@ class Service(CloseOnExit):
             next_embedder=self.options.next_embedder,
             probe=probe,
             sparse_encoder=self.options.sparse_encoder,
+            settings=self.capabilities.settings,
         )
 
     def doctor(
@@ -1378,9 +1380,6 @@ class Service(CloseOnExit):
 
     def _forget_requests(self) -> None:
         forget_requests(self.capabilities.settings)
-        # Imported here, for few programs need what copies need.
-        from triptych.replication.erasures import note_purge
-
         note_purge(self.capabilities.settings)
 
     def _open(self) -> None:

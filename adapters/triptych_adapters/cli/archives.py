@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -25,8 +26,10 @@ __all__ = [
     "is_archive",
     "load_archive",
     "opened_store",
+    "place_of",
     "print_copy",
     "save_archive",
+    "typed",
     "until_terminated",
 ]
 
@@ -62,6 +65,11 @@ def load_archive(
     from triptych.replication import Archive, check_datasets, copy_store
     from triptych_adapters.cli.progress import shown
 
+    path, place = str(file.absolute()), place_of(session, url)
+    words = ["restore", path, place]
+    if not with_settings:
+        words = ["--store", place, "import", path]
+        words += [word for each in datasets or () for word in ("--dataset", each)]
     with Archive(file) as archive:
         check_datasets(archive, datasets)  # before the store is made
         if datasets is None and not with_settings:
@@ -71,7 +79,12 @@ def load_archive(
             shown(session.output, "documents") as progress,
         ):
             report = copy_store(
-                archive, store, datasets=datasets, replace=replace, progress=progress
+                archive,
+                store,
+                datasets=datasets,
+                replace=replace,
+                progress=progress,
+                again=typed(*words, replace=replace),
             )
     print_copy(session.output, report)
 
@@ -139,6 +152,18 @@ def until_terminated() -> Iterator[None]:
     finally:
         for each in taken:
             signal.signal(each, signal.SIG_DFL)
+
+
+def typed(*words: str, replace: bool) -> str:
+    """The command to type, such as ``triptych copy a.db b.db``."""
+    return shlex.join(["triptych", *words, *(["--replace"] if replace else [])])
+
+
+def place_of(session: Session, url: str | None) -> str:
+    """The store at ``url``, or the one in force, from wherever it is named; without a password."""
+    from triptych_factory.locations import parse_location
+
+    return str(parse_location(session.settings(**({} if url is None else {"url": url})).url))
 
 
 @contextmanager

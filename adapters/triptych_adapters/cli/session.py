@@ -167,9 +167,18 @@ class Session:
         with wire(
             settings, create=create, dataset_id=dataset, preload=preload, named=named
         ) as service:
+            if not is_server(settings.url):
+                self._tell_unfinished(service)
             yield service
             if tells:
                 self.tell_keyword_only(service, settings)
+
+    def _tell_unfinished(self, service: Service) -> None:
+        from triptych.copies.unfinished import unfinished_copy
+
+        unfinished = unfinished_copy(service.capabilities.settings)
+        if unfinished is not None:
+            self.output.warn(f"{unfinished}: {unfinished.hint}")
 
     def tell_keyword_only(self, service: Service, settings: Settings) -> None:
         """Say once for each store how to search it by meaning, where nobody chose to have it so.

@@ -11,8 +11,10 @@ import typer
 from triptych_adapters.cli.archives import (
     is_archive,
     opened_store,
+    place_of,
     print_copy,
     save_archive,
+    typed,
 )
 from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.output import SCHEMA, Output, json_text
@@ -94,10 +96,13 @@ def copy(
         one = held.enter_context(opened_store(session, source, create=False))
         check_datasets(one, dataset)  # before the destination is made
         other = held.enter_context(opened_store(session, destination, create=True))
+        words = ["copy", *(place_of(session, each) for each in (source, destination))]
+        words += [word for each in dataset or () for word in ("--dataset", each)]
+        again = typed(*words, *(["--follow"] if follow else []), replace=replace)
         if not follow:
             with shown(output, "documents") as progress:
                 report = copy_store(
-                    one, other, datasets=dataset, replace=replace, progress=progress
+                    one, other, datasets=dataset, replace=replace, progress=progress, again=again
                 )
             print_copy(output, report)
             return Exit.OK
@@ -107,7 +112,13 @@ def copy(
 
         try:
             for report in follow_store(
-                one, other, datasets=dataset, replace=replace, poll=poll, on_failure=warn
+                one,
+                other,
+                datasets=dataset,
+                replace=replace,
+                poll=poll,
+                on_failure=warn,
+                again=again,
             ):
                 _print_followed(output, report)
         except KeyboardInterrupt:

@@ -9,6 +9,7 @@ import attrs
 from triptych import deadlines
 from triptych._internal.progress import ProgressCallback
 from triptych.contracts import Capabilities, Embedder, Store, WeightsVerifier
+from triptych.copies.unfinished import forget_copies, unfinished_copy
 from triptych.diagnostics.checks import CHECKS, FindingCollector
 from triptych.diagnostics.datasets import Counted, DatasetExaminer
 from triptych.diagnostics.documents import examine_document
@@ -45,6 +46,7 @@ class Doctor:
         self._store = store
         self._documents, self._chunks, self._layers = store.documents, store.chunks, store.layers
         self._journal = capabilities.journal
+        self._settings = capabilities.settings
         self._diagnostics = capabilities.diagnostics
         self._deriver = deriver
         self._rebuilds = rebuilds
@@ -80,6 +82,12 @@ class Doctor:
     def _examine(self, datasets: Sequence[str], progress: ProgressCallback | None) -> DoctorReport:
         tally, counted, skipped = FindingCollector(), Counted(), list[str]()
         self._examine_models(tally, counted, skipped)
+        unfinished = unfinished_copy(self._settings)
+        if unfinished is not None:
+            check = CHECKS["copy.unfinished"]
+            if forget_copies(self._settings, self._documents.list_datasets(), do=False):
+                check = attrs.evolve(check, repair="the copy is forgotten: it left no dataset")
+            tally.add(check, "the store", str(unfinished), remedy=unfinished.hint)
         if self._diagnostics is None:
             skipped.append(
                 "what only the store sees of itself: this backend has no checks of its own"
@@ -173,6 +181,9 @@ class Doctor:
         names -= {finding.check for finding in findings if not finding.repairable}
         if self._diagnostics is not None:
             actions += self._diagnostics.repair(names, datasets)
+        if "copy.unfinished" in names:
+            forget_copies(self._settings, self._documents.list_datasets(), do=True)
+            actions.append("forgot a copy that has left no dataset")
         for dataset in self._documents.list_datasets():
             checks = {
                 finding.check

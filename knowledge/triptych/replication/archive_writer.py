@@ -16,6 +16,7 @@ from triptych import deadlines
 from triptych._internal.drafts import written_whole
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Store
+from triptych.copies.unfinished import check_finished
 from triptych.errors import StoreError, ValidationError
 from triptych.records import NameState
 from triptych.replication.archive_checks import DamagedError, DatasetCheck, check_settings
@@ -61,8 +62,8 @@ def write_archive(
     Raises:
         NotFoundError: there is no such dataset.
         ValidationError: ``path`` exists, and is not to be overwritten.
-        StoreError: the store cannot be read, holds what no store would take from an archive, or the
-            file cannot be written.
+        StoreError: the store cannot be read, is itself a copy that has not ended, or holds what no
+            store would take from an archive; or the file cannot be written.
     """
     target = Path(path)
     if target.exists() and not overwrite:
@@ -72,6 +73,7 @@ def write_archive(
             snapshots = capabilities_of(store).snapshots
             shown = store if snapshots is None else held.enter_context(snapshots.snapshot())
             states = StoreStates(shown, is_snapshot=shown is not store)
+            check_finished(shown, chosen_datasets(states, datasets))
             stream = held.enter_context(written_whole(target, mode=_MODE))
             with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
                 summary = _write(_Writer(archive), states, datasets, progress)

@@ -12,6 +12,8 @@ import attrs
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Store
+from triptych.copies.erasures import Erasures
+from triptych.copies.unfinished import CopyMark, check_finished
 from triptych.errors import CorruptStoreError, NotFoundError
 from triptych.records import NameState
 from triptych.replication.archive_format import Archive
@@ -22,7 +24,6 @@ from triptych.replication.conflicts import (
     check_two_stores,
     listed,
 )
-from triptych.replication.erasures import Erasures
 from triptych.replication.report import CopyReport, Counts, DatasetCopy, count
 from triptych.replication.states import (
     DatasetHead,
@@ -46,6 +47,7 @@ def copy_store(
     datasets: Sequence[str] | None = None,
     replace: bool = False,
     progress: ProgressCallback | None = None,
+    again: str = "",
 ) -> CopyReport:
     """Copy datasets (None: all, and the settings) from a store or an archive into a store.
 
@@ -61,6 +63,9 @@ def copy_store(
     are other there stay as they are. An archive without any setting, such as one of some datasets,
     leaves all of them. ``progress`` is called between batches.
 
+    Until the copy has ended, the destination's settings say that it is unfinished, and so do
+    commands, `Service.health` and `Service.doctor`. ``again`` is the command that finishes it.
+
     Raises:
         NotFoundError: the source has no such dataset.
         ConflictError: a dataset of the destination holds what the source does not have, is of
@@ -71,7 +76,7 @@ def copy_store(
         ValidationError: source and destination are one store.
         NotAvailableError: the destination cannot take over what another store holds.
         CorruptStoreError: the file of the archive was changed meanwhile; what was copied stays.
-        StoreError: a store failed; copy again to go on.
+        StoreError: a store failed; copy again to go on. Or the source is unfinished itself.
     """
     writer = StateWriter(destination, replaces=replace)
     erasures = erased = None
@@ -89,8 +94,11 @@ def copy_store(
             shown = source if snapshots is None else held.enter_context(snapshots.snapshot())
             states = StoreStates(shown, is_snapshot=shown is not source)
         chosen = chosen_datasets(states, datasets)
+        if isinstance(states, StoreStates):
+            check_finished(states.store, chosen)
         for dataset_id in () if replace else chosen:
             check_conflicts(states, StoreStates(destination), dataset_id)
+        mark = CopyMark.begin(destination, chosen, again)
         try:
             done = [
                 copy_dataset(states, writer, dataset_id, replace=replace, progress=progress)
@@ -106,6 +114,7 @@ def copy_store(
         if isinstance(source, Archive):
             wanted = wanted or None
         settings = writer.write_settings(wanted)
+        mark.end()
     return CopyReport(
         datasets=tuple(done),
         settings=settings.written,

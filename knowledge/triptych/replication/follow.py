@@ -14,6 +14,7 @@ from triptych import deadlines
 from triptych._internal.progress import ProgressCallback
 from triptych.changes.follow import check_poll
 from triptych.contracts import AnswerCache, ChangeReader, Store
+from triptych.copies.erasures import Erasures
 from triptych.errors import (
     ConflictError,
     CorruptStoreError,
@@ -24,7 +25,6 @@ from triptych.errors import (
 from triptych.records import ChangeCursor, Layer
 from triptych.replication.conflicts import another_writer, check_two_stores
 from triptych.replication.copy import copy_dataset, copy_store
-from triptych.replication.erasures import Erasures
 from triptych.replication.marks import ReplicaMark
 from triptych.replication.report import CopyReport, DatasetCopy
 from triptych.replication.states import StoreStates
@@ -49,6 +49,7 @@ def follow_store(
     poll: float = 1.0,
     progress: ProgressCallback | None = None,
     on_failure: Callable[[StoreError, float], object] | None = None,
+    again: str = "",
 ) -> Iterator[CopyReport]:
     """Copy ``source`` into ``destination`` with `copy_store`, and keep it as the source is.
 
@@ -67,6 +68,7 @@ def follow_store(
     ``on_failure`` is called with each failure of a store that may pass, such as a
     `StoreLockedError`, and with the seconds after which what failed is done again: ``poll`` at
     first, then twice as long each time, a minute at most. Without it such a failure is raised.
+    ``again`` is that of `copy_store`.
 
     Raises:
         ConflictError: the destination has datasets or settings of its own, and ``replace`` is not
@@ -91,7 +93,12 @@ def follow_store(
     done = _Persistent(poll, on_failure).done
     yield done(
         lambda: copy_store(
-            source, destination, datasets=datasets, replace=is_replica, progress=progress
+            source,
+            destination,
+            datasets=datasets,
+            replace=is_replica,
+            progress=progress,
+            again=again,
         )
     )
 

@@ -14,6 +14,8 @@ from typing import Any, Final, Protocol, TypeVar
 import attrs
 
 from triptych.contracts import Store
+from triptych.copies.erasures import ERASED
+from triptych.copies.unfinished import UNFINISHED
 from triptych.errors import StoreError
 from triptych.leases import LEASES
 from triptych.records import (
@@ -29,7 +31,6 @@ from triptych.records import (
     SourceDocument,
 )
 from triptych.records.serialization import to_dict
-from triptych.replication.erasures import ERASED
 from triptych.repositories import capabilities_of
 
 __all__ = [
@@ -51,7 +52,7 @@ _KINDS: Final = (Layer.ABSTRACT, Layer.OVERVIEW)
 _ATTEMPTS: Final = 20
 MARKS: Final = "replica."
 """What the keys of the marks of a replica begin with: see `ReplicaMark`."""
-_PASSING: Final = (LEASES, "http.idempotency.", MARKS, ERASED)
+_PASSING: Final = (LEASES, "http.idempotency.", MARKS, ERASED, UNFINISHED)
 """Settings of work under way, and of this place alone, which a copy has no part in: what their
 keys begin with."""
 
