@@ -29,7 +29,7 @@ def run(do: str, one: str, other: str, *, replace: bool = False) -> None:
         kind, _, path = one.partition(":")
         source = open_kind(kind, Path(path).parent, Path(path).name)
         print("begun", flush=True)
-        write_archive(source, other, overwrite=True)
+        write_archive(source, other, overwrite=True, progress=progress)
         source.close()
         return
     kind, _, path = other.partition(":")

@@ -208,6 +208,8 @@ def print_copy(output: Output, report: CopyReport) -> None:
 def _print_summary(output: Output, file: Path, summary: ArchiveSummary) -> None:
     from triptych_adapters.wire.schema import to_json
 
+    for each in summary.removed:
+        output.warn(f"removed {each}, which a backup left that was killed")
     if output.as_json:
         output.emit({"file": str(file), **to_json(summary)})
         return

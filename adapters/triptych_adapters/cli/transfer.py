@@ -179,11 +179,12 @@ def export(
 
 @contextmanager
 def _written(path: Path) -> Iterator[BinaryIO]:
-    from triptych._internal.drafts import written_whole
+    from triptych._internal.drafts import left_drafts, written_whole
     from triptych.errors import NotFoundError, ValidationError
 
     try:
         with until_terminated(), written_whole(path, mode=0o666) as stream:
+            left_drafts(path, remove=True)
             yield stream
     except FileNotFoundError:
         raise NotFoundError(f"there is no folder {str(path.parent)!r}: make it first") from None

@@ -26,6 +26,7 @@ from triptych_backends.filesystem.formats import Sidecar
 from triptych_backends.filesystem.layout import INTENT
 from triptych_backends.filesystem.problems import RejectedFile
 from triptych_backends.filesystem.reconcile import delete_dataset, reconcile
+from triptych_backends.filesystem.settings import remove_drafts
 from triptych_backends.filesystem.writer import Writer
 from triptych_backends.sql.deletes import sourceless
 from triptych_backends.sql.documents import SqlDocuments
@@ -53,6 +54,7 @@ class FilesDocuments:
         """
         with self.writer.locked():
             self.workspace.journal.clear()
+            remove_drafts(self.workspace.disk)
             history.sweep(self.workspace)
             self.mirror.scrub()
 

@@ -11,7 +11,9 @@ from triptych_backends.filesystem.formats import FormatError, dump, parse
 from triptych_backends.filesystem.layout import OWN, SETTINGS
 from triptych_backends.filesystem.writer import Writer
 
-__all__ = ["FilesSettings"]
+__all__ = ["FilesSettings", "remove_drafts"]
+
+_DRAFT = "settings."
 
 
 class FilesSettings:
@@ -34,7 +36,8 @@ class FilesSettings:
                 settings.pop(key, None)
             else:
                 settings[key] = value
-            draft = f"{OWN}/{secrets.token_hex(8)}.tmp"
+            remove_drafts(disk)
+            draft = f"{OWN}/{_DRAFT}{secrets.token_hex(8)}.tmp"
             try:
                 disk.write(draft, dump(dict(sorted(settings.items()))))
                 disk.rename(draft, SETTINGS)
@@ -55,6 +58,14 @@ class FilesSettings:
             with workspace.database.reading():
                 pass  # a store that is closed says so
             return _settings(workspace.disk)
+
+
+def remove_drafts(disk: Disk) -> None:
+    """Remove what killed writers of settings have left, logged questions too. For who holds the
+    writers' lock."""
+    for name, found in disk.names(OWN):
+        if name.startswith(_DRAFT) and name.endswith(".tmp") and found.kind == "file":
+            disk.remove(f"{OWN}/{name}")
 
 
 def _settings(disk: Disk) -> dict[str, str]:

@@ -9,6 +9,7 @@ import attrs
 from triptych import deadlines
 from triptych._internal.progress import ProgressCallback
 from triptych.contracts import Capabilities, Embedder, Store, WeightsVerifier
+from triptych.copies.drafts import abandoned_drafts
 from triptych.copies.unfinished import forget_copies, unfinished_copy
 from triptych.diagnostics.checks import CHECKS, FindingCollector
 from triptych.diagnostics.datasets import Counted, DatasetExaminer
@@ -82,6 +83,8 @@ class Doctor:
     def _examine(self, datasets: Sequence[str], progress: ProgressCallback | None) -> DoctorReport:
         tally, counted, skipped = FindingCollector(), Counted(), list[str]()
         self._examine_models(tally, counted, skipped)
+        for draft in abandoned_drafts(self._settings, remove=False):
+            tally.add("backups.left", "backups", str(draft))
         unfinished = unfinished_copy(self._settings)
         if unfinished is not None:
             check = CHECKS["copy.unfinished"]
@@ -181,6 +184,9 @@ class Doctor:
         names -= {finding.check for finding in findings if not finding.repairable}
         if self._diagnostics is not None:
             actions += self._diagnostics.repair(names, datasets)
+        if "backups.left" in names:
+            drafts = abandoned_drafts(self._settings, remove=True)
+            actions.append(f"removed {', '.join(map(str, drafts)) or 'no drafts'}")
         if "copy.unfinished" in names:
             forget_copies(self._settings, self._documents.list_datasets(), do=True)
             actions.append("forgot a copy that has left no dataset")

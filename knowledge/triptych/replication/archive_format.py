@@ -81,10 +81,14 @@ class DatasetSummary:
 
 @attrs.frozen(kw_only=True, slots=True)
 class ArchiveSummary:
-    """What an archive holds."""
+    """What an archive holds.
+
+    ``removed`` are the drafts of earlier backups that were killed, which `write_archive` removed.
+    """
 
     datasets: tuple[DatasetSummary, ...] = ()
     settings: int = 0
+    removed: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -13,9 +13,10 @@ from typing import Any, Final
 import attrs
 
 from triptych import deadlines
-from triptych._internal.drafts import written_whole
+from triptych._internal.drafts import left_drafts, written_whole
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Store
+from triptych.copies.drafts import abandoned_drafts, noted_backup
 from triptych.copies.unfinished import check_finished
 from triptych.errors import StoreError, ValidationError
 from triptych.records import NameState
@@ -56,8 +57,9 @@ def write_archive(
 
     A store that shows snapshots is written as it is at one moment, while others go on writing. The
     file appears when it is whole: until then its name is ``path`` and an ending. It is the writer's
-    alone (mode 0600); one that is overwritten keeps its mode. Equal stores give equal files, byte
-    for byte.
+    alone (mode 0600); one that is overwritten keeps its mode. What earlier backups of the store on
+    this machine, or to ``path``, have left when they were killed is removed. Equal stores give
+    equal files, byte for byte.
 
     Raises:
         NotFoundError: there is no such dataset.
@@ -68,6 +70,8 @@ def write_archive(
     target = Path(path)
     if target.exists() and not overwrite:
         raise ValidationError(f"{target} exists: name another file, or say to overwrite it")
+    kept = capabilities_of(store).settings
+    left = [*left_drafts(target, remove=True), *abandoned_drafts(kept, remove=True)]
     try:
         with ExitStack() as held:
             snapshots = capabilities_of(store).snapshots
@@ -75,11 +79,12 @@ def write_archive(
             states = StoreStates(shown, is_snapshot=shown is not store)
             check_finished(shown, chosen_datasets(states, datasets))
             stream = held.enter_context(written_whole(target, mode=_MODE))
+            held.enter_context(noted_backup(kept, target))
             with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
                 summary = _write(_Writer(archive), states, datasets, progress)
     except OSError as error:
         raise StoreError(f"{target} cannot be written: {error.strerror or error}") from error
-    return summary
+    return attrs.evolve(summary, removed=tuple(map(str, left)))
 
 
 @attrs.define

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 import attrs
 
 from triptych.contracts import Store
+from triptych.copies.drafts import BACKUPS
 from triptych.copies.erasures import ERASED
 from triptych.copies.unfinished import UNFINISHED
 from triptych.errors import StoreError
@@ -52,7 +53,7 @@ _KINDS: Final = (Layer.ABSTRACT, Layer.OVERVIEW)
 _ATTEMPTS: Final = 20
 MARKS: Final = "replica."
 """What the keys of the marks of a replica begin with: see `ReplicaMark`."""
-_PASSING: Final = (LEASES, "http.idempotency.", MARKS, ERASED, UNFINISHED)
+_PASSING: Final = (LEASES, "http.idempotency.", MARKS, ERASED, UNFINISHED, BACKUPS)
 """Settings of work under way, and of this place alone, which a copy has no part in: what their
 keys begin with."""
 
