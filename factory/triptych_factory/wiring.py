@@ -303,7 +303,7 @@ def _outline(name: str, content: str) -> str | None:
 
 def _likely(location: Location, settings: Settings, dataset_id: str) -> Embedder | None:
     """The local embedder that the store will most likely name, to be loaded while it opens."""
-    if location.scheme != "sqlite" or location.path is None:
+    if location.scheme != "sqlite" or location.path is None or not location.path.is_file():
         return None
     signature = likely_signature(location.path, dataset_id)
     if not signature:

@@ -44,9 +44,15 @@ _SHOWN = 5
 
 
 def is_archive(file: Path) -> bool:
-    """Whether there is a file that begins as an archive does."""
+    """Whether there is a file that begins as an archive does.
+
+    Raises:
+        ValidationError: it is a pipe or a device.
+    """
+    from triptych._internal.regular_files import open_regular
+
     try:
-        with file.open("rb") as stream:
+        with open_regular(file) as stream:
             return stream.read(4) == b"PK\x03\x04"
     except OSError:
         return False
