@@ -16,6 +16,7 @@ __all__ = ["PostgresLocation", "parse_url"]
 
 _SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
 _STARTUP = 5.0
+_UNACKNOWLEDGED = "10000"  # milliseconds after which data that no machine takes end a connection
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
 
 
@@ -33,7 +34,8 @@ class PostgresLocation:
         replicas: streaming replicas, which reads go to.
         replica_wait: seconds that a read waits for a replica that is behind.
         startup: seconds for which a server that does not answer is waited for when a store is
-            opened.
+            opened, and for each connection.
+        answers_within: seconds in which the server answers before each read, None: it is not asked.
     """
 
     conninfo: str = attrs.field(repr=False)
@@ -45,6 +47,7 @@ class PostgresLocation:
     replicas: tuple[PostgresLocation, ...] = ()
     replica_wait: float = 0.1
     startup: float = _STARTUP
+    answers_within: float | None = None
 
 
 def parse_url(url: str) -> PostgresLocation:
@@ -72,9 +75,11 @@ def parse_url(url: str) -> PostgresLocation:
             own[key] = value
         else:
             passed.append((key, value))
+    if all(key != "tcp_user_timeout" for key, _ in passed):
+        passed.append(("tcp_user_timeout", _UNACKNOWLEDGED))
     # By hand: without a host, as for a socket, urlunsplit leaves the slashes out.
     address = f"postgresql://{parts.netloc}{parts.path}"
-    plain = f"{address}?{query_of(passed)}" if passed else address
+    plain = f"{address}?{query_of(passed)}"
     try:
         known = conninfo_to_dict(plain)
     except psycopg.ProgrammingError as error:
@@ -120,6 +125,8 @@ def _replica(url: str, primary: PostgresLocation) -> PostgresLocation:
         statement_timeout=primary.statement_timeout,
         pool_size=primary.pool_size,
         reconnect=0.0,  # the primary serves meanwhile
+        startup=min(found.startup, 2.0),
+        answers_within=primary.replica_wait,
     )
 
 
