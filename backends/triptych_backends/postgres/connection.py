@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -255,18 +254,13 @@ def connect(
     location: PostgresLocation, *, read_only: bool = False, autocommit: bool = True
 ) -> Driver:
     """A new connection, its search path the store's schema. Raises psycopg.Error."""
-    left = deadlines.remaining()
-    seconds = location.startup if left is None else min(location.startup, left)
-    driver = WatchedConnection.connect(
+    driver = WatchedConnection.dial(
         location.conninfo,
-        autocommit=True,
-        connect_timeout=math.ceil(seconds),
-        fallback_application_name="triptych",
+        seconds=location.startup,
         keepalives_idle=30,
         keepalives_interval=10,
         keepalives_count=3,
     )
-    driver.conninfo = location.conninfo
     driver.patience = min(
         driver.patience if location.answers_within is None else 1.0,
         location.statement_timeout or driver.patience,

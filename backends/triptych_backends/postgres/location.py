@@ -16,7 +16,6 @@ __all__ = ["PostgresLocation", "parse_url"]
 
 _SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
 _STARTUP = 5.0
-_UNACKNOWLEDGED = "10000"  # milliseconds after which data that no machine takes end a connection
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
 
 
@@ -75,11 +74,9 @@ def parse_url(url: str) -> PostgresLocation:
             own[key] = value
         else:
             passed.append((key, value))
-    if all(key != "tcp_user_timeout" for key, _ in passed):
-        passed.append(("tcp_user_timeout", _UNACKNOWLEDGED))
     # By hand: without a host, as for a socket, urlunsplit leaves the slashes out.
     address = f"postgresql://{parts.netloc}{parts.path}"
-    plain = f"{address}?{query_of(passed)}"
+    plain = f"{address}?{query_of(passed)}" if passed else address
     try:
         known = conninfo_to_dict(plain)
     except psycopg.ProgrammingError as error:

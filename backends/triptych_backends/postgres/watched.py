@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Generator
 from typing import Any, Final
@@ -18,6 +19,8 @@ _AT_LEAST: Final = 1.0
 """Seconds that a statement has, also after the deadline: what is begun can be tidied up."""
 _SHORTEST: Final = 2
 """Seconds: the driver does not connect with less."""
+_UNACKNOWLEDGED: Final = 10_000
+"""Milliseconds for which a machine may be gone that data was sent to."""
 
 
 def server_answers(conninfo: str) -> bool:
@@ -43,6 +46,24 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
     conninfo: str = ""
     patience: float = 5.0
     limit: float | None = None
+
+    @classmethod
+    def dial(cls, conninfo: str, *, seconds: float = 5.0, **options: Any) -> WatchedConnection:
+        """A new connection, each statement a transaction of its own; waits for ``seconds`` at most,
+        and for the deadline. Raises psycopg.Error."""
+        left = deadlines.remaining()
+        seconds = seconds if left is None else min(seconds, left)
+        if "tcp_user_timeout" not in conninfo:
+            options["tcp_user_timeout"] = _UNACKNOWLEDGED
+        driver = cls.connect(
+            conninfo,
+            autocommit=True,
+            connect_timeout=max(math.ceil(seconds), _SHORTEST),
+            fallback_application_name="triptych",
+            **options,
+        )
+        driver.conninfo = conninfo
+        return driver
 
     def ping(self, seconds: float) -> None:
         """Raise psycopg.OperationalError, and be closed, if there is no answer for so long."""

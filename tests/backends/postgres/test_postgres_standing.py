@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from urllib.parse import quote
 
 import pytest
@@ -20,6 +20,7 @@ from triptych.testing.builders import fill, keyword_query, put
 pytest.importorskip("psycopg", reason="psycopg is not installed: the extra postgres has it")
 
 from triptych_backends.postgres import PostgresStore
+from triptych_backends.postgres.connection import connect
 from triptych_backends.postgres.location import parse_url
 from triptych_backends.postgres.watched import WatchedConnection, server_answers
 
@@ -128,9 +129,10 @@ def test_slow_statement_of_a_server_that_answers_has_its_time(server: PostgresSe
     assert server_answers(location.conninfo)
 
 
-def test_url_may_say_how_long_data_is_unacknowledged() -> None:
-    assert "tcp_user_timeout=10000" in parse_url("postgresql://h/kb").conninfo
-    assert "tcp_user_timeout=7" in parse_url("postgresql://h/kb?tcp_user_timeout=7").conninfo
+def test_url_may_say_how_long_data_is_unacknowledged(server: PostgresServer) -> None:
+    for option, wanted in (("", "10000"), ("&tcp_user_timeout=7000", "7000")):
+        with closing(connect(parse_url(f"{server.url}{option}"))) as driver:
+            assert driver.info.get_parameters()["tcp_user_timeout"] == wanted
 
 
 def test_reads_and_writes_go_on_while_a_replica_stands() -> None:
