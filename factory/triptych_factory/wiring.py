@@ -24,7 +24,7 @@ from triptych.contracts import (
     SparseEncoder,
     Store,
 )
-from triptych.copies.unfinished import unfinished_copy
+from triptych.copies.unfinished import UnfinishedStoreWarning, unfinished_copy
 from triptych.errors import ValidationError
 from triptych.repositories import capabilities_of
 from triptych.search.cache_options import SemanticCache, to_cache
@@ -129,7 +129,7 @@ def open_service(
         return connect(
             resolved, [name for name, it in objects.items() if it not in (None, (), "auto")]
         )
-    service = wire(
+    return wire(
         resolved,
         embedder=None if isinstance(embedder, str) else embedder,
         next_embedder=None if isinstance(next_embedder, str) else next_embedder,
@@ -147,14 +147,6 @@ def open_service(
         semantic_cache=None if isinstance(semantic_cache, bool) else semantic_cache,
         create=create,
     )
-    try:
-        unfinished = unfinished_copy(service.capabilities.settings)
-        if unfinished is not None:
-            warnings.warn(f"{unfinished}: {unfinished.hint}", stacklevel=3)
-    except BaseException:  # also where warnings are errors
-        service.close()
-        raise
-    return service
 
 
 def _preload(model: object) -> None:
@@ -279,7 +271,16 @@ def wire(
         for made in made_here:
             _close(made)
 
-    return Service(store, options=options, on_close=close_models)
+    service = Service(store, options=options, on_close=close_models)
+    unfinished = unfinished_copy(kept)
+    if unfinished is not None:
+        try:
+            text = f"{unfinished}: {unfinished.hint}"
+            warnings.warn(text, UnfinishedStoreWarning, stacklevel=4)
+        except UnfinishedStoreWarning:  # where warnings are errors
+            service.close()
+            raise
+    return service
 
 
 def _scratch() -> Store:

@@ -1248,7 +1248,6 @@ class Service(CloseOnExit):
             next_embedder=self.options.next_embedder,
             probe=probe,
             sparse_encoder=self.options.sparse_encoder,
-            settings=self.capabilities.settings,
         )
 
     def doctor(

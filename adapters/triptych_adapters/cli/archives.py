@@ -71,11 +71,8 @@ def load_archive(
     from triptych.replication import Archive, check_datasets, copy_store
     from triptych_adapters.cli.progress import shown
 
-    path, place = str(file.absolute()), place_of(session, url)
-    words = ["restore", path, place]
-    if not with_settings:
-        words = ["--store", place, "import", path]
-        words += [word for each in datasets or () for word in ("--dataset", each)]
+    path, place, named = str(file.absolute()), place_of(session, url), datasets
+    words = ("restore", path, place) if with_settings else ("--store", place, "import", path)
     with Archive(file) as archive:
         check_datasets(archive, datasets)  # before the store is made
         if datasets is None and not with_settings:
@@ -90,7 +87,7 @@ def load_archive(
                 datasets=datasets,
                 replace=replace,
                 progress=progress,
-                again=typed(*words, replace=replace),
+                again=typed(*words, datasets=named, replace=replace),
             )
     print_copy(session.output, report)
 
@@ -160,9 +157,10 @@ def until_terminated() -> Iterator[None]:
             signal.signal(each, signal.SIG_DFL)
 
 
-def typed(*words: str, replace: bool) -> str:
+def typed(*words: str, datasets: Sequence[str] | None, replace: bool) -> str:
     """The command to type, such as ``triptych copy a.db b.db``."""
-    return shlex.join(["triptych", *words, *(["--replace"] if replace else [])])
+    named = [word for each in datasets or () for word in ("--dataset", each)]
+    return shlex.join(["triptych", *words, *named, *(["--replace"] if replace else [])])
 
 
 def place_of(session: Session, url: str | None) -> str:

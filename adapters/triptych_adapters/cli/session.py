@@ -12,6 +12,7 @@ import os
 import re
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
@@ -167,18 +168,9 @@ class Session:
         with wire(
             settings, create=create, dataset_id=dataset, preload=preload, named=named
         ) as service:
-            if not is_server(settings.url):
-                self._tell_unfinished(service)
             yield service
             if tells:
                 self.tell_keyword_only(service, settings)
-
-    def _tell_unfinished(self, service: Service) -> None:
-        from triptych.copies.unfinished import unfinished_copy
-
-        unfinished = unfinished_copy(service.capabilities.settings)
-        if unfinished is not None:
-            self.output.warn(f"{unfinished}: {unfinished.hint}")
 
     def tell_keyword_only(self, service: Service, settings: Settings) -> None:
         """Say once for each store how to search it by meaning, where nobody chose to have it so.
@@ -334,7 +326,10 @@ def _run(
         command=name, as_json=options.as_json, quiet=options.quiet, color=not options.no_color
     )
     try:
-        ended = function(Session(output=output, options=options), **arguments)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = lambda message, *_: output.warn(str(message))
+            ended = function(Session(output=output, options=options), **arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         # The interpreter flushes stdout once more when it ends; that must not fail again.

@@ -97,8 +97,8 @@ def copy(
         check_datasets(one, dataset)  # before the destination is made
         other = held.enter_context(opened_store(session, destination, create=True))
         words = ["copy", *(place_of(session, each) for each in (source, destination))]
-        words += [word for each in dataset or () for word in ("--dataset", each)]
-        again = typed(*words, *(["--follow"] if follow else []), replace=replace)
+        words += ["--follow"] if follow else []
+        again = typed(*words, datasets=dataset, replace=replace)
         if not follow:
             with shown(output, "documents") as progress:
                 report = copy_store(

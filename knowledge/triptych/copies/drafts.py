@@ -22,34 +22,28 @@ BACKUPS: Final = "backup."
 
 @contextmanager
 def noted_backup(settings: SettingsStore | None, path: Path) -> Iterator[None]:
-    """Within it, the store notes that a draft of the archive at ``path`` is there.
-
-    A store that cannot be written to notes nothing.
-    """
+    """Within it, a store that can be written to notes that a draft of ``path`` is there."""
     value = json.dumps([platform.node(), str(path.resolve())])
     key = BACKUPS + sha256(value.encode()).hexdigest()[:16]
-    if settings is not None:
-        with suppress(StoreError):
+    with suppress(StoreError):
+        if settings is not None:
             settings.set_setting(key, value, expected=None)
     try:
         yield
     finally:
-        if settings is not None and not left_drafts(path, remove=False):
-            with suppress(StoreError):
+        with suppress(StoreError):
+            if settings is not None and len(drafts_of(path)) == 1:
                 settings.set_setting(key, None, expected=value)
 
 
 def abandoned_drafts(settings: SettingsStore | None, *, remove: bool) -> list[Path]:
-    """The drafts that killed backups of the store have left on this machine; ``remove`` removes
-    them."""
+    """What killed backups of the store have left on this machine; ``remove`` removes it."""
     found: list[Path] = []
-    if settings is None:
-        return found
-    for key, value in settings.list_settings(BACKUPS).items():
-        with suppress(ValueError, TypeError, StoreError):  # others wrote it, or only it may be read
+    for key, value in () if settings is None else settings.list_settings(BACKUPS).items():
+        with suppress(ValueError, TypeError, StoreError):  # others wrote it, or it is only read
             host, path = json.loads(value)
             if host == platform.node():
                 found += left_drafts(Path(path), remove=remove)
-                if remove and not drafts_of(Path(path)):
+                if remove and settings is not None and not drafts_of(Path(path)):
                     settings.set_setting(key, None, expected=value)
     return found

@@ -19,32 +19,32 @@ ERASED: Final = "erased"
 """The setting that each purge changes. Keys of what copies have repeated begin with it, too."""
 
 
-def note_purge(settings: SettingsStore | None) -> None:
+def note_purge(
+    settings: SettingsStore | None, mark: str | None = None, *, key: str = ERASED
+) -> None:
     """Tell the copies of a store that it was purged, once what is purged is deleted."""
-    if settings is not None:
-        _write(settings, ERASED, secrets.token_hex(8))
+    value = mark or secrets.token_hex(8)
+    while settings and not settings.set_setting(key, value, expected=settings.get_setting(key)):
+        pass
 
 
 @attrs.define
 class Erasures:
-    """The purges of a source that a copy of it has yet to repeat."""
+    """The purges of a source that a copy of some of its datasets (None: of all) has to repeat."""
 
-    source: SettingsStore | None
-    copy: Capabilities
-    key: str
-    _repeated: str | None = None
-    """The mark of the last purge that was repeated; a copy with settings keeps it there."""
+    source: Store
+    copy: Capabilities = attrs.field(converter=capabilities_of)
+    datasets: Sequence[str] | None
 
-    @classmethod
-    def between(cls, source: Store, destination: Store, datasets: Sequence[str] | None) -> Erasures:
-        """Those of a copy of ``datasets`` (None: of all)."""
-        scope = None if datasets is None else sorted(set(datasets))
-        key = f"{ERASED}.{hashlib.sha256(json.dumps(scope).encode()).hexdigest()[:16]}"
-        return cls(capabilities_of(source).settings, capabilities_of(destination), key)
+    @property
+    def _key(self) -> str:
+        scope = None if self.datasets is None else sorted(set(self.datasets))
+        return f"{ERASED}.{hashlib.sha256(json.dumps(scope).encode()).hexdigest()[:16]}"
 
     def mark(self) -> str | None:
         """The mark of the source's last purge; None if there was none."""
-        return None if self.source is None else self.source.get_setting(ERASED)
+        settings = capabilities_of(self.source).settings
+        return None if settings is None else settings.get_setting(ERASED)
 
     def pending(self) -> str | None:
         """The mark of a purge to repeat, None where there is none.
@@ -52,8 +52,7 @@ class Erasures:
         Read it before what is copied: all that was purged by then is missing there.
         """
         mark, kept = self.mark(), self.copy.settings
-        done = self._repeated if kept is None else kept.get_setting(self.key)
-        return None if mark == done else mark
+        return None if kept is None or mark == kept.get_setting(self._key) else mark
 
     def repeat(self, mark: str | None, *, scrub: bool = True) -> bool:
         """Erase from the copy what it has deleted, and note that; whether there was a ``mark``.
@@ -65,16 +64,8 @@ class Erasures:
         """
         if mark is None:
             return False
-        if scrub:
-            if self.copy.eraser is not None:
-                self.copy.eraser.scrub()
+        if scrub and self.copy.eraser is not None:
+            self.copy.eraser.scrub()
             note_purge(self.copy.settings)  # for copies of the copy
-        if self.copy.settings is not None:
-            _write(self.copy.settings, self.key, mark)
-        self._repeated = mark
+        note_purge(self.copy.settings, mark, key=self._key)
         return scrub
-
-
-def _write(settings: SettingsStore, key: str, value: str) -> None:
-    while not settings.set_setting(key, value, expected=settings.get_setting(key)):
-        pass

@@ -88,7 +88,7 @@ class Doctor:
         unfinished = unfinished_copy(self._settings)
         if unfinished is not None:
             check = CHECKS["copy.unfinished"]
-            if forget_copies(self._settings, self._documents.list_datasets(), do=False):
+            if not unfinished_copy(self._settings, self._documents.list_datasets()):
                 check = attrs.evolve(check, repair="the copy is forgotten: it left no dataset")
             tally.add(check, "the store", str(unfinished), remedy=unfinished.hint)
         if self._diagnostics is None:
@@ -187,8 +187,8 @@ class Doctor:
         if "backups.left" in names:
             drafts = abandoned_drafts(self._settings, remove=True)
             actions.append(f"removed {', '.join(map(str, drafts)) or 'no drafts'}")
-        if "copy.unfinished" in names:
-            forget_copies(self._settings, self._documents.list_datasets(), do=True)
+        if "copy.unfinished" in names and self._settings is not None:
+            forget_copies(self._settings)
             actions.append("forgot a copy that has left no dataset")
         for dataset in self._documents.list_datasets():
             checks = {

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from shlex import quote
 
 from triptych._internal.plurals import counted
-from triptych.contracts import Diagnostics, DocumentRepo, Embedder, SettingsStore, SparseEncoder
-from triptych.copies.unfinished import unfinished_copy
+from triptych.contracts import Diagnostics, DocumentRepo, Embedder, SparseEncoder
 from triptych.errors import CancelledError, TriptychError
 from triptych.ingestion.embedding import embed_query
 from triptych.ingestion.sparse_encoding import encode_sparse
@@ -30,13 +29,11 @@ def check_health(
     probe: bool,
     sparse_encoder: SparseEncoder | None = None,
     next_embedder: Embedder | None = None,
-    settings: SettingsStore | None = None,
 ) -> Health:
     """Every check, worst news included: one that fails does not keep the others from running."""
     checks = [*_guarded("store", lambda: [_store_answers(documents)])]
     if diagnostics is not None:
         checks += _guarded("store", diagnostics.check_health)
-    checks += _guarded("copy", lambda: _copies(settings))
     if embedder is None:
         checks.append(
             HealthCheck(name="embedder", status="ok", detail="none is in use: keyword search alone")
@@ -74,15 +71,6 @@ def _store_answers(documents: DocumentRepo) -> HealthCheck:
     return HealthCheck(
         name="store", status="ok", detail=f"answers, with {counted(count, 'dataset')}"
     )
-
-
-def _copies(settings: SettingsStore | None) -> Sequence[HealthCheck]:
-    error = unfinished_copy(settings)
-    if error is None:
-        return ()
-    return [
-        HealthCheck(name="copy", status="failed", detail=str(error), remedy=error.hint, error=error)
-    ]
 
 
 def _embedder_answers(embedder: Embedder, which: str = "") -> HealthCheck:

@@ -17,7 +17,6 @@ from triptych._internal.drafts import left_drafts, written_whole
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Store
 from triptych.copies.drafts import abandoned_drafts, noted_backup
-from triptych.copies.unfinished import check_finished
 from triptych.errors import StoreError, ValidationError
 from triptych.records import NameState
 from triptych.replication.archive_checks import DamagedError, DatasetCheck, check_settings
@@ -77,7 +76,7 @@ def write_archive(
             snapshots = capabilities_of(store).snapshots
             shown = store if snapshots is None else held.enter_context(snapshots.snapshot())
             states = StoreStates(shown, is_snapshot=shown is not store)
-            check_finished(shown, chosen_datasets(states, datasets))
+            states.check_finished(chosen_datasets(states, datasets))
             stream = held.enter_context(written_whole(target, mode=_MODE))
             held.enter_context(noted_backup(kept, target))
             with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:

@@ -13,7 +13,7 @@ from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Store
 from triptych.copies.erasures import Erasures
-from triptych.copies.unfinished import CopyMark, check_finished
+from triptych.copies.unfinished import unfinished_until_done
 from triptych.errors import CorruptStoreError, NotFoundError
 from triptych.records import NameState
 from triptych.replication.archive_format import Archive
@@ -64,7 +64,8 @@ def copy_store(
     leaves all of them. ``progress`` is called between batches.
 
     Until the copy has ended, the destination's settings say that it is unfinished, and so do
-    commands, `Service.health` and `Service.doctor`. ``again`` is the command that finishes it.
+    commands, `triptych.open` (by an `UnfinishedStoreWarning`) and `Service.doctor`. ``again`` is
+    the command that finishes it.
 
     Raises:
         NotFoundError: the source has no such dataset.
@@ -79,11 +80,10 @@ def copy_store(
         StoreError: a store failed; copy again to go on. Or the source is unfinished itself.
     """
     writer = StateWriter(destination, replaces=replace)
-    erasures = erased = None
+    erasures = None if isinstance(source, Archive) else Erasures(source, destination, datasets)
     if not isinstance(source, Archive):
         check_two_stores(source, destination)
-        erasures = Erasures.between(source, destination, datasets)
-        erased = erasures.pending()
+    erased = None if erasures is None else erasures.pending()
     was_empty = not destination.documents.list_datasets()
     with ExitStack() as held:
         states: StateSource
@@ -95,10 +95,11 @@ def copy_store(
             states = StoreStates(shown, is_snapshot=shown is not source)
         chosen = chosen_datasets(states, datasets)
         if isinstance(states, StoreStates):
-            check_finished(states.store, chosen)
+            states.check_finished(chosen)
         for dataset_id in () if replace else chosen:
             check_conflicts(states, StoreStates(destination), dataset_id)
-        mark = CopyMark.begin(destination, chosen, again)
+        kept = capabilities_of(destination).settings
+        held.enter_context(unfinished_until_done(kept, chosen, again))
         try:
             done = [
                 copy_dataset(states, writer, dataset_id, replace=replace, progress=progress)
@@ -114,7 +115,6 @@ def copy_store(
         if isinstance(source, Archive):
             wanted = wanted or None
         settings = writer.write_settings(wanted)
-        mark.end()
     return CopyReport(
         datasets=tuple(done),
         settings=settings.written,

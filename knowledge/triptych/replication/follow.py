@@ -85,7 +85,7 @@ def follow_store(
     check_two_stores(source, destination)
     mark = ReplicaMark(has.changes, destination, datasets)
     is_replica = replace or mark.check(StoreStates(source))
-    erasures = Erasures.between(source, destination, datasets)
+    erasures = Erasures(source, destination, datasets)
     replica = _Replica(source, destination, datasets, has.changes, has.answers, erasures)
     cursor = replica.head()
     # Before the first write: what was begun and killed goes on as a replica.

@@ -16,7 +16,7 @@ import attrs
 from triptych.contracts import Store
 from triptych.copies.drafts import BACKUPS
 from triptych.copies.erasures import ERASED
-from triptych.copies.unfinished import UNFINISHED
+from triptych.copies.unfinished import UNFINISHED, unfinished_copy
 from triptych.errors import StoreError
 from triptych.leases import LEASES
 from triptych.records import (
@@ -154,6 +154,11 @@ class StoreStates:
         self._only = only
         self._has = capabilities_of(store)
         self._is_snapshot = is_snapshot
+
+    def check_finished(self, datasets: Sequence[str]) -> None:
+        """Raise `StoreError` where the store has not got all of ``datasets`` itself."""
+        if error := unfinished_copy(self._has.settings, datasets):
+            raise error
 
     def datasets(self) -> Sequence[str]:
         """See `StateSource.datasets`."""
