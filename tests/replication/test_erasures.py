@@ -13,6 +13,7 @@ from replication.test_follow import first_report
 from support.rich_stores import contents, open_kind
 from triptych import Service, deadline
 from triptych.contracts import Store
+from triptych.errors import NotFoundError
 from triptych.records import ChangePage
 from triptych.replication import copy_store, follow_store
 from triptych.repositories import capabilities_of
@@ -70,16 +71,27 @@ def test_replica_erases_what_its_source_purges(
     assert holds_canary(tmp_path / "to") == []
 
 
+@pytest.mark.parametrize("datasets", [None, ["d"]])
+@pytest.mark.parametrize("name", ["patient", None])
 @pytest.mark.parametrize("kind", ["sqlite", "files"])
 def test_replica_that_was_stopped_while_its_source_purged_goes_on(
-    kind: str, tmp_path: Path, held: ExitStack
+    kind: str, name: str | None, datasets: list[str] | None, tmp_path: Path, held: ExitStack
 ) -> None:
+    """A document was purged, or all of its dataset, also where that is named."""
     source, target = source_and_target(held, kind, tmp_path)
-    first_report(source, target)
-    purge(source, "patient")
-    first_report(source, target)
-    assert contents(target) == contents(source)
+    first_report(source, target, datasets=datasets)
+    purge(source, name)
+    reports = follow_store(source, target, datasets=datasets, poll=0.01)
+    with deadline(30):
+        while not next(reports).erased:
+            pass
+    assert contents(target)["datasets"] == contents(source)["datasets"]
     assert holds_canary(tmp_path / "to") == []
+
+
+def test_dataset_that_never_was_is_not_followed() -> None:
+    with pytest.raises(NotFoundError):
+        first_report(MemoryStore(), MemoryStore(), datasets=["d"])
 
 
 def test_copy_erases_what_its_source_purged_since(tmp_path: Path, held: ExitStack) -> None:
@@ -116,8 +128,14 @@ def test_purge_is_repeated_once_and_along_a_chain(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(store, "scrub", lambda name=name: scrubbed.append(name))
         first_report(source if store is middle else middle, store)
     purge(source, "a")
-    for one, other in ((source, middle), (middle, end), (source, middle), (middle, end)):
-        first_report(one, other)
+    for at, (one, other) in enumerate([(source, middle), (middle, end)] * 2):
+        reports = follow_store(one, other, poll=0.01)
+        next(reports)
+        with deadline(30):
+            for key in (f"{at}", f"{at} again"):
+                assert one.set_setting(key, "value", expected=None)
+                while not next(reports).settings:
+                    pass
     assert scrubbed == ["middle", "end"]
 
 

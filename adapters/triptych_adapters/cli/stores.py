@@ -86,6 +86,8 @@ def copy(
     from triptych.errors import StoreError, ValidationError
     from triptych.replication import check_datasets, copy_store, follow_store
     from triptych_adapters.cli.progress import shown
+    from triptych_factory.backends import store_exists
+    from triptych_factory.locations import parse_location
 
     output = session.output
     if is_archive(Path(source)):
@@ -94,7 +96,8 @@ def copy(
         )
     with ExitStack() as held:
         one = held.enter_context(opened_store(session, source, create=False))
-        check_datasets(one, dataset)  # before the destination is made
+        if not (follow and store_exists(parse_location(destination))):
+            check_datasets(one, dataset)  # before the destination is made
         other = held.enter_context(opened_store(session, destination, create=True))
         words = ["copy", *(place_of(session, each) for each in (source, destination))]
         words += ["--follow"] if follow else []

@@ -34,7 +34,7 @@ from triptych.replication.states import (
 from triptych.replication.writer import StateWriter
 from triptych.repositories import capabilities_of
 
-__all__ = ["check_datasets", "chosen_datasets", "copy_dataset", "copy_store"]
+__all__ = ["check_datasets", "chosen_datasets", "copy_dataset", "copy_states", "copy_store"]
 
 _NAMES_AT_ONCE: Final = 64
 _SIZE_AT_ONCE: Final = 4_000_000
@@ -79,12 +79,27 @@ def copy_store(
         CorruptStoreError: the file of the archive was changed meanwhile; what was copied stays.
         StoreError: a store failed; copy again to go on. Or the source is unfinished itself.
     """
-    writer = StateWriter(destination, replaces=replace)
     erasures = None if isinstance(source, Archive) else Erasures(source, destination, datasets)
-    if not isinstance(source, Archive):
-        check_two_stores(source, destination)
     erased = None if erasures is None else erasures.pending()
     was_empty = not destination.documents.list_datasets()
+    report = copy_states(source, destination, datasets, replace, progress, again)
+    if erasures is not None and erasures.repeat(erased, scrub=not was_empty):
+        return attrs.evolve(report, erased=True)
+    return report
+
+
+def copy_states(
+    source: Store | Archive,
+    destination: Store,
+    datasets: Sequence[str] | None,
+    replace: bool,
+    progress: ProgressCallback | None,
+    again: str,
+) -> CopyReport:
+    """`copy_store`, which repeats no purge."""
+    writer = StateWriter(destination, replaces=replace)
+    if not isinstance(source, Archive):
+        check_two_stores(source, destination)
     with ExitStack() as held:
         states: StateSource
         if isinstance(source, Archive):
@@ -120,7 +135,6 @@ def copy_store(
         settings=settings.written,
         settings_removed=settings.removed,
         settings_different=settings.different,
-        erased=erasures is not None and erasures.repeat(erased, scrub=not was_empty),
     )
 
 

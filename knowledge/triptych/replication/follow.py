@@ -24,7 +24,7 @@ from triptych.errors import (
 )
 from triptych.records import ChangeCursor, Layer
 from triptych.replication.conflicts import another_writer, check_two_stores
-from triptych.replication.copy import copy_dataset, copy_store
+from triptych.replication.copy import copy_dataset, copy_states
 from triptych.replication.marks import ReplicaMark
 from triptych.replication.report import CopyReport, DatasetCopy
 from triptych.replication.states import StoreStates
@@ -91,15 +91,14 @@ def follow_store(
     # Before the first write: what was begun and killed goes on as a replica.
     mark.write(cursor)
     done = _Persistent(poll, on_failure).done
+    there = source.documents.list_datasets()
+    # Of a replica those may be gone that are named: they are then removed from it.
+    named = [each for each in datasets or () if not is_replica or each in there]
+    if not is_replica:
+        erasures.repeat(erasures.pending(), scrub=False)
+    chosen = None if datasets is None else named
     yield done(
-        lambda: copy_store(
-            source,
-            destination,
-            datasets=datasets,
-            replace=is_replica,
-            progress=progress,
-            again=again,
-        )
+        lambda: copy_states(source, destination, chosen, is_replica, progress, again),
     )
 
     def follow(cursor: str) -> tuple[str, CopyReport]:
