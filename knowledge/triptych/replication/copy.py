@@ -56,7 +56,8 @@ def copy_store(
     are equal are skipped, so a copy that was killed goes on when it is run again. A source that
     shows snapshots is copied as it is at one moment, whoever writes to it meanwhile. At the end
     each dataset is read again from the destination and compared. Where a store that is the source
-    was purged since the last copy, the destination's files then forget what it has deleted, too.
+    was purged since the last copy, the destination's files then forget what it has deleted, too;
+    a dataset that the source does not have any more stays.
 
     ``replace`` makes these datasets of the destination equal to the source's whatever they hold,
     and its settings too: without it, what only the destination has is an error, and settings that
