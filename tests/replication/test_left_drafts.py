@@ -109,6 +109,17 @@ def test_only_drafts_of_the_file_are_removed(tmp_path: Path) -> None:
     assert all((tmp_path / name).exists() for name in names[1:])
 
 
+def test_next_export_names_what_a_killed_one_left(tmp_path: Path) -> None:
+    with open_kind("sqlite", tmp_path, "kb") as store:
+        fill_at_once(store, "d", {"a": "text"})
+    out, left = tmp_path / "d.jsonl", tmp_path / "d.jsonl.0123abcd.part"
+    left.write_bytes(CANARY)
+    ended = ran(["--store", str(tmp_path / "kb.db"), "export", "-d", "d", "-o", str(out)])
+    assert ended.code == 0
+    assert f"removed {left}" in ended.err
+    assert not left.exists()
+
+
 def ask(log: QuestionLog, text: str) -> None:
     assert log.note(text, ["d"], "nothing", []) is None
 

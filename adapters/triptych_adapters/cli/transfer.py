@@ -158,6 +158,7 @@ def export(
     A .zip file is an archive in its place: it has versions, chunks, vectors and layers too, and
     import takes them over without a call of a model.
     """
+    from triptych._internal.drafts import left_drafts
     from triptych.transfer import export_jsonl
 
     if to is not None and to.suffix.lower() == ".zip":
@@ -165,6 +166,8 @@ def export(
         return
     if to is not None:
         check_output(session, to)
+        for each in left_drafts(to, remove=True):
+            session.output.warn(f"removed {each}, which an export left that was killed")
 
     with session.service() as service:
         if to is None:
@@ -179,12 +182,11 @@ def export(
 
 @contextmanager
 def _written(path: Path) -> Iterator[BinaryIO]:
-    from triptych._internal.drafts import left_drafts, written_whole
+    from triptych._internal.drafts import written_whole
     from triptych.errors import NotFoundError, ValidationError
 
     try:
         with until_terminated(), written_whole(path, mode=0o666) as stream:
-            left_drafts(path, remove=True)
             yield stream
     except FileNotFoundError:
         raise NotFoundError(f"there is no folder {str(path.parent)!r}: make it first") from None
