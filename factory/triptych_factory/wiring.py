@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Collection, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -24,6 +25,7 @@ from triptych.contracts import (
     SparseEncoder,
     Store,
 )
+from triptych.copies.unfinished import UnfinishedStoreWarning, unfinished_copy
 from triptych.errors import ValidationError
 from triptych.repositories import capabilities_of
 from triptych.search.cache_options import SemanticCache, to_cache
@@ -270,7 +272,16 @@ def wire(
         for made in made_here:
             _close(made)
 
-    return Service(store, options=options, on_close=close_models)
+    service = Service(store, options=options, on_close=close_models)
+    unfinished = unfinished_copy(kept)
+    if unfinished is not None:
+        try:
+            text = f"{unfinished}: {unfinished.hint}"
+            warnings.warn(text, UnfinishedStoreWarning, stacklevel=4)
+        except UnfinishedStoreWarning:  # where warnings are errors
+            service.close()
+            raise
+    return service
 
 
 def _scratch() -> Store:
@@ -294,7 +305,7 @@ def _outline(name: str, content: str) -> str | None:
 
 def _likely(location: Location, settings: Settings, dataset_id: str) -> Embedder | None:
     """The local embedder that the store will most likely name, to be loaded while it opens."""
-    if location.scheme != "sqlite" or location.path is None:
+    if location.scheme != "sqlite" or location.path is None or not location.path.is_file():
         return None
     signature = likely_signature(location.path, dataset_id)
     if not signature:

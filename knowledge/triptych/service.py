@@ -32,6 +32,7 @@ from triptych.contracts import (
     Ranker,
     Store,
 )
+from triptych.copies.erasures import note_purge
 from triptych.errors import (
     CorruptStoreError,
     NotAvailableError,
@@ -1446,6 +1447,7 @@ class Service(CloseOnExit):
         return QuestionLog(self.capabilities.settings)
 
     def _forget_requests(self) -> int:
+        note_purge(self.capabilities.settings)
         return forget_requests(self.capabilities.settings)
 
     def _remove_layers_above(self, dataset_id: str, name: str, *, every: bool) -> int:

@@ -16,6 +16,7 @@ from replication.test_follow import follow_until_equal
 from replication.test_kills import check_copy
 from support.postgres import PostgresServer
 from support.rich_stores import POSTGRES, change, contents, fill, open_kind
+from triptych import Service, deadline
 from triptych.contracts import Store
 from triptych.errors import ConflictError
 from triptych.records import NameState
@@ -161,3 +162,23 @@ def test_one_state_that_is_refused_stops_no_earlier_one(
     document = target.documents.get("d", "c")
     assert document is not None
     assert document.content == "another text"
+
+
+def test_replica_on_a_server_repeats_a_purge(tmp_path: Path, held: ExitStack) -> None:
+    source = opened(held, "sqlite", tmp_path, "source")
+    fill_at_once(source, "d", {"a": "one", "b": "two"})
+    target = opened(held, "postgres", tmp_path, "target")
+    reports = follow_store(source, target, poll=0.01)
+    next(reports)
+    assert Service(source).purge("d", "a")
+    with deadline(60):
+        while not next(reports).erased:
+            pass
+    assert contents(target) == contents(source)
+    # Stopped meanwhile.
+    assert Service(source).purge("d", "b")
+    reports = follow_store(source, target, poll=0.01)
+    with deadline(60):
+        while not next(reports).erased:
+            pass
+    assert contents(target) == contents(source)

@@ -244,3 +244,44 @@ def test_failure_that_passes_is_waited_for(tmp_path: Path) -> None:
             next(first for first in follow_store(source, target, poll=0.01))
         other.close()
         follow_until_equal(source, target, follow_store(source, target, poll=0.01))
+
+
+def counted_reads(monkeypatch: pytest.MonkeyPatch, *stores: MemoryStore) -> list[str]:
+    """The names of the documents that are loaded from now on."""
+    loaded: list[str] = []
+    for store in stores:
+        get = store.documents.get
+
+        def count(dataset_id: str, name: str, get: Any = get) -> object:
+            loaded.append(name)
+            return get(dataset_id, name)
+
+        monkeypatch.setattr(store.documents, "get", count)
+    return loaded
+
+
+@pytest.mark.parametrize("derived", [False, True])
+def test_burst_of_puts_costs_its_own_documents(
+    derived: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the replica has used up more versions than its source."""
+    source, target = MemoryStore(), MemoryStore()
+    fill_plainly(source, "d", {f"{number:03}": "text" for number in range(150)})
+    for version in range(5):
+        put(target, "d", "old", f"text {version}")
+    target.documents.delete("d", "old")
+    reports = follow_store(source, target, replace=True, poll=0.01)
+    next(reports)
+    loaded = counted_reads(monkeypatch, source, target)
+    for burst in range(3):
+        put(source, "d", "a", f"burst {burst}")
+        next(reports)
+        if derived:
+            assert derive(source, "d", "a")
+            next(reports)
+        # It is taken over when the datasets were compared.
+        assert source.set_setting(f"key {burst}", "value", expected=None)
+        assert next(reports).settings == 1
+    assert loaded
+    assert set(loaded) == {"a"}
+    assert target.documents.get("d", "a") == source.documents.get("d", "a")

@@ -13,13 +13,23 @@ from support.rich_stores import open_kind
 from triptych.replication import Archive, copy_store, write_archive
 
 
-def run(do: str, one: str, other: str) -> None:
-    """Carry out one line; a store is given as its kind and its path."""
+def _half_way(progress: object) -> None:
+    print("half", flush=True)
+    sys.stdin.readline()  # until it is killed
+
+
+def run(do: str, one: str, other: str, *, replace: bool = False) -> None:
+    """Carry out one line; a store is given as its kind and its path.
+
+    A copy or restore "-half" stops when it has written its first batch.
+    """
+    progress = _half_way if do.endswith("-half") else None
+    do = do.removesuffix("-half")
     if do == "backup":
         kind, _, path = one.partition(":")
         source = open_kind(kind, Path(path).parent, Path(path).name)
         print("begun", flush=True)
-        write_archive(source, other, overwrite=True)
+        write_archive(source, other, overwrite=True, progress=progress)
         source.close()
         return
     kind, _, path = other.partition(":")
@@ -27,11 +37,13 @@ def run(do: str, one: str, other: str) -> None:
     print("begun", flush=True)
     if do == "restore":
         with Archive(one) as archive:
-            copy_store(archive, target)
+            copy_store(
+                archive, target, replace=replace, progress=progress, again="triptych copy again"
+            )
     else:
         kind, _, path = one.partition(":")
         source = open_kind(kind, Path(path).parent, Path(path).name)
-        copy_store(source, target)
+        copy_store(source, target, replace=replace, progress=progress, again="triptych copy again")
         source.close()
     target.close()
 
@@ -39,5 +51,5 @@ def run(do: str, one: str, other: str) -> None:
 if __name__ == "__main__":
     for line in sys.stdin:
         given = json.loads(line)
-        run(given["do"], given["from"], given["to"])
+        run(given["do"], given["from"], given["to"], replace=given.get("replace", False))
         print("done", flush=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -139,6 +140,33 @@ class PostgresServer:
         assert self._process is not None
         self._process.kill()
         self._process.wait()
+
+    @contextmanager
+    def standing(self) -> Iterator[None]:
+        """Within it, no process of the server does anything (SIGSTOP)."""
+        stopped: list[int] = []
+        try:
+            while more := [each for each in self._processes() if each not in stopped]:
+                for each in more:
+                    with suppress(ProcessLookupError):
+                        os.kill(each, signal.SIGSTOP)
+                stopped += more
+            yield
+        finally:
+            for each in stopped:
+                with suppress(ProcessLookupError):
+                    os.kill(each, signal.SIGCONT)
+
+    def _processes(self) -> list[int]:
+        """The server's, and those that it has begun: a session each."""
+        assert self._process is not None
+        parent = self._process.pid
+        found = [parent]
+        for each in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):
+                if int(each.read_text("utf-8").rpartition(")")[2].split()[1]) == parent:
+                    found.append(int(each.parent.name))
+        return found
 
     def stop(self) -> None:
         """End it at once, without a shutdown; what is in it is not needed again."""

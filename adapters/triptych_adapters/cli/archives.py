@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -25,8 +26,10 @@ __all__ = [
     "is_archive",
     "load_archive",
     "opened_store",
+    "place_of",
     "print_copy",
     "save_archive",
+    "typed",
     "until_terminated",
 ]
 
@@ -41,9 +44,15 @@ _SHOWN = 5
 
 
 def is_archive(file: Path) -> bool:
-    """Whether there is a file that begins as an archive does."""
+    """Whether there is a file that begins as an archive does.
+
+    Raises:
+        ValidationError: it is a pipe or a device.
+    """
+    from triptych._internal.regular_files import open_regular
+
     try:
-        with file.open("rb") as stream:
+        with open_regular(file) as stream:
             return stream.read(4) == b"PK\x03\x04"
     except OSError:
         return False
@@ -62,6 +71,8 @@ def load_archive(
     from triptych.replication import Archive, check_datasets, copy_store
     from triptych_adapters.cli.progress import shown
 
+    path, place, named = str(file.absolute()), place_of(session, url), datasets
+    words = ("restore", path, place) if with_settings else ("--store", place, "import", path)
     with Archive(file) as archive:
         check_datasets(archive, datasets)  # before the store is made
         if datasets is None and not with_settings:
@@ -71,7 +82,12 @@ def load_archive(
             shown(session.output, "documents") as progress,
         ):
             report = copy_store(
-                archive, store, datasets=datasets, replace=replace, progress=progress
+                archive,
+                store,
+                datasets=datasets,
+                replace=replace,
+                progress=progress,
+                again=typed(*words, datasets=named, replace=replace),
             )
     print_copy(session.output, report)
 
@@ -141,6 +157,19 @@ def until_terminated() -> Iterator[None]:
             signal.signal(each, signal.SIG_DFL)
 
 
+def typed(*words: str, datasets: Sequence[str] | None, replace: bool) -> str:
+    """The command to type, such as ``triptych copy a.db b.db``."""
+    named = [word for each in datasets or () for word in ("--dataset", each)]
+    return shlex.join(["triptych", *words, *named, *(["--replace"] if replace else [])])
+
+
+def place_of(session: Session, url: str | None) -> str:
+    """The store at ``url``, or the one in force, from wherever it is named; without a password."""
+    from triptych_factory.locations import parse_location
+
+    return str(parse_location(session.settings(**({} if url is None else {"url": url})).url))
+
+
 @contextmanager
 def opened_store(session: Session, url: str | None, *, create: bool) -> Iterator[Store]:
     """The store at ``url``, or the one in force, without a model.
@@ -183,6 +212,8 @@ def print_copy(output: Output, report: CopyReport) -> None:
 def _print_summary(output: Output, file: Path, summary: ArchiveSummary) -> None:
     from triptych_adapters.wire.schema import to_json
 
+    for each in summary.removed:
+        output.warn(f"removed {each}, which a backup left that was killed")
     if output.as_json:
         output.emit({"file": str(file), **to_json(summary)})
         return

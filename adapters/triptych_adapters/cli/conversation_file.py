@@ -21,12 +21,13 @@ def read(path: Path) -> tuple[Message, ...]:
         ValidationError: the file cannot be read, holds something else, or is to be in a folder
             that is not there.
     """
+    from triptych._internal.regular_files import read_regular
     from triptych.errors import ValidationError
     from triptych.records import Message
     from triptych.records.serialization import from_dict
 
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path).decode("utf-8")
     except FileNotFoundError:
         if not path.parent.is_dir():
             raise ValidationError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -136,6 +135,7 @@ def _values(given: list[str]) -> dict[str, list[Any]]:
     """The grid that ``--grid`` options describe."""
     import tomllib
 
+    from triptych._internal.regular_files import read_regular
     from triptych.errors import NotFoundError, ValidationError
 
     grid: dict[str, list[Any]] = {}
@@ -147,10 +147,10 @@ def _values(given: list[str]) -> dict[str, list[Any]]:
             }
         else:
             try:
-                found = tomllib.loads(Path(each).read_text(encoding="utf-8"))
+                found = tomllib.loads(read_regular(each).decode("utf-8"))
             except OSError as error:
                 raise NotFoundError(f"{each!r} cannot be read: {error.strerror}") from error
-            except ValueError as error:
+            except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
                 raise ValidationError(f"{each!r} is not TOML: {error}") from error
             weights = found.pop("weights", {})
             if isinstance(weights, dict):

@@ -12,6 +12,7 @@ import os
 import re
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
@@ -345,7 +346,10 @@ def _run(
         command=name, as_json=options.as_json, quiet=options.quiet, color=not options.no_color
     )
     try:
-        ended = function(Session(output=output, options=options), **arguments)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = lambda message, *_: output.warn(str(message))
+            ended = function(Session(output=output, options=options), **arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         # The interpreter flushes stdout once more when it ends; that must not fail again.

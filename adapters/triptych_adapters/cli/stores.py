@@ -11,8 +11,10 @@ import typer
 from triptych_adapters.cli.archives import (
     is_archive,
     opened_store,
+    place_of,
     print_copy,
     save_archive,
+    typed,
 )
 from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.output import SCHEMA, Output, json_text
@@ -84,6 +86,8 @@ def copy(
     from triptych.errors import StoreError, ValidationError
     from triptych.replication import check_datasets, copy_store, follow_store
     from triptych_adapters.cli.progress import shown
+    from triptych_factory.backends import store_exists
+    from triptych_factory.locations import parse_location
 
     output = session.output
     if is_archive(Path(source)):
@@ -92,12 +96,16 @@ def copy(
         )
     with ExitStack() as held:
         one = held.enter_context(opened_store(session, source, create=False))
-        check_datasets(one, dataset)  # before the destination is made
+        if not (follow and store_exists(parse_location(destination))):
+            check_datasets(one, dataset)  # before the destination is made
         other = held.enter_context(opened_store(session, destination, create=True))
+        words = ["copy", *(place_of(session, each) for each in (source, destination))]
+        words += ["--follow"] if follow else []
+        again = typed(*words, datasets=dataset, replace=replace)
         if not follow:
             with shown(output, "documents") as progress:
                 report = copy_store(
-                    one, other, datasets=dataset, replace=replace, progress=progress
+                    one, other, datasets=dataset, replace=replace, progress=progress, again=again
                 )
             print_copy(output, report)
             return Exit.OK
@@ -107,7 +115,13 @@ def copy(
 
         try:
             for report in follow_store(
-                one, other, datasets=dataset, replace=replace, poll=poll, on_failure=warn
+                one,
+                other,
+                datasets=dataset,
+                replace=replace,
+                poll=poll,
+                on_failure=warn,
+                again=again,
             ):
                 _print_followed(output, report)
         except KeyboardInterrupt:
@@ -143,3 +157,5 @@ def _print_followed(output: Output, report: CopyReport) -> None:
         return
     for each in report.datasets:
         output.say(f"{each.dataset_id}: {each.written} copied, {each.removed} removed")
+    if report.erased:
+        output.say("erased what the source has purged")

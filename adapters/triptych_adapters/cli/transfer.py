@@ -158,6 +158,7 @@ def export(
     A .zip file is an archive in its place: it has versions, chunks, vectors and layers too, and
     import takes them over without a call of a model.
     """
+    from triptych._internal.drafts import left_drafts
     from triptych.transfer import export_jsonl
 
     if to is not None and to.suffix.lower() == ".zip":
@@ -165,6 +166,8 @@ def export(
         return
     if to is not None:
         check_output(session, to)
+        for each in left_drafts(to, remove=True):
+            session.output.warn(f"removed {each}, which an export left that was killed")
 
     with session.service() as service:
         if to is None:

@@ -12,11 +12,13 @@ import psycopg
 from psycopg import sql
 from psycopg.types.numeric import IntLoader
 
+from triptych import deadlines
 from triptych.errors import StoreError
 from triptych_backends.postgres.errors import is_lost, is_starting
 from triptych_backends.postgres.location import PostgresLocation
 from triptych_backends.postgres.replica_status import ReplicaStatus
 from triptych_backends.postgres.session import Driver, PostgresSession
+from triptych_backends.postgres.watched import WatchedConnection
 from triptych_backends.sql.errors import closed_error
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ __all__ = ["Connections", "connect", "connect_when_up"]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 _PATIENCE = 300.0  # seconds to wait for a free connection where nothing else says
+_LOOK_AGAIN = 0.5  # seconds of that between two looks at the deadline
 _INHERITED: list[Any] = []
 """Pools of a process that this one was forked from: to drop their connections would end them."""
 
@@ -58,7 +61,7 @@ class Connections:
             dial,
             pool_size=self.location.pool_size,
             max_overflow=0,
-            timeout=self.location.statement_timeout or _PATIENCE,
+            timeout=_LOOK_AGAIN,
             use_lifo=True,
             reset_on_return=None,
         )
@@ -142,6 +145,13 @@ class Connections:
         if self._closed:
             raise closed_error(self.where)
         first = self._lease()
+        if self.location.answers_within is not None:
+            driver: Any = first.driver_connection
+            try:
+                driver.ping(self.location.answers_within)
+            except BaseException:
+                first.invalidate()
+                raise
         session = PostgresSession(_driver_of(first), None)
         lease: _Lease | None = first
 
@@ -168,13 +178,18 @@ class Connections:
     def _lease(self) -> _Lease:
         from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-        try:
-            return self._pool.connect()
-        except PoolTimeoutError as error:
-            raise StoreError(
-                f"all {self.location.pool_size} connections to the store {self.where} are in use: "
-                "give a greater pool_size in the URL"
-            ) from error
+        until = time.monotonic() + (self.location.statement_timeout or _PATIENCE)
+        while True:
+            deadlines.check("waiting for a connection to the server")
+            try:
+                return self._pool.connect()
+            except PoolTimeoutError as error:
+                if time.monotonic() < until:
+                    continue
+                raise StoreError(
+                    f"all {self.location.pool_size} connections to the store {self.where} are in "
+                    "use: give a greater pool_size in the URL"
+                ) from error
 
     def close_idle(self) -> None:
         """Close the connections that nobody uses; others are opened when they are needed."""
@@ -230,6 +245,7 @@ def _patiently(
         except psycopg.Error as error:
             if time.monotonic() > until or not again(error):
                 raise
+        deadlines.check("waiting for the server")
         time.sleep(pause * random.uniform(0.5, 1.0))
         pause = min(pause * 2, _LONGEST_PAUSE)
 
@@ -238,13 +254,16 @@ def connect(
     location: PostgresLocation, *, read_only: bool = False, autocommit: bool = True
 ) -> Driver:
     """A new connection, its search path the store's schema. Raises psycopg.Error."""
-    driver = psycopg.connect(
+    driver = WatchedConnection.dial(
         location.conninfo,
-        autocommit=True,
-        fallback_application_name="triptych",
+        seconds=location.startup,
         keepalives_idle=30,
         keepalives_interval=10,
         keepalives_count=3,
+    )
+    driver.patience = min(
+        driver.patience if location.answers_within is None else 1.0,
+        location.statement_timeout or driver.patience,
     )
     try:
         # Sums of whole numbers are of this type.

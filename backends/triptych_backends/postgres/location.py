@@ -33,7 +33,8 @@ class PostgresLocation:
         replicas: streaming replicas, which reads go to.
         replica_wait: seconds that a read waits for a replica that is behind.
         startup: seconds for which a server that does not answer is waited for when a store is
-            opened.
+            opened, and for each connection.
+        answers_within: seconds in which the server answers before each read, None: it is not asked.
     """
 
     conninfo: str = attrs.field(repr=False)
@@ -45,6 +46,7 @@ class PostgresLocation:
     replicas: tuple[PostgresLocation, ...] = ()
     replica_wait: float = 0.1
     startup: float = _STARTUP
+    answers_within: float | None = None
 
 
 def parse_url(url: str) -> PostgresLocation:
@@ -120,6 +122,8 @@ def _replica(url: str, primary: PostgresLocation) -> PostgresLocation:
         statement_timeout=primary.statement_timeout,
         pool_size=primary.pool_size,
         reconnect=0.0,  # the primary serves meanwhile
+        startup=min(found.startup, 2.0),
+        answers_within=primary.replica_wait,
     )
 
 

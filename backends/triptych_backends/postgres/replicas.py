@@ -52,9 +52,19 @@ class _Replica:
         self.connections = Connections(location, read_only=True)
         self.replayed = -1
         self.away_until = 0.0
+        self._looking: threading.Thread | None = None
 
-    def look(self) -> int:
-        """How far it has replayed; -1 where it cannot be used."""
+    def look(self, seconds: float) -> int:
+        """How far it has replayed; -1 where it cannot be used, or does not say so in time."""
+        if self._looking is None or not self._looking.is_alive():
+            self.away_until = time.monotonic() + _AWAY  # nobody else waits for it meanwhile
+            self._looking = threading.Thread(target=self._look, daemon=True)
+            self._looking.start()
+        looking = self._looking
+        looking.join(max(seconds, _PAUSE))
+        return -1 if looking.is_alive() else self.replayed
+
+    def _look(self) -> None:
         try:
             with self.connections.reading() as session:
                 ((replayed, _),) = session.text(_REPLAYED)
@@ -64,7 +74,6 @@ class _Replica:
             self.leave()
         else:
             self.replayed, self.away_until = replayed, 0.0
-        return self.replayed
 
     def leave(self) -> None:
         """Note that it cannot be used for a while."""
@@ -198,7 +207,7 @@ class ReplicatedConnections:
             now = time.monotonic()
             usable = [each for each in self._replicas if each.away_until <= now]
             for replica in usable:
-                if replica.look() >= seen:
+                if replica.look(until - now) >= seen:
                     self._prefer(replica)
                     return replica
             if not usable or now >= until:

@@ -18,6 +18,7 @@ from triptych._internal.urls import url_options
 from triptych.errors import StoreError
 from triptych_backends.postgres.errors import is_lost
 from triptych_backends.postgres.location import PostgresLocation, parse_url
+from triptych_backends.postgres.watched import WatchedConnection
 from triptych_backends.tables.errors import table_errors
 
 __all__ = ["ForeignDatabase", "Reader"]
@@ -165,12 +166,7 @@ class ForeignDatabase:
     def _connect(self) -> _Driver:
         if self._closed:
             raise StoreError("this pipeline is closed: open the knowledge base again")
-        return psycopg.connect(
-            self._location.conninfo,
-            autocommit=True,
-            prepare_threshold=None,
-            fallback_application_name="triptych",
-        )
+        return WatchedConnection.dial(self._location.conninfo, prepare_threshold=None)
 
     def _give_back(self, driver: _Driver) -> None:
         if self._closed or driver.closed:

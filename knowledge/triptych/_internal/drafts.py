@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-__all__ = ["written_whole"]
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # Windows, where a file that is open is neither removed nor replaced
+    fcntl = None
+
+__all__ = ["drafts_of", "left_drafts", "written_whole"]
 
 _MODE = 0o777
 
@@ -21,7 +28,8 @@ def written_whole(path: Path, *, mode: int) -> Iterator[BinaryIO]:
     """A stream whose bytes are the file at ``path`` once the block ends without an exception.
 
     Until then the file is as it was. One that exists keeps its mode, a new one gets ``mode``. What
-    is no file, such as a pipe, is written straight, and a link stays one.
+    is no file, such as a pipe, is written straight, and a link stays one. What a killed process
+    leaves is found by `left_drafts`.
 
     Raises:
         OSError: it cannot be written.
@@ -37,18 +45,67 @@ def written_whole(path: Path, *, mode: int) -> Iterator[BinaryIO]:
         return
     if found is not None and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
-    draft = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     wanted = mode if found is None else found.st_mode & _MODE
+    draft, held = _begun(target, wanted)
     try:
-        with os.fdopen(os.open(draft, flags, wanted), "wb") as stream:
+        with held as stream:
             if found is not None:
                 draft.chmod(wanted)  # whatever the umask is
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(draft, target)
+            if fcntl is None:
+                stream.close()
+            os.replace(draft, target)
     except BaseException:
         with suppress(OSError):
             draft.unlink()
         raise
+
+
+def _begun(target: Path, mode: int) -> tuple[Path, BinaryIO]:
+    """A new draft, which this process holds as long as it is open."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    while True:
+        draft = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
+        stream = os.fdopen(os.open(draft, flags, mode), "wb")
+        if fcntl is not None:
+            with suppress(OSError):  # of a disk without locks nobody removes drafts
+                fcntl.flock(stream, fcntl.LOCK_EX)
+            if not os.fstat(stream.fileno()).st_nlink:  # removed before it was held
+                stream.close()
+                continue
+        return draft, stream
+
+
+def left_drafts(path: Path, *, remove: bool) -> list[Path]:
+    """The drafts of the file at ``path`` whose writers have ended; ``remove`` removes them."""
+    return [each for each in drafts_of(path) if _is_left(each, remove=remove)]
+
+
+def drafts_of(path: Path) -> list[Path]:
+    """The drafts of the file at ``path``, also those that are being written."""
+    target = path.resolve()
+    named = re.compile(rf"{re.escape(target.name)}\.[0-9a-f]{{8}}\.part")
+    try:
+        return sorted(each for each in target.parent.iterdir() if named.fullmatch(each.name))
+    except OSError:
+        return []
+
+
+def _is_left(draft: Path, *, remove: bool) -> bool:
+    handle = None
+    try:
+        if fcntl is not None and stat.S_ISREG(draft.lstat().st_mode):
+            handle = os.open(draft, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        elif fcntl is not None or not remove:
+            return False
+        if remove:
+            draft.unlink()
+    except OSError:  # it is held, or was moved to its place
+        return False
+    finally:
+        if handle is not None:
+            os.close(handle)
+    return True

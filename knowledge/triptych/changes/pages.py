@@ -64,7 +64,10 @@ class ChangeLogReader(Protocol):
 
 
 def read_page(log: ChangeLogReader, since: ChangeCursor | None, limit: int) -> ChangePage:
-    """The page of at most ``limit`` changes after ``since``; see `ChangeReader.read_changes`."""
+    """The page of at most ``limit`` changes after ``since``; see `ChangeReader.read_changes`.
+
+    With a ``limit`` of 0 it only says, by ``reset``, whether the store can go on from ``since``.
+    """
     head = log.head()
     reset = since is not None and not _continues(log, head, since)
     position = base = 0
@@ -74,7 +77,7 @@ def read_page(log: ChangeLogReader, since: ChangeCursor | None, limit: int) -> C
         if since.base is not None and since.until is not None:
             base, end = since.base, LogHead(since.until, since.mark)
     found = log.rows(after=position, base=base, until=end.number, limit=limit + 1)
-    if not found and end.number < head.number and not reset:
+    if not found and limit and end.number < head.number and not reset:
         return read_page(log, ChangeCursor(number=end.number, mark=end.mark), limit)
     changes = tuple(
         DocumentChange(
@@ -86,7 +89,7 @@ def read_page(log: ChangeLogReader, since: ChangeCursor | None, limit: int) -> C
         )
         for row in found[:limit]
     )
-    cut = len(found) > limit
+    cut = 0 < limit < len(found)
     return ChangePage(
         changes=changes,
         cursor=changes[-1].cursor if cut else str(_cursor(end.number, base, end)),

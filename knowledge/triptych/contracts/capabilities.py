@@ -332,7 +332,7 @@ class ChangeReader(Protocol):
         None, or a cursor that the store cannot go on from, begins at the beginning: with every
         document that is there, as added. With a cursor the page then is a reset. That is so for a
         cursor of another store or of a state that a restored backup does not have, and where
-        deletions after it are not in the log any more.
+        deletions after it are not in the log any more. A ``limit`` of 0 asks for ``reset`` only.
         """
         ...
 

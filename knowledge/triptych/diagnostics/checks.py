@@ -177,6 +177,18 @@ CHECKS = {
             derives=True,
         ),
         Check(
+            "copy.unfinished",
+            "a copy into this store was ended before it was whole, or is under way",
+            "documents may be missing, or be those from before it",
+            remedy="run the same copy again, which finishes it",
+        ),
+        Check(
+            "backups.left",
+            "backups that were killed have left drafts",
+            "they hold texts, also those that are deleted or purged since",
+            repair="they are removed",
+        ),
+        Check(
             "embedder.weights",
             "the model's files are not those it is pinned to",
             "its vectors would not compare with those that are stored",

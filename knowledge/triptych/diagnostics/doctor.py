@@ -10,6 +10,8 @@ from triptych import deadlines
 from triptych._internal.progress import ProgressCallback
 from triptych._internal.protocols import conforms
 from triptych.contracts import Capabilities, Embedder, Store, WeightsVerifier
+from triptych.copies.drafts import abandoned_drafts
+from triptych.copies.unfinished import forget_copies, unfinished_copy
 from triptych.diagnostics.checks import CHECKS, FindingCollector
 from triptych.diagnostics.datasets import Counted, DatasetExaminer
 from triptych.diagnostics.documents import examine_document
@@ -46,6 +48,7 @@ class Doctor:
         self._store = store
         self._documents, self._chunks, self._layers = store.documents, store.chunks, store.layers
         self._journal = capabilities.journal
+        self._settings = capabilities.settings
         self._diagnostics = capabilities.diagnostics
         self._deriver = deriver
         self._rebuilds = rebuilds
@@ -83,6 +86,14 @@ class Doctor:
         tally, counted, skipped = FindingCollector(), Counted(), list[str]()
         left_out: list[str] = []
         self._examine_models(tally, counted, skipped)
+        for draft in abandoned_drafts(self._settings, remove=False):
+            tally.add("backups.left", "backups", str(draft))
+        unfinished = unfinished_copy(self._settings)
+        if unfinished is not None:
+            check = CHECKS["copy.unfinished"]
+            if not unfinished_copy(self._settings, self._documents.list_datasets()):
+                check = attrs.evolve(check, repair="the copy is forgotten: it left no dataset")
+            tally.add(check, "the store", str(unfinished), remedy=unfinished.hint)
         if self._diagnostics is None:
             skipped.append(
                 "what only the store sees of itself: this backend has no checks of its own"
@@ -177,6 +188,12 @@ class Doctor:
         names -= {finding.check for finding in findings if not finding.repairable}
         if self._diagnostics is not None:
             actions += self._diagnostics.repair(names, datasets)
+        if "backups.left" in names:
+            drafts = abandoned_drafts(self._settings, remove=True)
+            actions.append(f"removed {', '.join(map(str, drafts)) or 'no drafts'}")
+        if "copy.unfinished" in names and self._settings is not None:
+            forget_copies(self._settings)
+            actions.append("forgot a copy that has left no dataset")
         for dataset in self._documents.list_datasets():
             checks = {
                 finding.check

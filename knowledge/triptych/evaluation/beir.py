@@ -16,6 +16,7 @@ from typing import IO, Any
 
 import attrs
 
+from triptych._internal.regular_files import open_regular
 from triptych.errors import NotFoundError, ValidationError
 from triptych.evaluation.collections import (
     Collection,
@@ -130,6 +131,7 @@ class _Folder:
         if not path.exists():
             raise NotFoundError(f"there is no collection at {str(path)!r}")
         try:
+            open_regular(path).close()
             with zipfile.ZipFile(path) as archive:
                 names = [PurePosixPath(name) for name in archive.namelist()]
         except (OSError, zipfile.BadZipFile) as error:

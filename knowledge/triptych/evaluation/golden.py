@@ -27,6 +27,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from triptych._internal.regular_files import read_regular
 from triptych.errors import NotFoundError
 from triptych.evaluation.collections import (
     Collection,
@@ -59,7 +60,7 @@ def read_golden(path: str | os.PathLike[str]) -> Collection:
     """
     file = Path(path)
     try:
-        text = file.read_bytes().decode("utf-8")
+        text = read_regular(file).decode("utf-8")
     except OSError as error:
         raise NotFoundError(f"{str(file)!r} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from triptych._internal.regular_files import read_regular
 from triptych.errors import NotFoundError
 from triptych.evaluation.collections import MalformedFileError
 from triptych.evaluation.comparison import Comparison, Difference
@@ -90,7 +91,7 @@ def read_evaluation(path: str | os.PathLike[str]) -> Evaluation:
         MalformedFileError: it is not an evaluation, or of another version.
     """
     try:
-        data = Path(path).read_bytes()
+        data = read_regular(path)
     except OSError as error:
         raise NotFoundError(f"{str(path)!r} cannot be read: {error.strerror}") from error
     try:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from triptych._internal.regular_files import read_regular
 from triptych.errors import NotFoundError, ValidationError
 from triptych.evaluation.collections import MalformedFileError, whole_grade
 from triptych.evaluation.metrics import in_trec_order
@@ -143,7 +144,7 @@ def _rows(
     path: str | os.PathLike[str], columns: tuple[str, ...]
 ) -> Iterator[tuple[int, list[str]]]:
     try:
-        data = Path(path).read_bytes()
+        data = read_regular(path)
     except OSError as error:
         raise NotFoundError(f"{str(path)!r} cannot be read: {error.strerror}") from error
     for number, line in enumerate(data.split(b"\n"), start=1):

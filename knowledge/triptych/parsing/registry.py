@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import attrs
 
+from triptych._internal.regular_files import open_regular
 from triptych.errors import ParseError, TriptychError, ValidationError
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import FileParser, ParsedFile
@@ -122,10 +123,12 @@ class FileParsers:
         """
         shown = str(path) if name is None else name
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 data = file.read(int(self.limits.max_bytes) + 1)
         except OSError as error:
             raise ValidationError(f"{str(path)!r} cannot be read: {error.strerror}") from error
+        except ValidationError:
+            raise
         except ValueError as error:  # a NUL in the path
             raise ValidationError(f"{str(path)!r} cannot be read: {error}") from error
         parsed = self.parse(shown, data)

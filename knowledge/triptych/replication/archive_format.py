@@ -14,6 +14,7 @@ from typing import Any, Final, Self, TypeVar
 
 import attrs
 
+from triptych._internal.regular_files import open_regular
 from triptych.errors import (
     CorruptStoreError,
     NotFoundError,
@@ -81,10 +82,14 @@ class DatasetSummary:
 
 @attrs.frozen(kw_only=True, slots=True)
 class ArchiveSummary:
-    """What an archive holds."""
+    """What an archive holds.
+
+    ``removed`` are the drafts of earlier backups that were killed, which `write_archive` removed.
+    """
 
     datasets: tuple[DatasetSummary, ...] = ()
     settings: int = 0
+    removed: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -321,6 +326,7 @@ def _opened(path: Path) -> zipfile.ZipFile:
         raise NotFoundError(f"there is no file {path}: check the path")
     if path.is_dir():
         raise ValidationError(f"{path} is a folder, not an archive of Triptych")
+    open_regular(path).close()
     try:
         return zipfile.ZipFile(path)
     except _UNREADABLE as error:

@@ -13,9 +13,10 @@ from typing import Any, Final
 import attrs
 
 from triptych import deadlines
-from triptych._internal.drafts import written_whole
+from triptych._internal.drafts import left_drafts, written_whole
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Store
+from triptych.copies.drafts import abandoned_drafts, noted_backup
 from triptych.errors import StoreError, ValidationError
 from triptych.records import NameState
 from triptych.replication.archive_checks import DamagedError, DatasetCheck, check_settings
@@ -55,29 +56,34 @@ def write_archive(
 
     A store that shows snapshots is written as it is at one moment, while others go on writing. The
     file appears when it is whole: until then its name is ``path`` and an ending. It is the writer's
-    alone (mode 0600); one that is overwritten keeps its mode. Equal stores give equal files, byte
-    for byte.
+    alone (mode 0600); one that is overwritten keeps its mode. What earlier backups of the store on
+    this machine, or to ``path``, have left when they were killed is removed. Equal stores give
+    equal files, byte for byte.
 
     Raises:
         NotFoundError: there is no such dataset.
         ValidationError: ``path`` exists, and is not to be overwritten.
-        StoreError: the store cannot be read, holds what no store would take from an archive, or the
-            file cannot be written.
+        StoreError: the store cannot be read, is itself a copy that has not ended, or holds what no
+            store would take from an archive; or the file cannot be written.
     """
     target = Path(path)
     if target.exists() and not overwrite:
         raise ValidationError(f"{target} exists: name another file, or give overwrite=True")
+    kept = capabilities_of(store).settings
+    left = [*left_drafts(target, remove=True), *abandoned_drafts(kept, remove=True)]
     try:
         with ExitStack() as held:
             snapshots = capabilities_of(store).snapshots
             shown = store if snapshots is None else held.enter_context(snapshots.snapshot())
             states = StoreStates(shown, is_snapshot=shown is not store)
+            states.check_finished(chosen_datasets(states, datasets))
             stream = held.enter_context(written_whole(target, mode=_MODE))
+            held.enter_context(noted_backup(kept, target))
             with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
                 summary = _write(_Writer(archive), states, datasets, progress)
     except OSError as error:
         raise StoreError(f"{target} cannot be written: {error.strerror or error}") from error
-    return summary
+    return attrs.evolve(summary, removed=tuple(map(str, left)))
 
 
 @attrs.define

@@ -14,6 +14,7 @@ from triptych.repositories import capabilities_of
 __all__ = [
     "REPLACE",
     "another_configuration",
+    "another_writer",
     "check_conflicts",
     "check_two_stores",
     "listed",
@@ -90,6 +91,14 @@ def another_configuration(dataset_id: str) -> ConflictError:
         f"dataset {dataset_id!r} of the destination is of another configuration: copy into a new "
         "store, or replace what is there"
     ).hinted(REPLACE)
+
+
+def another_writer(dataset_id: str, what: str) -> ConflictError:
+    """The error where the destination's dataset is not as the source's when it should be."""
+    return ConflictError(
+        f"dataset {dataset_id!r} of the destination is not as in the source{what}. Another "
+        "process wrote to it meanwhile: copy again"
+    ).hinted("run the same command again: what is equal is skipped")
 
 
 def listed(names: Sequence[str]) -> str:

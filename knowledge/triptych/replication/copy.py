@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Final
 
@@ -12,11 +12,14 @@ import attrs
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Store
-from triptych.errors import ConflictError, CorruptStoreError, NotFoundError
+from triptych.copies.erasures import Erasures
+from triptych.copies.unfinished import unfinished_until_done
+from triptych.errors import CorruptStoreError, NotFoundError
 from triptych.records import NameState
 from triptych.replication.archive_format import Archive
 from triptych.replication.conflicts import (
     another_configuration,
+    another_writer,
     check_conflicts,
     check_two_stores,
     listed,
@@ -31,7 +34,7 @@ from triptych.replication.states import (
 from triptych.replication.writer import StateWriter
 from triptych.repositories import capabilities_of
 
-__all__ = ["check_datasets", "chosen_datasets", "copy_dataset", "copy_store"]
+__all__ = ["check_datasets", "chosen_datasets", "copy_dataset", "copy_states", "copy_store"]
 
 _NAMES_AT_ONCE: Final = 64
 _SIZE_AT_ONCE: Final = 4_000_000
@@ -44,6 +47,7 @@ def copy_store(
     datasets: Sequence[str] | None = None,
     replace: bool = False,
     progress: ProgressCallback | None = None,
+    again: str = "",
 ) -> CopyReport:
     """Copy datasets (None: all, and the settings) from a store or an archive into a store.
 
@@ -51,12 +55,18 @@ def copy_store(
     what is noted of making them are taken over as they are: no model is called. Names whose digests
     are equal are skipped, so a copy that was killed goes on when it is run again. A source that
     shows snapshots is copied as it is at one moment, whoever writes to it meanwhile. At the end
-    each dataset is read again from the destination and compared.
+    each dataset is read again from the destination and compared. Where a store that is the source
+    was purged since the last copy, the destination's files then forget what it has deleted, too;
+    a dataset that the source does not have any more stays.
 
     ``replace`` makes these datasets of the destination equal to the source's whatever they hold,
     and its settings too: without it, what only the destination has is an error, and settings that
     are other there stay as they are. An archive without any setting, such as one of some datasets,
     leaves all of them. ``progress`` is called between batches.
+
+    Until the copy has ended, the destination's settings say that it is unfinished, and so do
+    commands, `triptych.open` (by an `UnfinishedStoreWarning`) and `Service.doctor`. ``again`` is
+    the command that finishes it.
 
     Raises:
         NotFoundError: the source has no such dataset.
@@ -68,8 +78,26 @@ def copy_store(
         ValidationError: source and destination are one store.
         NotAvailableError: the destination cannot take over what another store holds.
         CorruptStoreError: the file of the archive was changed meanwhile; what was copied stays.
-        StoreError: a store failed; copy again to go on.
+        StoreError: a store failed; copy again to go on. Or the source is unfinished itself.
     """
+    erasures = None if isinstance(source, Archive) else Erasures(source, destination, datasets)
+    erased = None if erasures is None else erasures.pending()
+    was_empty = not destination.documents.list_datasets()
+    report = copy_states(source, destination, datasets, replace, progress, again)
+    if erasures is not None and erasures.repeat(erased, scrub=not was_empty):
+        return attrs.evolve(report, erased=True)
+    return report
+
+
+def copy_states(
+    source: Store | Archive,
+    destination: Store,
+    datasets: Sequence[str] | None,
+    replace: bool,
+    progress: ProgressCallback | None,
+    again: str,
+) -> CopyReport:
+    """`copy_store`, which repeats no purge."""
     writer = StateWriter(destination, replaces=replace)
     if not isinstance(source, Archive):
         check_two_stores(source, destination)
@@ -82,8 +110,12 @@ def copy_store(
             shown = source if snapshots is None else held.enter_context(snapshots.snapshot())
             states = StoreStates(shown, is_snapshot=shown is not source)
         chosen = chosen_datasets(states, datasets)
+        if isinstance(states, StoreStates):
+            states.check_finished(chosen)
         for dataset_id in () if replace else chosen:
             check_conflicts(states, StoreStates(destination), dataset_id)
+        kept = capabilities_of(destination).settings
+        held.enter_context(unfinished_until_done(kept, chosen, again))
         try:
             done = [
                 copy_dataset(states, writer, dataset_id, replace=replace, progress=progress)
@@ -139,15 +171,16 @@ def copy_dataset(
     *,
     replace: bool,
     progress: ProgressCallback | None = None,
+    only: Collection[str] | None = None,
 ) -> DatasetCopy:
     """Copy one dataset, and compare the two. Raises as `copy_store`.
 
     Without ``replace``, `check_conflicts` has found nothing: what comes in between is found while
-    it is written, or at the end.
+    it is written, or at the end. ``only`` are the names that both are looked at for (None: all).
     """
     head = source.head(dataset_id)
     names = source.names(dataset_id)
-    there = StoreStates(writer.store)
+    there = StoreStates(writer.store, only=only)
     before = set(there.names(dataset_id)) if dataset_id in there.datasets() else set()
     extra = sorted(before.difference(names)) if replace else []
 
@@ -243,10 +276,7 @@ class _Copied:
         now = there.head(dataset_id)
         if differing or now.config != head.config or now.deleted_version < head.deleted_version:
             what = f": {listed(differing)}" if differing else " in its configuration"
-            raise ConflictError(
-                f"dataset {dataset_id!r} of the destination is not as in the source{what}. Another "
-                "process wrote to it meanwhile: copy again"
-            ).hinted("run the same command again: what is equal is skipped")
+            raise another_writer(dataset_id, what)
 
 
 def _batches(states: Iterable[NameState]) -> Iterator[list[NameState]]:

@@ -36,8 +36,8 @@ class ReplicaMark:
     """The mark of a replica in its settings: which datasets follow, and the last cursor of the
     source's log that was applied.
 
-    A source knows it for its own as long as it can go on from the cursor. A store without settings
-    has no mark.
+    A source knows it for its own by the cursor, also where its log does not go back so far any
+    more. A store without settings has no mark.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class ReplicaMark:
         return self._datasets is None or dataset_id in self._datasets
 
     def _marks(self) -> Iterator[_Mark]:
-        """Those marks of the destination that the source can go on from."""
+        """Those marks of the destination that are of the source's log."""
         found: Collection[str] = ()
         if self._settings is not None:
             found = self._settings.list_settings(MARKS).values()
@@ -93,7 +93,10 @@ class ReplicaMark:
             mark = _parsed(text)
             if mark is None:
                 continue
-            page = self._changes.read_changes(mark.cursor, dataset_id=None, limit=1)
+            # As who began with nothing, from whom no deletion that was forgotten is missing.
+            end = mark.cursor.marked
+            probe = attrs.evolve(mark.cursor, number=end, base=0, until=end)
+            page = self._changes.read_changes(probe, dataset_id=None, limit=0)
             if not page.reset:
                 yield mark
 

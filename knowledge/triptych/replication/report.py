@@ -71,12 +71,15 @@ class CopyReport:
         settings_removed: how many were removed, for the source does not have them.
         settings_different: the keys of those that are other in the destination, and stayed as they
             are there.
+        erased: whether the destination was made to forget what it has deleted, since the source
+            was purged.
     """
 
     datasets: tuple[DatasetCopy, ...] = ()
     settings: int = 0
     settings_removed: int = 0
     settings_different: tuple[str, ...] = ()
+    erased: bool = False
 
     @property
     def counts(self) -> Counts:

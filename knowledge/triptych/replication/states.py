@@ -7,13 +7,16 @@ import hashlib
 import heapq
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from typing import Any, Final, Protocol, TypeVar
 
 import attrs
 
 from triptych.contracts import Store
+from triptych.copies.drafts import BACKUPS
+from triptych.copies.erasures import ERASED
+from triptych.copies.unfinished import UNFINISHED, unfinished_copy
 from triptych.errors import StoreError
 from triptych.leases import LEASES
 from triptych.records import (
@@ -50,8 +53,9 @@ _KINDS: Final = (Layer.ABSTRACT, Layer.OVERVIEW)
 _ATTEMPTS: Final = 20
 MARKS: Final = "replica."
 """What the keys of the marks of a replica begin with: see `ReplicaMark`."""
-_PASSING: Final = (LEASES, "http.idempotency.", MARKS)
-"""Settings of work under way, which a copy has no part in: what their keys begin with."""
+_PASSING: Final = (LEASES, "http.idempotency.", MARKS, ERASED, UNFINISHED, BACKUPS)
+"""Settings of work under way, and of this place alone, which a copy has no part in: what their
+keys begin with."""
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -140,13 +144,21 @@ class StoreStates:
     """A `StateSource` over a store.
 
     Of a store that others write to meanwhile, each name is read as of one version of its document.
-    ``is_snapshot`` says that nobody writes to it.
+    ``is_snapshot`` says that nobody writes to it. ``only`` are the names it shows (None: all).
     """
 
-    def __init__(self, store: Store, *, is_snapshot: bool = False) -> None:
+    def __init__(
+        self, store: Store, *, is_snapshot: bool = False, only: Collection[str] | None = None
+    ) -> None:
         self.store: Store = store
+        self._only = only
         self._has = capabilities_of(store)
         self._is_snapshot = is_snapshot
+
+    def check_finished(self, datasets: Sequence[str]) -> None:
+        """Raise `StoreError` where the store has not got all of ``datasets`` itself."""
+        if error := unfinished_copy(self._has.settings, datasets):
+            raise error
 
     def datasets(self) -> Sequence[str]:
         """See `StateSource.datasets`."""
@@ -175,7 +187,8 @@ class StoreStates:
                 for name in {"", *_folders(documents)} - others
                 if journal.checkpoints(dataset_id, name)
             )
-        return list(heapq.merge(documents, sorted(others.difference(documents))))
+        found = heapq.merge(documents, sorted(others.difference(documents)))
+        return [name for name in found if self._only is None or name in self._only]
 
     def infos(self, dataset_id: str) -> Iterator[DocumentInfo]:
         """The documents without their contents, in order of names."""

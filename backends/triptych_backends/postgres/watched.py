@@ -1,0 +1,111 @@
+"""Connections whose waits end where the server stands still: all other limits are the server's."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Generator
+from typing import Any, Final
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from triptych import deadlines
+from triptych_backends.postgres.errors import is_starting
+
+__all__ = ["WatchedConnection", "server_answers"]
+
+_AT_LEAST: Final = 1.0
+"""Seconds that a statement has, also after the deadline: what is begun can be tidied up."""
+_SHORTEST: Final = 2
+"""Seconds: the driver does not connect with less."""
+_UNACKNOWLEDGED: Final = 10_000
+"""Milliseconds for which a machine may be gone that data was sent to."""
+
+
+def server_answers(conninfo: str) -> bool:
+    """Whether the server takes a connection, or refuses it, within two seconds."""
+    try:
+        psycopg.connect(conninfo, connect_timeout=_SHORTEST).close()
+    except psycopg.Error as error:
+        away = isinstance(error, psycopg.errors.ConnectionTimeout) or is_starting(error)
+        return not away and "temporarily unavailable" not in str(error)
+    return True
+
+
+class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that ends where a statement waits past the deadline, or for a server that does
+    not take another connection either. Slow statements have all the time that the server gives.
+
+    Attributes:
+        conninfo: what another connection is made by.
+        patience: seconds without an answer after which another connection is tried.
+        limit: seconds that a statement may take, None for any.
+    """
+
+    conninfo: str = ""
+    patience: float = 5.0
+    limit: float | None = None
+
+    @classmethod
+    def dial(cls, conninfo: str, *, seconds: float = 5.0, **options: Any) -> WatchedConnection:
+        """A new connection, each statement a transaction of its own; waits for ``seconds`` at most,
+        and for the deadline. Raises psycopg.Error."""
+        left = deadlines.remaining()
+        seconds = seconds if left is None else min(seconds, left)
+        if "tcp_user_timeout" not in conninfo:
+            options["tcp_user_timeout"] = _UNACKNOWLEDGED
+        driver = cls.connect(
+            conninfo,
+            autocommit=True,
+            connect_timeout=max(math.ceil(seconds), _SHORTEST),
+            fallback_application_name="triptych",
+            **options,
+        )
+        driver.conninfo = conninfo
+        return driver
+
+    def ping(self, seconds: float) -> None:
+        """Raise psycopg.OperationalError, and be closed, if there is no answer for so long."""
+        self.limit = seconds
+        try:
+            self.execute("SELECT 1")
+        finally:
+            self.limit = None
+
+    def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+        """See `psycopg.Connection.wait`, which sends nothing to ``gen`` ten times a second."""
+        return super().wait(self._watched(gen), *args, **options)
+
+    def _watched(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        began, patience = time.monotonic(), self.patience
+        heard = began
+        try:
+            state = next(gen)
+            while True:
+                ready = yield state
+                now = time.monotonic()
+                if ready:
+                    heard = now
+                elif self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                    if now - heard >= patience:
+                        self._end_if(not server_answers(self.conninfo))
+                        patience += now - heard  # a slow statement is asked for ever more seldom
+                    self._end_if(self.limit is not None and now - began >= self.limit)
+                    if now - began >= _AT_LEAST:
+                        self._check_deadline()
+                state = gen.send(ready)
+        except StopIteration as end:
+            return end.value
+
+    def _end_if(self, stands_still: bool) -> None:
+        if stands_still:
+            self.pgconn.finish()
+            raise psycopg.OperationalError("the server stands still: it does not answer")
+
+    def _check_deadline(self) -> None:
+        try:
+            deadlines.check("waiting for the server")
+        except BaseException:
+            self.pgconn.finish()
+            raise

@@ -1,0 +1,162 @@
+"""Waits for a server that stands still (SIGSTOP) end on the client's side."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from urllib.parse import quote
+
+import pytest
+
+from support.postgres import PostgresServer, running_server
+from support.replicas import running_replica, wait_until
+from triptych import Service, deadline
+from triptych.errors import CancelledError, StoreError
+from triptych.testing.builders import fill, keyword_query, put
+
+pytest.importorskip("psycopg", reason="psycopg is not installed: the extra postgres has it")
+
+from triptych_backends.postgres import PostgresStore
+from triptych_backends.postgres.connection import connect
+from triptych_backends.postgres.location import parse_url
+from triptych_backends.postgres.watched import WatchedConnection, server_answers
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(sys.platform != "linux", reason="finds the server's processes in /proc"),
+]
+EVER = 40.0
+"""Seconds within which a wait ends that would last as long as the server stands; no measure."""
+
+
+@contextmanager
+def woken(server: PostgresServer) -> Iterator[None]:
+    """A server that stands still; if a call waits for ever, it goes on, and the test fails."""
+    late = threading.Event()
+    with ExitStack() as held:
+        standing = held.enter_context(ExitStack())
+        standing.enter_context(server.standing())
+
+        def wake() -> None:
+            late.set()
+            standing.close()
+
+        timer = threading.Timer(EVER, wake)
+        timer.start()
+        held.callback(timer.cancel)
+        yield
+        assert not late.is_set(), "a call waited until the server went on"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with running_server() as found:
+        yield found
+
+
+CALLS: dict[str, Callable[[PostgresStore], object]] = {
+    "get": lambda store: store.documents.get("d", "a"),
+    "search": lambda store: store.chunks.search(keyword_query("words", "d")),
+    "put": lambda store: put(store, "d", "a", "newer"),
+    "snapshot": lambda store: store.stats("d", chunker_sig="", embed_sig=""),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_deadline_ends_a_wait_for_a_server_that_stands(name: str, server: PostgresServer) -> None:
+    with PostgresStore.open(server.schema_url(f"deadline_{name}")) as store:
+        fill(store, "d", {"a": "words"})
+        CALLS[name](store)
+        with woken(server), deadline(1), pytest.raises(CancelledError):
+            CALLS[name](store)
+        CALLS[name](store)  # it goes on with another connection
+
+
+@pytest.mark.parametrize("name", ["get", "put"])
+def test_wait_ends_without_a_deadline_too(name: str, server: PostgresServer) -> None:
+    url = (
+        f"{server.schema_url(f'plain_{name}')}&statement_timeout=1&reconnect=0.1&connect_timeout=2"
+    )
+    with PostgresStore.open(url) as store:
+        fill(store, "d", {"a": "words"})
+        with woken(server), pytest.raises(StoreError, match="check that the server runs"):
+            CALLS[name](store)
+        CALLS[name](store)
+
+
+def test_threads_that_wait_for_a_connection_end_with_their_deadlines(
+    server: PostgresServer,
+) -> None:
+    with PostgresStore.open(f"{server.schema_url('threads')}&pool_size=2") as store:
+        fill(store, "d", {"a": "words"})
+        ended: list[str] = []
+
+        def ask() -> None:
+            with deadline(1), pytest.raises(CancelledError):
+                CALLS["get"](store)
+            ended.append("so")
+
+        with woken(server):
+            threads = [threading.Thread(target=ask) for _ in range(6)]
+            for each in threads:
+                each.start()
+            for each in threads:
+                each.join()
+        assert len(ended) == 6
+
+
+def test_opening_a_store_ends_too(server: PostgresServer) -> None:
+    url = f"{server.schema_url('opened')}&connect_timeout=2"
+    PostgresStore.open(url).close()
+    with woken(server), pytest.raises(StoreError):
+        PostgresStore.open(url)
+
+
+def test_slow_statement_of_a_server_that_answers_has_its_time(server: PostgresServer) -> None:
+    location = parse_url(server.url)
+    with WatchedConnection.connect(location.conninfo) as driver:
+        driver.conninfo, driver.patience = location.conninfo, 0.1
+        driver.execute("SELECT pg_sleep(0.7)")
+        assert driver.execute("SELECT 1").fetchone() == (1,)
+        with deadline(0):  # what is begun after it can be tidied up
+            driver.execute("SELECT pg_sleep(0.2)")
+        with deadline(0), pytest.raises(CancelledError):
+            driver.execute("SELECT pg_sleep(30)")
+    assert driver.closed
+    assert server_answers(location.conninfo)
+
+
+def test_url_may_say_how_long_data_is_unacknowledged(server: PostgresServer) -> None:
+    for option, wanted in (("", "10000"), ("&tcp_user_timeout=7000", "7000")):
+        with closing(connect(parse_url(f"{server.url}{option}"))) as driver:
+            assert driver.info.get_parameters()["tcp_user_timeout"] == wanted
+
+
+def test_reads_and_writes_go_on_while_a_replica_stands() -> None:
+    with running_server() as primary, running_replica(primary) as replica:
+        url = f"{primary.schema_url('kb')}&replica={quote(replica.url, safe='')}"
+        with PostgresStore.open(url) as store:
+            fill(store, "d", {"a": "the words"})
+            wait_until(replica, primary)
+            for call in CALLS.values():
+                call(store)
+            assert store.documents.get("d", "a") is not None
+            wait_until(replica, primary)
+            store.documents.get("d", "a")
+            served = store.database._connections._replicas[0]  # type: ignore[union-attr]
+            assert served.replayed > 0
+            with woken(replica):
+                for call in (*CALLS.values(), *CALLS.values()):
+                    call(store)
+                assert store.documents.get("d", "a").content == "newer"  # type: ignore[union-attr]
+                health = Service(store).health(probe=False)
+                (check,) = [each for each in health.checks if each.name == "replica"]
+                assert check.status == "warning"
+            wait_until(replica, primary)
+            with deadline(60):
+                while served.replayed < 0:
+                    store.documents.get("d", "a")
+                    time.sleep(0.05)

@@ -1,0 +1,64 @@
+"""What is no regular file is refused by name, by each command that reads one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from support.cli_run import ran
+from triptych._internal.regular_files import open_regular
+from triptych.errors import ValidationError
+from triptych.evaluation import read_beir
+from triptych.replication import Archive
+
+COMMANDS = (
+    ("restore", "{}", "other.db"),
+    ("copy", "{}", "other.db"),
+    ("copy", "kb.db", "{}"),
+    ("import", "{}"),
+    ("put", "{}"),
+    ("put", "tea.md", "{}"),
+    ("eval", "retrieval", "--golden", "{}"),
+    ("eval", "retrieval", "--beir", "{}"),
+    ("eval", "ablate", "{}"),
+    ("eval", "tune", "golden.yaml", "--grid", "{}"),
+    ("eval", "compare", "{}", "{}"),
+    ("eval", "calibrate", "{}"),
+    ("ask", "tea", "--conversation", "{}"),
+    ("--store", "{}", "search", "tea"),
+)
+
+
+@pytest.fixture(params=["pipe", "link to a device", "link to a pipe"])
+def special(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("tea.md").write_text("# Tea\n\nhot\n")
+    assert ran(["--store", "kb.db", "put", "tea.md"]).code == 0
+    os.mkfifo("pipe")
+    if request.param == "pipe":
+        return "pipe"
+    Path("link.zip").symlink_to("/dev/zero" if "device" in request.param else "pipe")
+    return "link.zip"
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_no_command_reads_a_pipe_or_a_device(command: tuple[str, ...], special: str) -> None:
+    ended = ran(["--store", "kb.db", *(each.format(special) for each in command)])
+    assert ended.code not in (0, 1)
+    assert "a pipe or a device" in ended.both or "not a regular file" in ended.both
+    assert not Path("other.db").exists()
+
+
+def test_library_refuses_them_too(special: str) -> None:
+    for read in (Archive, open_regular, read_beir):
+        with pytest.raises(ValidationError, match="a pipe or a device"):
+            read(special)
+
+
+def test_folder_and_absence_are_what_they_were(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        open_regular(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        open_regular(tmp_path / "none")
