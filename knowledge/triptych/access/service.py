@@ -16,13 +16,7 @@ from triptych.access.records import Access
 from triptych.access.store import AccessStore
 from triptych.access.store_settings import AccessQuestionLog
 from triptych.errors import AccessDeniedError, CancelledError, ValidationError
-from triptych.records import (
-    DatasetConfig,
-    DoctorReport,
-    EmbedReport,
-    PutReport,
-    RebuildReport,
-)
+from triptych.records import DatasetConfig, DoctorReport, EmbedReport, PutReport, RebuildReport
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.question_log import QuestionLog
 from triptych.service import Service
@@ -215,7 +209,9 @@ class RestrictedService(Service):
             AccessDeniedError: the access may only read, or has a filter and names no datasets.
         """
         self._open()
-        self._shown.view.check_create(dataset_id)
+        self.check_write()
+        if self.access.dataset_ids is None:
+            self._shown.view.check_whole(dataset_id, "making a dataset")
         return super().create_dataset(dataset_id, language=language)
 
     def configure_dataset(self, dataset_id: str, *, language: str) -> DatasetConfig:
