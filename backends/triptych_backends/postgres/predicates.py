@@ -16,8 +16,6 @@ from triptych_backends.postgres.search_tables import stored_heading
 
 __all__ = ["Predicates"]
 
-OwnersOf = Callable[[Filter, Owners | None], Owners]
-
 
 class Predicates:
     """Writes conditions on the column ``owner``, and on ``headings`` of `search_unit` as ``u``.
@@ -30,7 +28,7 @@ class Predicates:
         self,
         unit: Field,
         where: Filter,
-        owners: OwnersOf,
+        owners: Callable[[Filter, Owners | None], Owners],
         *,
         owner: str = "u.owner",
     ) -> None:

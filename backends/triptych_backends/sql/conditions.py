@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych import deadlines
-from triptych.records import Condition, FilterTree, Subject
+from triptych.records import Condition, FilterTree, MetadataValue, Subject
 from triptych.records.filters import (
     EXPIRES_AT,
     HEADING,
@@ -42,19 +42,12 @@ from triptych_backends.sql.session import Session
 if TYPE_CHECKING:
     from sqlalchemy import BindParameter, Select
 
-__all__ = [
-    "DocumentConditions",
-    "Ids",
-    "difference",
-    "ids_of",
-    "is_indexed",
-    "sorted_ids",
-    "union_of",
-]
+__all__ = ["DocumentConditions", "Ids", "ids_of", "is_indexed", "sorted_ids", "union_of"]
 
 Ids = NDArray[np.int64]
 
 _GREATEST = 2**63 - 1
+_SCALARS = (str, int, float, bool)
 
 _d, _m = t.document.c, t.document_meta.c
 _EVERY = select(_d.id).where(_d.dataset_id == bindparam("dataset"))
@@ -126,6 +119,7 @@ class DocumentConditions:
     def subjects(self, ids: Ids, tree: FilterTree) -> Iterator[tuple[int, Subject]]:
         """What ``tree`` judges of each of these documents."""
         fields = {condition.field for condition in conditions_of(tree)}
+        keys = fields - {NAME, HEADING, VERSION, UPDATED_AT, EXPIRES_AT}
         for start in range(0, len(ids), AT_ONCE):
             deadlines.check("the filter")
             page = ids[start : start + AT_ONCE].tolist()
@@ -135,7 +129,7 @@ class DocumentConditions:
                     titles = headings.setdefault(pk, set())
                     titles.update(heading.casefold() for heading in headings_of(path))
             for row in self.session.all(_SUBJECTS, ids=page):
-                yield row[0], _subject(row, fields, headings.get(row[0], ()))
+                yield row[0], _subject(row, fields, keys, headings.get(row[0], ()))
 
     # The document's own fields
 
@@ -218,7 +212,7 @@ class DocumentConditions:
         beyond = next_prefix(alike)
         sure = self._between(kind_begin, alike) if below else self._between(beyond, kind_end)
         same = self._with(entry) if equal else union_of(())
-        doubtful = difference(self._between(alike, beyond), self._with(entry))
+        doubtful = np.setdiff1d(self._between(alike, beyond), self._with(entry))
         return union_of([sure, same, self.judged(doubtful, condition)])
 
     def _with(self, entry: bytes) -> Ids:
@@ -231,14 +225,21 @@ class DocumentConditions:
         return ids_of(self.session, statement, dataset=self.dataset, **parameters)
 
 
-def _subject(row: Sequence[Any], fields: set[str], headings: Collection[str]) -> Subject:
-    """The fields of a row of `_SUBJECTS` that a filter judges."""
+def _value(plain: dict[str, Any], key: str) -> MetadataValue:
+    value: MetadataValue = plain[key]
+    return value if type(value) in _SCALARS else metadata_from_plain({key: value})[key]
+
+
+def _subject(
+    row: Sequence[Any], fields: set[str], keys: set[str], headings: Collection[str]
+) -> Subject:
+    """What a filter on ``fields`` judges of a row of `_SUBJECTS`; ``keys`` are of metadata."""
     _, name, version, updated_at, system, metadata = row
     try:
-        plain = json.loads(metadata)
+        plain = json.loads(metadata) if keys else {}
         return Subject(
             name=name,
-            metadata=metadata_from_plain({key: plain[key] for key in fields if key in plain}),
+            metadata={key: _value(plain, key) for key in keys if key in plain},
             version=version,
             updated_at=moment_of(updated_at) if UPDATED_AT in fields else None,
             expires_at=read_system(system)[1].expires_at if EXPIRES_AT in fields else None,
@@ -276,8 +277,3 @@ def union_of(parts: Iterable[Ids]) -> Ids:
     if len(found) == 1:
         return found[0]
     return np.unique(np.concatenate([np.empty(0, np.int64), *found]))
-
-
-def difference(left: Ids, right: Ids) -> Ids:
-    """The ids of ``left`` that ``right`` has not; both are sorted."""
-    return np.setdiff1d(left, right, assume_unique=True)

@@ -15,7 +15,6 @@ from triptych_backends.index import Field, Owners, Scored
 from triptych_backends.sql.conditions import (
     DocumentConditions,
     Ids,
-    difference,
     ids_of,
     is_indexed,
     sorted_ids,
@@ -218,7 +217,7 @@ def _evaluate(tree: FilterTree, conditions: _Conditions, among: Ids | None = Non
     if isinstance(tree, Condition):
         return conditions.holding(tree)
     if isinstance(tree, Not):
-        return difference(conditions.every, _evaluate(tree.part, conditions))
+        return _difference(conditions.every, _evaluate(tree.part, conditions))
     if isinstance(tree, Or):
         return union_of(_evaluate(part, conditions) for part in tree.parts)
     # What is negated is taken away from the rest, not from everything.
@@ -226,7 +225,7 @@ def _evaluate(tree: FilterTree, conditions: _Conditions, among: Ids | None = Non
     found = _intersection([_evaluate(part, conditions) for part in plain] or [conditions.every])
     for part in tree.parts:
         if isinstance(part, Not):
-            found = difference(found, _evaluate(part.part, conditions))
+            found = _difference(found, _evaluate(part.part, conditions))
     return found
 
 
@@ -240,7 +239,7 @@ def _scanned(tree: FilterTree, conditions: _Conditions) -> Ids:
     if isinstance(tree, And):
         return conditions.judged(_evaluate(And(indexed), conditions), And(others))
     found = _evaluate(Or(indexed), conditions)
-    rest = conditions.judged(difference(conditions.every, found), Or(others))
+    rest = conditions.judged(_difference(conditions.every, found), Or(others))
     return union_of([found, rest])
 
 
@@ -249,3 +248,7 @@ def _intersection(parts: Sequence[Ids]) -> Ids:
     for ids in parts[1:]:
         passing = np.intersect1d(passing, ids, assume_unique=True)
     return passing
+
+
+def _difference(left: Ids, right: Ids) -> Ids:
+    return np.setdiff1d(left, right, assume_unique=True)

@@ -190,7 +190,9 @@ class AccessDocuments:
     def create_dataset(self, dataset_id: str) -> bool:
         """See `DocumentRepo.create_dataset`."""
         view = self._view
-        view.check_create(dataset_id)
+        view.check_write(dataset_id)
+        if view.tree is not None and view.access.dataset_ids is None:
+            view.check_whole(dataset_id, "making a dataset")
         return view.store.documents.create_dataset(dataset_id)
 
     def delete(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:

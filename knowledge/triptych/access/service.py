@@ -158,7 +158,9 @@ class RestrictedService(Service):
             AccessDeniedError: the access may only read, or has a filter and names no datasets.
         """
         self._open()
-        self._shown.view.check_create(dataset_id)
+        self.check_write()
+        if self.access.dataset_ids is None:
+            self._shown.view.check_whole(dataset_id, "making a dataset")
         return super().create_dataset(dataset_id, language=language)
 
     def configure_dataset(self, dataset_id: str, *, language: str) -> DatasetConfig:

@@ -199,17 +199,6 @@ class AccessView:
                 "ask for an access without a filter"
             )
 
-    def check_create(self, dataset_id: str) -> None:
-        """Refuse to make a dataset where the access has a filter, and names no datasets.
-
-        Raises:
-            AccessDeniedError: it does, or may only read.
-            NotFoundError: the dataset is not one that it names.
-        """
-        self.check_write(dataset_id)
-        if self.access.dataset_ids is None:
-            self.check_whole(dataset_id, "making a dataset")
-
     def refused(self, name: str) -> AccessDeniedError:
         """The error where a document may not be written."""
         return AccessDeniedError(
