@@ -13,6 +13,7 @@ from starlette.responses import Response
 from triptych.answering import AnswerStream
 from triptych.errors import NotFoundError, ValidationError
 from triptych.records import DocumentInfo, SourceDocument
+from triptych.search.file_location import check_sync_roots
 from triptych.service import Service
 from triptych_adapters.http.answers import (
     Form,
@@ -169,6 +170,9 @@ class _Handler:
         status = 200
         headers: dict[str, str] = {}
         result: Any
+        if operation.name == "put_documents":
+            puts = [(each.name, each.sync_root) for each in arguments["documents"]]
+            check_sync_roots(self._server.service.capabilities.settings, puts)
         if operation.name == "put_document":
             status = 200 if _exists(service, arguments) else 201
 
