@@ -15,6 +15,7 @@ from triptych.errors import NotFoundError, ValidationError
 from triptych.records import DocumentInfo, SourceDocument
 from triptych.search.file_location import check_sync_roots
 from triptych.service import Service
+from triptych_adapters.access.authenticator import KeyAuthenticator
 from triptych_adapters.http.answers import (
     Form,
     encoded,
@@ -81,7 +82,7 @@ class _Handler:
         service = await server.service_of(request)
         server.check_effect(operation.effect)
         arguments = operation.read(await self._arguments(request))
-        self._check_queries(arguments)
+        await self._check_queries(request, arguments)
         if operation.name == "ask" and EVENTS_TYPE in media_types(request):
             return await _asked(server, request, service, arguments)
         if operation.name == "changes" and EVENTS_TYPE in media_types(request):
@@ -101,13 +102,16 @@ class _Handler:
             headers=headers,
         )
 
-    def _check_queries(self, arguments: dict[str, Any]) -> None:
+    async def _check_queries(self, request: Request, arguments: dict[str, Any]) -> None:
         most, queries = self._server.limits.queries, arguments.get("queries", ())
         if len(queries) > most:
             raise ValidationError(
                 f"{self._operation.name}: there are {len(queries):,} queries; {most:,} is the most "
                 "of one request: send several"
             )
+        keys, header = self._server.authenticate, request.headers.get("authorization")
+        if len(queries) > 1 and isinstance(keys, KeyAuthenticator):
+            await self._server.calls.apart(lambda: keys.count_queries(header, len(queries)))
 
     async def _arguments(self, request: Request) -> dict[str, Any]:
         """The arguments of path, query and body together."""

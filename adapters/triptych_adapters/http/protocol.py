@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import inspect
+from collections.abc import Mapping
+from typing import Any, cast
 
 import h11
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from triptych_adapters.access.loopback import BACKLOG
 from triptych_adapters.http.answers import encoded
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import Problem
 
-__all__ = ["HeadProtocol", "connections_of"]
+__all__ = ["HeadProtocol", "connections_of", "limited_config"]
 
 _LEAST_READ = 16 << 10
 _OWN_FILES = 384
 """Files that a process may open beside its connections: those of its store, and those of
 connections accepted at once, before any can be cut (`access.loopback.BACKLOG`)."""
+_RESETS = "reset_contextvars"
+_WITHOUT_CONTEXT: Mapping[str, Any] = (
+    {_RESETS: True} if _RESETS in inspect.signature(uvicorn.Config).parameters else {}
+)
+"""Each request begins without the context of one before it on its connection."""
 _INVALID = Problem(status=400, code="INVALID_REQUEST", message="this is not a request of HTTP/1.1")
 
 
@@ -37,6 +46,13 @@ class HeadProtocol(H11Protocol):
     heard = 0.0
     _head: asyncio.TimerHandle | None = None
     _read: asyncio.TimerHandle | None = None
+
+    @classmethod
+    def limit(cls, limits: Limits) -> None:
+        """Set the limits of this process."""
+        cls.head_seconds = limits.header_seconds
+        cls.read_seconds = limits.read_seconds
+        cls.most_connections = connections_of(limits)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
         """Begin to wait for the first head."""
@@ -120,6 +136,27 @@ class HeadProtocol(H11Protocol):
         self._head = None
         if not self.transport.is_closing():
             self.transport.close()
+
+
+def limited_config(app: Any, limits: Limits, **more: Any) -> uvicorn.Config:
+    """How uvicorn serves ``app`` under ``limits``; the process calls `HeadProtocol.limit`, too."""
+    return uvicorn.Config(
+        app,
+        http=cast("Any", HeadProtocol),
+        ws="none",
+        backlog=BACKLOG,
+        loop="asyncio",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        # A client whose connection was idle may send just as it is closed: seldom, then.
+        timeout_keep_alive=75,
+        proxy_headers=False,
+        h11_max_incomplete_event_size=limits.header_bytes,
+        **_WITHOUT_CONTEXT,
+        **more,
+    )
 
 
 def connections_of(limits: Limits) -> int:
