@@ -30,6 +30,7 @@ from triptych_adapters.http.preconditions import CONDITIONAL, etag, guarded, is_
 from triptych_adapters.http.problems import problem_of
 from triptych_adapters.http.request_parts import json_body, media_types, query_of
 from triptych_adapters.http.routes import RawRoute
+from triptych_adapters.http.senders import sender_of
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import EVENTS_TYPE, Pieces, Reading, StreamedAnswer, event
 from triptych_adapters.wire.arguments import read_object
@@ -149,6 +150,8 @@ class _Handler:
                 status=key.status,
                 headers={"Idempotent-Replayed": "true"},
             )
+        if (sender := sender_of(request.scope)) is not None:
+            sender.renew = key.renew
         try:
             answered = self._run(request, service, arguments, media_type, form)
         except Exception as error:

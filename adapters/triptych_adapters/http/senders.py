@@ -78,6 +78,8 @@ class Sender:
         self._look: Callable[[], Awaitable[object]] | None = None
         self.id: str = ""
         """The digest of the key, "" for none."""
+        self.renew: Callable[[], None] | None = None
+        """What says, in a thread of its own, that the request is still under way."""
 
     async def admit(
         self, authenticate: Authenticator, authorization: str | None, apart: Apart
@@ -109,6 +111,8 @@ class Sender:
         answer = asyncio.ensure_future(answering)
         try:
             while not (await asyncio.wait({answer}, timeout=_LOOK_AGAIN))[0]:
+                if self.renew is not None:
+                    await asyncio.to_thread(self.renew)
                 if self._look is not None:
                     await self._look()
         finally:
