@@ -67,8 +67,7 @@ class Calls:
     async def caller(self, request: Request, *, long: bool = False) -> AsyncIterator[Caller]:
         """What runs the calls of one request."""
         await request.body()  # what comes after it is that the client goes away
-        sender = sender_of(request.scope)
-        turn = None if sender is None else sender.turn(long=long)
+        turn = sender_of(request.scope).turn(long=long)
         with deadline(wanted_seconds(request, self._limits)) as scope:
             caller = Caller(self._long if long else self._quick, request, scope, turn)
             try:

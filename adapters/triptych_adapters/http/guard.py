@@ -20,7 +20,7 @@ from triptych_adapters.http.answers import problem_response
 from triptych_adapters.http.calls import Calls, ClientGoneError
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import ProblemError, problem_of
-from triptych_adapters.http.senders import Sender, Senders
+from triptych_adapters.http.senders import Sender
 from triptych_adapters.http.streams import EVENTS_TYPE, event
 from triptych_adapters.wire.public_errors import is_failure
 
@@ -66,7 +66,7 @@ class Guard:
         With ``origins`` None it judges them itself.
         """
         self._app = app
-        self._senders = Senders(limits)
+        self._shares: dict[str, Any] = {}
         self._described = described
         self._limits = limits
         self._calls = calls
@@ -86,7 +86,7 @@ class Guard:
             link=f"{scope.get('root_path', '').rstrip('/')}/v1/openapi.json",
             described=self._described,
         )
-        sender = Sender(self._senders)
+        sender = Sender(self._limits, self._shares)
         scope.setdefault("state", {}).update(request_id=answer.request_id, sender=sender)
         began = time.perf_counter()
         error: BaseException | None = None

@@ -150,8 +150,7 @@ class _Handler:
                 status=key.status,
                 headers={"Idempotent-Replayed": "true"},
             )
-        if (sender := sender_of(request.scope)) is not None:
-            sender.renew = key.renew
+        sender_of(request.scope).renew = key.renew
         try:
             answered = self._run(request, service, arguments, media_type, form)
         except Exception as error:

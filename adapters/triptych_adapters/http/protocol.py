@@ -19,6 +19,7 @@ from triptych_adapters.http.problems import Problem
 __all__ = ["HeadProtocol", "connections_of", "limited_config"]
 
 _LEAST_READ = 16 << 10
+_AT_ONCE = 2 << 10
 _OWN_FILES = 384
 """Files that a process may open beside its connections: those of its store, and those of
 connections accepted at once, before any can be cut (`access.loopback.BACKLOG`)."""
@@ -44,6 +45,7 @@ class HeadProtocol(H11Protocol):
     read_seconds = 20.0
     most_connections = 2000
     heard = 0.0
+    _unread = b""
     _head: asyncio.TimerHandle | None = None
     _read: asyncio.TimerHandle | None = None
 
@@ -70,12 +72,35 @@ class HeadProtocol(H11Protocol):
         self.heard = self.loop.time()
         if self._head is None and self.conn.their_state is h11.IDLE:
             self._wait()
-        super().data_received(data)
+        self._unread += data
+        if len(self._unread) == len(data):
+            self._parse()
+
+    def _parse(self) -> None:
+        """Parse a part of what came; the rest after others had their turn.
+
+        A body of tiny chunks would hold the loop otherwise.
+        """
+        size = _AT_ONCE
+        if self.conn.their_state is h11.IDLE:
+            size = max(size, self._unread.find(b"\r\n\r\n") + 4)  # a whole head is judged as one
+        part, self._unread = self._unread[:size], self._unread[size:]
+        if not part:
+            return  # the connection was lost meanwhile
+        super().data_received(part)
         if self.conn.their_state is not h11.IDLE:
             self._stop()
+        if self.transport.is_closing():
+            self._unread = b""
+        elif self._unread:
+            self.transport.pause_reading()
+            self.loop.call_soon(self._parse)
+        elif not self.flow.read_paused:
+            self.transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the waits."""
+        self._unread = b""
         self._stop()
         self._stop_reading()
         super().connection_lost(exc)

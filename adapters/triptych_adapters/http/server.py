@@ -54,10 +54,7 @@ class Server:
         if authenticate is None:
             return self.service
         header = request.headers.get("authorization")
-        sender = sender_of(request.scope)
-        if sender is None:
-            return await self.calls.apart(lambda: authenticate(header))
-        return await sender.admit(authenticate, header, self.calls.apart)
+        return await sender_of(request.scope).admit(authenticate, header, self.calls.apart)
 
     def check_effect(self, effect: Effect) -> None:
         """Refuse what writes where only reading is served.

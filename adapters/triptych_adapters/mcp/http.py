@@ -118,7 +118,6 @@ class _Keys:
             await self._app(scope, receive, send)
             return
         sender = sender_of(scope)
-        assert sender is not None
         try:
             scope["state"][SERVICE] = await sender.admit(
                 self._authenticate, Headers(scope=scope).get("authorization"), self._calls.apart
@@ -135,16 +134,8 @@ class _Keys:
             await _refuse(send, status, said, getattr(error, "retry_after", None))
 
 
-@attrs.define
-class _Session:
-    """A session that is open, or is being opened."""
-
-    requests: int = 0
-    used: float = 0.0
-
-
 class _Sessions:
-    """ASGI middleware: how many sessions each key has open.
+    """ASGI middleware, below `_Keys`: no key has more sessions open than ``most``.
 
     They end as the SDK ends them: by DELETE, or after `_IDLE` seconds without a request.
     """
@@ -155,53 +146,53 @@ class _Sessions:
         self._open: dict[str, dict[str, _Session]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request; the key must have been checked.
+        """Serve a request.
 
         Raises:
             TooManyRequestsError: it may open a session, and the key has as many as it may.
         """
-        sender = sender_of(scope)
-        if sender is None or scope["type"] != "http":
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        own, given = self._open_of(sender.id), Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
-        name = given or uuid.uuid4().hex
+        own, now = self._open.setdefault(sender_of(scope).id, {}), time.monotonic()
+        for each in [each for each in own.values() if each.has_ended(now)]:
+            del own[each.name]
+        given = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
+        session = own.get(given or "") or _Session(given or uuid.uuid4().hex)
         if given is None:
             if len(own) >= self._most:
                 raise TooManyRequestsError(
                     f"this key has {len(own)} sessions open: end some by DELETE", retry_after=60
                 )
-            own[name] = _Session()  # its place, until the answer says whether it was opened
-        session = own.get(name) or _Session()
-        opened, status = None, 0
+            own[session.name] = session  # its place, until the answer says whether it was opened
+        began: Message = {"status": 500, "headers": []}
 
         async def noted(message: Message) -> None:
-            nonlocal opened, status
             if message["type"] == "http.response.start":
-                opened = Headers(raw=message["headers"]).get(MCP_SESSION_ID_HEADER)
-                status = message["status"]
+                began.update(message)
             await send(message)
 
         session.requests += 1
         try:
             await self._app(scope, receive, noted)
         finally:
-            session.requests -= 1
-            session.used = time.monotonic()
-            if given is None:
-                del own[name]
-                if opened is not None and status < 400:
-                    own[opened] = session
-            elif status == 404 or (scope["method"] == "DELETE" and status < 300):
-                own.pop(name, None)
+            session.requests, session.used = session.requests - 1, time.monotonic()
+            is_done = began["status"] < 400
+            if given is None or began["status"] == 404 or (is_done and scope["method"] == "DELETE"):
+                own.pop(session.name, None)
+            name = Headers(raw=began["headers"]).get(MCP_SESSION_ID_HEADER)
+            if given is None and name is not None and is_done:
+                session.name, own[name] = name, session
 
-    def _open_of(self, sender: str) -> dict[str, _Session]:
-        """The sessions of a key, without those that were idle for too long."""
-        own, now = self._open.setdefault(sender, {}), time.monotonic()
-        for name, each in list(own.items()):
-            if not each.requests and now - each.used > _IDLE:
-                del own[name]
-        return own
+
+@attrs.define
+class _Session:
+    name: str
+    requests: int = 0
+    used: float = 0.0
+
+    def has_ended(self, now: float) -> bool:
+        return not self.requests and now - self.used > _IDLE
 
 
 async def _refuse(send: Send, status: int, said: str, retry_after: float | None) -> None:

@@ -139,8 +139,8 @@ class _Handlers:
         if self._calls is None:  # made in the event loop, which the limiter belongs to
             limiter = anyio.CapacityLimiter(_THREADS)
             self._calls = Calls(seconds=self._options.seconds, limiter=limiter)
-        sender = None if ctx.request is None else sender_of(ctx.request.scope)
-        async with (None if sender is None else sender.turn()) or nullcontext():
+        turn = None if ctx.request is None else sender_of(ctx.request.scope).turn()
+        async with turn or nullcontext():
             return await self._calls.run(call, progress)
 
     # Tools
