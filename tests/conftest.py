@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import pytest
@@ -118,6 +119,30 @@ AT_LENGTH = {
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say what the tests of others leave out, and why: nothing is skipped in silence."""
+    if config.getoption("markexpr") != "doors":
+        return
+    from support.doors import exclusions, unlisted
+
+    terminalreporter.section("left out, and why: tests/doors.yaml")
+    for line in exclusions():
+        terminalreporter.write_line(line)
+    for each in unlisted([report.nodeid for report in terminalreporter.stats.get("skipped", ())]):
+        terminalreporter.write_line(f"skipped, and not in tests/doors.yaml: {each}", red=True)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run of the tests of others that skipped one which the list does not have."""
+    if session.config.getoption("markexpr") == "doors" and not session.exitstatus:
+        from support.doors import unlisted
+
+        reporter: Any = session.config.pluginmanager.get_plugin("terminalreporter")
+        skipped = [report.nodeid for report in reporter.stats.get("skipped", ())]
+        if unlisted(skipped):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is left out of the suite's sample ``slow``; a test is in it, or not, for good."""
     for item in items:
