@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -79,6 +80,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item, is_in in zip(items, runs, strict=True) if not is_in]
     items[:] = [item for item, is_in in zip(items, runs, strict=True) if is_in]
     config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say what the tests of others leave out, and why: nothing is skipped in silence."""
+    if config.getoption("target") != "doors":
+        return
+    from support.doors import exclusions, unlisted
+
+    terminalreporter.section("left out, and why: tests/doors.yaml")
+    for line in exclusions():
+        terminalreporter.write_line(line)
+    for each in unlisted([report.nodeid for report in terminalreporter.stats.get("skipped", ())]):
+        terminalreporter.write_line(f"skipped, and not in tests/doors.yaml: {each}", red=True)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run of the tests of others that skipped one which the list does not have."""
+    if session.config.getoption("target") == "doors" and not session.exitstatus:
+        from support.doors import unlisted
+
+        reporter: Any = session.config.pluginmanager.get_plugin("terminalreporter")
+        skipped = [report.nodeid for report in reporter.stats.get("skipped", ())]
+        if unlisted(skipped):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(autouse=True)

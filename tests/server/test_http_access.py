@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -15,7 +16,8 @@ import pytest
 
 import triptych
 from support.asgi import Client
-from support.servers import served
+from support.servers import listening, served
+from support.sync_folder import until
 from triptych import (
     AccessDeniedError,
     AuthenticationError,
@@ -264,7 +266,7 @@ def test_requests_whose_key_is_to_be_checked_count_too(service: Service) -> None
         return service
 
     async def asked() -> list[httpx.Response]:
-        app = create_app(service, authenticate=slow, limits=Limits(threads=2, waiting=2))
+        app = create_app(service, authenticate=slow, limits=Limits(threads=2, waiting=2, share=1))
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             first = [asyncio.create_task(client.get("/v1/datasets")) for _ in range(2)]
@@ -345,3 +347,76 @@ def test_a_connection_forgets_the_deadline_of_a_request(service: Service) -> Non
             assert client.get("/v1/datasets").status_code == 200
             answer = client.put("/v1/datasets/d/documents/a.md", json={"content": "Tea."})
             assert answer.is_success, answer.text
+
+
+def test_a_page_of_a_named_origin_asks_as_a_browser_does(service: Service) -> None:
+    """The preflight, then a request with a key, whose answer and refusal the page may read."""
+    page = {"Origin": "https://app.example"}
+    client = Client(
+        create_app(service, authenticate=Keys(service), write=True, origins=["https://App.example"])
+    )
+    url = "/v1/datasets/d/documents/a.md"
+    asked = {
+        "Access-Control-Request-Method": "PUT",
+        "Access-Control-Request-Headers": "authorization,content-type,idempotency-key,if-match",
+    }
+    before = client("OPTIONS", url, headers=page | asked)
+    assert before.status_code == 200
+    assert before.headers["access-control-allow-origin"] == "https://app.example"
+    assert "PUT" in before.headers["access-control-allow-methods"]
+    for name in asked["Access-Control-Request-Headers"].split(","):
+        assert name in before.headers["access-control-allow-headers"].lower()
+    assert "access-control-allow-credentials" not in before.headers
+    for key, status in (("Bearer good", 200), ("Bearer bad", 401)):
+        answer = client("GET", url, headers=page | {"Authorization": key})
+        assert answer.status_code == status
+        assert answer.headers["access-control-allow-origin"] == "https://app.example"
+        assert "X-Request-Id" in answer.headers["access-control-expose-headers"]
+    large = client("PUT", url, headers=page, content=b"x" * (2 << 20))
+    assert (large.status_code, large.headers["access-control-allow-origin"]) == (
+        413,
+        page["Origin"],
+    )
+    other = client("OPTIONS", url, headers=asked | {"Origin": "https://evil.example"})
+    assert other.status_code == 400
+    assert "access-control-allow-origin" not in other.headers
+
+
+def test_without_named_origins_no_header_of_cors_is_sent(service: Service) -> None:
+    client = Client(create_app(service))
+    for headers in ({}, {"Origin": "http://localhost"}, {"Origin": "https://app.example"}):
+        for method in ("GET", "OPTIONS"):
+            answer = client(method, "/v1/datasets", headers=headers)
+            assert not [name for name in answer.headers if name.startswith("access-control")]
+            if method == "OPTIONS":
+                refused = 403 if "app.example" in str(headers) else 405
+                assert answer.status_code == refused
+
+
+@pytest.mark.parametrize("path", ["/v1/datasets/d/documents/a.md", "/v1/search"])
+def test_a_client_that_goes_away_with_its_body_is_no_failure(
+    service: Service, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = create_app(service, write=True)
+    head = f"{'PUT' if 'documents' in path else 'POST'} {path} HTTP/1.1\r\nHost: localhost\r\n"
+    with caplog.at_level("INFO", "triptych.http"), listening(app) as url:
+        address = httpx.URL(url)
+        with socket.create_connection((address.host, address.port or 0)) as connection:
+            connection.sendall(
+                f"{head}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{".encode()
+            )
+        until(lambda: caplog.records)
+    (record,) = caplog.records
+    assert (record.levelname, record.exc_info) == ("INFO", None)
+    assert record.__dict__["fields"]["status"] == 499
+
+
+def test_what_is_not_available_is_no_failure_of_the_server(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = Client(create_app(service, write=True))
+    with caplog.at_level("INFO", "triptych.http"):
+        answer = client("POST", "/v1/ask", json={"question": "tea?", "dataset_id": "d"})
+    assert answer.status_code == 501
+    (record,) = caplog.records
+    assert (record.levelname, record.exc_info) == ("INFO", None)

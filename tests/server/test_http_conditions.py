@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ import pytest
 
 import triptych
 from support.asgi import Client
+from support.sync_folder import until
 from triptych import Service
-from triptych_adapters.http import Limits, create_app
+from triptych_adapters.http import Limits, create_app, idempotency, senders
 from triptych_adapters.wire.records import RECORD_TYPE
 
 PATH = "/v1/datasets/d/documents/a.md"
@@ -228,15 +230,51 @@ def test_kept_answers_are_bounded(service: Service) -> None:
 
 
 def test_a_key_that_a_killed_process_left_open_is_taken_over(service: Service) -> None:
-    client = Client(create_app(service, write=True, limits=Limits(seconds=0.1, body_seconds=0.1)))
+    client = Client(create_app(service, write=True))
     changes(client, "k")
     settings = service.capabilities.settings
     assert settings is not None
     ((name, state),) = settings.list_settings("http.idempotency.state.").items()
-    left = {**json.loads(state), "at": 0}
+    left = {**json.loads(state), "at": time.time() - 16}
     del left["status"], left["type"]
     assert settings.set_setting(name, json.dumps(left), expected=state)
     assert changes(client, "k").json()["counts"]["unchanged"] == 1
+
+
+def test_a_request_that_lasts_keeps_its_key(
+    service: Service, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(senders, "_LOOK_AGAIN", 0.05)
+    monkeypatch.setattr(idempotency, "_STANDS", 2.0)
+    settings = service.capabilities.settings
+    assert settings is not None
+    entered, go_on = threading.Event(), threading.Event()
+    original = Service.update_metadata
+
+    def slow(*args: Any, **given: Any) -> Any:
+        entered.set()
+        go_on.wait(30)
+        return original(*args, **given)
+
+    monkeypatch.setattr(Service, "update_metadata", slow)
+    first: list[httpx.Response] = []
+    thread = threading.Thread(target=lambda: first.append(changes(client, "k")))
+    thread.start()
+    assert entered.wait(30)
+
+    def began() -> float:
+        (state,) = settings.list_settings("http.idempotency.state.").values()
+        at: float = json.loads(state)["at"]
+        return at
+
+    at = began()
+    until(lambda: began() > at + 2.0)  # longer than a request stands that says nothing
+    second = changes(client, "k")
+    go_on.set()
+    thread.join()
+    assert (second.status_code, second.json()["error"]["code"]) == (409, "IDEMPOTENCY_IN_PROGRESS")
+    assert first[0].json()["counts"]["updated"] == 1
+    assert changes(client, "k").headers["idempotent-replayed"] == "true"
 
 
 def test_a_purge_removes_the_answers_that_hold_the_document(

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from typing import Final
 
-from triptych.errors import AuthenticationError, TooManyRequestsError
+from triptych.errors import AuthenticationError, TooManyRequestsError, ValidationError
 from triptych.service import Service
 from triptych_adapters.access.key_store import KeyStore
 from triptych_adapters.access.keys import AccessKey, Token, opens, read_token
@@ -47,14 +47,34 @@ class KeyAuthenticator:
             TooManyRequestsError: the key asks more often than it may.
         """
         key = self.key(authorization)
-        wait = self._limiter.take(key.id, key.requests_per_minute)
+        self._count(key, 1)
+        return self._restricted(key)
+
+    def count_queries(self, authorization: str | None, queries: int) -> None:
+        """Count the further ones of ``queries`` in one request, each as a request of the key.
+
+        Raises:
+            AuthenticationError: there is no key, or it is not valid.
+            ValidationError: they are more than the key may ever ask at once.
+            TooManyRequestsError: the key asks more often than it may.
+        """
+        key = self.key(authorization)
+        most = key.requests_per_minute
+        if most is not None and queries > most:
+            raise ValidationError(
+                f"{queries:,} queries count as {queries:,} requests, and this key may ask {most:,} "
+                "times a minute: send fewer in one request"
+            )
+        self._count(key, queries - 1)
+
+    def _count(self, key: AccessKey, requests: int) -> None:
+        wait = self._limiter.take(key.id, key.requests_per_minute, requests)
         if wait:
             raise TooManyRequestsError(
                 f"this key may ask {key.requests_per_minute} times a minute: try again in "
                 f"{wait:.1f} seconds",
                 retry_after=wait,
             )
-        return self._restricted(key)
 
     def key(self, authorization: str | None) -> AccessKey:
         """The valid key in the header.

@@ -30,8 +30,8 @@ class RateLimiter:
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
         self._lock = threading.Lock()
 
-    def take(self, key_id: str, requests_per_minute: int | None) -> float:
-        """Take a token; 0.0 where there was one, else after how many seconds there will be."""
+    def take(self, key_id: str, requests_per_minute: int | None, requests: int = 1) -> float:
+        """Take so many tokens; 0.0 where they were there, else after how many seconds they are."""
         if requests_per_minute is None:
             return 0.0
         now, most = self._clock(), float(requests_per_minute)
@@ -44,7 +44,7 @@ class RateLimiter:
                 self._buckets.popitem(last=False)
             bucket.left = min(bucket.most, bucket.left + (now - bucket.at) * bucket.rate)
             bucket.at = now
-            if bucket.left < 1:
-                return (1 - bucket.left) / bucket.rate
-            bucket.left -= 1
+            if bucket.left < requests:
+                return (requests - bucket.left) / bucket.rate
+            bucket.left -= requests
             return 0.0

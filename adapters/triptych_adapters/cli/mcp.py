@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import attrs
 import typer
 
 from triptych_adapters.cli.session import Session, command, examples
@@ -81,6 +82,14 @@ def mcp(
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", help="The limit of a call.")
     ] = 120.0,
+    key_share: Annotated[
+        float,
+        typer.Option(
+            "--key-share",
+            metavar="PART",
+            help="The most of the server that one key may have; 1: all.",
+        ),
+    ] = 0.5,
     print_config: Annotated[
         bool,
         typer.Option("--print-config", help="Print what a coding agent takes as configuration."),
@@ -114,8 +123,9 @@ def mcp(
             return
         from triptych_adapters.access import authenticator
         from triptych_adapters.access.loopback import listen
-        from triptych_adapters.mcp.http import PATH, check_binding, make_app, serve_http
+        from triptych_adapters.mcp.http import LIMITS, PATH, check_binding, make_app, serve_http
 
+        limits = attrs.evolve(LIMITS, share=key_share)
         authenticate = authenticator(service)
         check_binding(host, allow_host or (), keys=authenticate is not None)
         app = make_app(
@@ -124,6 +134,7 @@ def mcp(
             hosts=allow_host or (),
             origins=allow_origin or (),
             authenticate=authenticate,
+            limits=limits,
         )
 
         def tell(name: str, number: int) -> None:
@@ -131,7 +142,7 @@ def mcp(
 
         sock = listen(host, port)
         _log_to_stderr()
-        serve_http(app, sock, tell)
+        serve_http(app, sock, tell, limits)
 
 
 def _log_to_stderr() -> None:

@@ -237,8 +237,15 @@ def _print_hits(
 def _print_files(session: Session, views: Sequence[HitView]) -> None:
     from triptych_adapters.cli.source_files import shown_path
 
-    names = (view.hit.doc_name if view.path is None else shown_path(view.path) for view in views)
-    session.output.write("".join(f"{name}\n" for name in dict.fromkeys(names)))
+    printed = []
+    for view in views:
+        name = view.hit.doc_name if view.path is None else shown_path(view.path)
+        # Whoever put the document chose its name: it must not be read as that of a file elsewhere.
+        if view.path is None and (name.startswith("/") or ".." in name.split("/")):
+            session.output.warn(f"{name!r} is left out: a document has that name, and no file")
+        else:
+            printed.append(f"{name}\n")
+    session.output.write("".join(dict.fromkeys(printed)))
 
 
 def _open(view: HitView) -> None:

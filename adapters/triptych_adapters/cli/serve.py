@@ -58,6 +58,14 @@ def serve(
     max_body: Annotated[
         int, typer.Option("--max-body", metavar="BYTES", help="The limit of a request's body.")
     ] = 1 << 20,
+    key_share: Annotated[
+        float,
+        typer.Option(
+            "--key-share",
+            metavar="PART",
+            help="The most of the server that one key may have; 1: all.",
+        ),
+    ] = 0.5,
     metrics: Annotated[
         bool, typer.Option("--metrics", help="Serve /metrics for Prometheus.")
     ] = False,
@@ -103,7 +111,7 @@ def serve(
         write=write,
         hosts=tuple(allow_host or ()),
         origins=tuple(allow_origin or ()),
-        limits=Limits(body=max_body, seconds=timeout),
+        limits=Limits(body=max_body, seconds=timeout, share=key_share),
         dataset=dataset,
         metrics=metrics,
         otel=otel,

@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -21,7 +22,7 @@ from triptych_adapters.http.answers import problem_response
 from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.calls import Calls
 from triptych_adapters.http.embed_routes import embed_routes
-from triptych_adapters.http.guard import Guard
+from triptych_adapters.http.guard import Guard, cors_options
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.metrics_route import Metrics, metrics_routes
 from triptych_adapters.http.nadir_routes import nadir_routes
@@ -60,7 +61,7 @@ def create_app(
         hosts: the values of ``Host`` that are answered, with or without a port; ``"*"`` is any.
             None is ``localhost``, ``127.0.0.1`` and ``::1``, and with ``authenticate`` any.
         origins: the web pages that may ask, such as ``"https://app.example"``, beside those of
-            the same host.
+            the same host; they get the headers of CORS.
         limits: None is `Limits()`.
         dataset: what the routes serve that name none.
         sync: syncs folders into ``service``, for ``/ingest`` of keys to everything.
@@ -119,6 +120,9 @@ def create_app(
     app.add_middleware(
         Guard, limits=limits, calls=server.calls, hosts=tuple(hosts), origins=tuple(origins)
     )
+    if origins:
+        # Around the guard: what it refuses is read by the page, too.
+        app.add_middleware(CORSMiddleware, **cors_options(origins))
     return app
 
 

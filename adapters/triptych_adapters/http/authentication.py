@@ -12,7 +12,8 @@ __all__ = ["Authenticator"]
 class Authenticator(Protocol):
     """Turns the Authorization header of a request into what its sender may use.
 
-    It is called in a worker thread, once for each request, and may block.
+    It is called in a worker thread, once for each request, and again every five seconds while the
+    answer lasts, which ends when it raises. It may block.
     `triptych_adapters.access.authenticator` makes one of the keys of a store.
     """
 

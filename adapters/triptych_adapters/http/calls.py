@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from typing import Any, TypeVar
 
 from starlette.requests import Request
@@ -15,6 +15,7 @@ from triptych.deadlines import CancelScope, deadline
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import ProblemError
 from triptych_adapters.http.request_parts import wanted_seconds
+from triptych_adapters.http.senders import sender_of
 
 __all__ = ["Caller", "Calls", "ClientGoneError"]
 
@@ -67,8 +68,9 @@ class Calls:
     async def caller(self, request: Request, *, long: bool = False) -> AsyncIterator[Caller]:
         """What runs the calls of one request."""
         await request.body()  # what comes after it is that the client goes away
+        turn = sender_of(request.scope).turn(long=long)
         with deadline(wanted_seconds(request, self._limits)) as scope:
-            caller = Caller(self._long if long else self._quick, request, scope)
+            caller = Caller(self._long if long else self._quick, request, scope, turn)
             try:
                 yield caller
             finally:
@@ -82,11 +84,18 @@ class Calls:
 
 
 class Caller:
-    """The calls of one request, one after another."""
+    """The calls of one request, one after another; ``turn`` is what each of them waits for."""
 
-    def __init__(self, pool: ThreadPoolExecutor, request: Request, scope: CancelScope) -> None:
+    def __init__(
+        self,
+        pool: ThreadPoolExecutor,
+        request: Request,
+        scope: CancelScope,
+        turn: asyncio.Semaphore | None,
+    ) -> None:
         self._pool = pool
         self._scope = scope
+        self._turn = turn or nullcontext()
         # In a context of its own: a server that goes on reading from the connection here, after
         # the body, does so for all later requests, and they would inherit this one's deadline.
         loop = asyncio.get_running_loop()
@@ -101,6 +110,10 @@ class Caller:
         Raises:
             ClientGoneError: the client went away.
         """
+        async with self._turn:
+            return await self._run(function)
+
+    async def _run(self, function: Callable[[], T]) -> T:
         context = contextvars.copy_context()
         loop = asyncio.get_running_loop()
         call = loop.run_in_executor(self._pool, context.run, function)

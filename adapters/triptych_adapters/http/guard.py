@@ -15,12 +15,16 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from triptych import telemetry
+from triptych.errors import AccessDeniedError, AuthenticationError
 from triptych_adapters.http.answers import problem_response
 from triptych_adapters.http.calls import Calls, ClientGoneError
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import ProblemError, problem_of
+from triptych_adapters.http.senders import Sender
+from triptych_adapters.http.streams import EVENTS_TYPE, event
+from triptych_adapters.wire.public_errors import is_failure
 
-__all__ = ["LIVE_PATH", "LOGGER", "Guard"]
+__all__ = ["LIVE_PATH", "LOGGER", "Guard", "cors_options"]
 
 LOGGER: Final = "triptych.http"
 """The logger of requests; `triptych serve` writes it to stderr as JSON."""
@@ -28,11 +32,20 @@ LOGGER: Final = "triptych.http"
 LIVE_PATH: Final = "/v1/live"
 _ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_LAST_WORD: Final = 1.0
+"""Seconds to say why a stream ends."""
 _ALWAYS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cache-Control": "private, no-cache",
 }
+
+
+_SHOWN: Final = (
+    *("ETag", "Idempotent-Replayed", "Link", "Mcp-Session-Id", "Retry-After", "WWW-Authenticate"),
+    "X-Request-Id",
+)
+"""The headers of answers that pages of other origins read."""
 
 
 class Guard:
@@ -45,13 +58,20 @@ class Guard:
         limits: Limits,
         calls: Calls,
         hosts: Sequence[str],
-        origins: Sequence[str],
+        origins: Sequence[str] | None,
+        described: bool = True,
     ) -> None:
+        """Guard ``app``, which is ``described`` by an OpenAPI document or not.
+
+        With ``origins`` None it judges them itself.
+        """
         self._app = app
+        self._shares: dict[str, Any] = {}
+        self._described = described
         self._limits = limits
         self._calls = calls
         self._hosts = frozenset(map(str.lower, hosts))
-        self._origins = frozenset(map(str.lower, origins))
+        self._origins = None if origins is None else frozenset(map(str.lower, origins))
         self._log = logging.getLogger(LOGGER)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,8 +84,10 @@ class Guard:
             send,
             request_id=given if _ID.fullmatch(given) else uuid.uuid4().hex,
             link=f"{scope.get('root_path', '').rstrip('/')}/v1/openapi.json",
+            described=self._described,
         )
-        scope.setdefault("state", {})["request_id"] = answer.request_id
+        sender = Sender(self._limits, self._shares)
+        scope.setdefault("state", {}).update(request_id=answer.request_id, sender=sender)
         began = time.perf_counter()
         error: BaseException | None = None
         operation = telemetry.operation("request", carrier=headers)
@@ -75,7 +97,7 @@ class Guard:
                 body = _Body(receive, self._limits)
                 # A probe that finds a busy process alive keeps it from being ended.
                 with nullcontext() if _is_probe(scope) else self._calls.counted():
-                    await self._app(scope, body.receive, answer.send)
+                    await sender.answered(self._app(scope, body.receive, answer.send))
         except ClientGoneError:
             answer.status = answer.status or 499
         except ProblemError as problem:
@@ -83,9 +105,10 @@ class Guard:
             await answer.fail(scope, receive, problem)
         except Exception as failure:
             error = failure
-            if answer.status:
+            if not answer.status:
+                await answer.fail(scope, receive, failure)
+            elif not await answer.ended(failure):
                 raise  # the server closes the connection: what was sent is not whole
-            await answer.fail(scope, receive, failure)
         finally:
             broke = self._note(scope, answer, time.perf_counter() - began, error)
             method = scope["method"]
@@ -114,7 +137,7 @@ class Guard:
                 hint="name it with `triptych serve --allow-host`, or create_app(…, hosts=…)",
             )
         origin = headers.get("origin")
-        if origin is not None:
+        if origin is not None and self._origins is not None:
             own = f"{scope.get('scheme', 'http')}://{host}"
             if origin.lower() != own and origin.lower() not in self._origins:
                 raise ProblemError(
@@ -150,13 +173,28 @@ class Guard:
         if isinstance(error, ProblemError):
             error = error.__cause__ or error
         error = scope["state"].get("failure", error)
-        failed = error is not None and (
-            answer.status >= 500 or not answer.status or "failure" in scope["state"]
+        failed = (
+            error is not None
+            and (answer.status >= 500 or not answer.status or "failure" in scope["state"])
+            and (isinstance(error, ProblemError) or is_failure(error))
         )
         level = logging.ERROR if failed else logging.INFO
         failure = error if failed else None
         self._log.log(level, "request", extra={"fields": fields}, exc_info=failure)
         return failure
+
+
+def cors_options(origins: Sequence[str]) -> dict[str, Any]:
+    """The options of Starlette's CORSMiddleware by which pages of ``origins`` may ask.
+
+    A key is a header that a page sets itself: no credentials of the browser are allowed.
+    """
+    return {
+        "allow_origins": [origin.lower() for origin in origins],
+        "allow_methods": sorted(_METHODS),
+        "allow_headers": ["*"],
+        "expose_headers": _SHOWN,
+    }
 
 
 def _is_probe(scope: Scope) -> bool:
@@ -203,6 +241,8 @@ class _Body:
                 f"the body took longer than {self._limits.body_seconds:g} seconds",
                 headers={"Connection": "close"},
             ) from None
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
             if self._left < 0:
@@ -214,9 +254,11 @@ class _Body:
 class _Answer:
     """The answer as it goes out, with the headers of every answer."""
 
-    def __init__(self, send: Send, *, request_id: str, link: str) -> None:
+    def __init__(self, send: Send, *, request_id: str, link: str, described: bool) -> None:
         self._send = send
         self._link = link
+        self._described = described
+        self._is_events = False
         self.request_id = request_id
         self.status = 0
         self.bytes = 0
@@ -226,6 +268,7 @@ class _Answer:
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
             self._add(headers)
+            self._is_events = headers.get("content-type", "").startswith(EVENTS_TYPE)
         elif message["type"] == "http.response.body":
             self.bytes += len(message.get("body", b""))
         await self._send(message)
@@ -234,10 +277,25 @@ class _Answer:
         for name, value in _ALWAYS.items():
             headers.setdefault(name, value)
         headers["X-Request-Id"] = self.request_id
-        if "json" in headers.get("content-type", ""):
+        if self._described and "json" in headers.get("content-type", ""):
             headers.append("Link", f'<{self._link}>; rel="service-desc"')
 
     async def fail(self, scope: Scope, receive: Receive, error: Exception) -> None:
         """Answer with a failure, where nothing was sent."""
         if not self.status:
             await problem_response(problem_of(error))(scope, receive, self.send)
+
+    async def ended(self, error: Exception) -> bool:
+        """End a stream of events whose sender is refused meanwhile; whether it was one.
+
+        A client that does not read, so that nothing can be sent, is cut off.
+        """
+        if not (self._is_events and isinstance(error, AuthenticationError | AccessDeniedError)):
+            return False
+        body = event("error", problem_of(error).json())
+        try:
+            async with asyncio.timeout(_LAST_WORD):
+                await self.send({"type": "http.response.body", "body": body})
+        except TimeoutError:
+            return False
+        return True

@@ -3,9 +3,9 @@
 As in draft-ietf-httpapi-idempotency-key-header. Answers are kept in the store's settings, so that
 every process on it has them, for `Limits.idempotency_hours`, the newest
 `Limits.idempotency_keys` of them. An answer with a status from 500 up is not kept: the request may
-be tried again. A process that was killed in a request leaves it open for the time that a request
-has; then it is done again, which changes nothing that was done, as operations that find their
-result write nothing.
+be tried again. A request that lasts says so every few seconds. A process that was killed in one, or
+stood still, leaves it open for 15 seconds; then it is done again, which changes nothing that was
+done, as operations that find their result write nothing.
 
 An answer may hold a whole document. `Service.purge` removes all that is kept; so a request writes
 its answer only in the place that it made when it began, and not where a purge removed that.
@@ -17,9 +17,11 @@ import base64
 import hashlib
 import json
 import logging
+import threading
 import time
 import uuid
 import zlib
+from contextlib import suppress
 from typing import Final
 
 import attrs
@@ -35,6 +37,8 @@ __all__ = ["KeptAnswer", "OpenKey"]
 
 _STATES: Final = f"{KEPT_REQUESTS}state."
 _LONGEST: Final = 255
+_STANDS: Final = 15.0
+"""Seconds that a request is taken to be under way, from its beginning or `OpenKey.renew`."""
 _log = logging.getLogger("triptych.http")
 
 
@@ -56,6 +60,7 @@ class OpenKey:
     _id: str
     _state: str
     _place: str
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
     @classmethod
     def of(
@@ -116,6 +121,13 @@ class OpenKey:
                 settings.set_setting(BODIES + name, place, expected=kept)
                 return cls(settings, limits, name, opened, place)
 
+    def renew(self) -> None:
+        """Say that the request is still under way."""
+        with self._lock, suppress(TriptychError):
+            state = json.dumps(json.loads(self._state) | {"at": time.time()})
+            if self._settings.set_setting(_STATES + self._id, state, expected=self._state):
+                self._state = state
+
     def keep(self, answer: KeptAnswer) -> None:
         """Keep the answer, unless a purge or a later request has the place.
 
@@ -123,7 +135,8 @@ class OpenKey:
         so, and the key may be used again.
         """
         try:
-            self._keep(answer)
+            with self._lock:
+                self._keep(answer)
         except TriptychError:
             _log.exception("the answer to an Idempotency-Key is not kept")
             self.drop()
@@ -142,8 +155,9 @@ class OpenKey:
     def drop(self) -> None:
         """Let the request be tried again."""
         try:
-            self._settings.set_setting(_STATES + self._id, None, expected=self._state)
-            self._settings.set_setting(BODIES + self._id, None, expected=self._place)
+            with self._lock:
+                self._settings.set_setting(_STATES + self._id, None, expected=self._state)
+                self._settings.set_setting(BODIES + self._id, None, expected=self._place)
         except TriptychError:
             _log.exception("an Idempotency-Key stays open for a while")
 
@@ -166,7 +180,7 @@ class OpenKey:
 
 def _lasts(limits: Limits, done: bool) -> float:
     """Seconds for which a key stands: its answer, or a request that may still be under way."""
-    return limits.idempotency_hours * 3600 if done else limits.seconds + limits.body_seconds
+    return limits.idempotency_hours * 3600 if done else _STANDS
 
 
 def _digest(*parts: bytes) -> str:

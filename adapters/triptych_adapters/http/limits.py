@@ -23,6 +23,12 @@ def _positive(instance: Limits, field: Any, value: Any) -> None:
         raise ValidationError(f"{field.name} is a finite number above 0, not {value!r}")
 
 
+def _part(instance: Limits, field: Any, value: Any) -> None:
+    _positive(instance, field, value)
+    if value > 1:
+        raise ValidationError(f"{field.name} is a part from 0 to 1, not {value!r}")
+
+
 @attrs.frozen(kw_only=True)
 class Limits:
     """How much one request, and all of them together, may take.
@@ -42,6 +48,9 @@ class Limits:
             interpreter: take more processes.
         waiting: requests under way at a time, those whose key is still to be checked included; more
             are answered with 503.
+        sessions: of MCP, open at a time in one process; more are answered with 503.
+        share: the part of ``threads``, ``waiting`` and ``sessions`` that one key may have, at least
+            1 of each; 1.0 is all.
         listed: documents of one page of a list.
         queries: of one ``search_many``.
         idempotency_keys: answers that are kept for a key.
@@ -58,7 +67,13 @@ class Limits:
     seconds: float = attrs.field(default=120.0, validator=_positive)
     threads: int = attrs.field(default=4, validator=_whole)
     waiting: int = attrs.field(default=1000, validator=_whole)
+    sessions: int = attrs.field(default=1000, validator=_whole)
+    share: float = attrs.field(default=0.5, validator=_part)
     listed: int = attrs.field(default=1000, validator=_whole)
     queries: int = attrs.field(default=1000, validator=_whole)
     idempotency_keys: int = attrs.field(default=1000, validator=_whole)
     idempotency_hours: float = attrs.field(default=24.0, validator=_positive)
+
+    def share_of(self, most: int) -> int:
+        """How many of ``most`` one key may have."""
+        return max(1, int(most * self.share))

@@ -14,7 +14,9 @@ from triptych.answering import AnswerStream
 from triptych.errors import NotFoundError, ValidationError
 from triptych.operations import Effect
 from triptych.records import DocumentInfo, SourceDocument
+from triptych.search.file_location import check_sync_roots
 from triptych.service import Service
+from triptych_adapters.access.authenticator import KeyAuthenticator
 from triptych_adapters.http.answers import (
     Form,
     encoded,
@@ -29,6 +31,7 @@ from triptych_adapters.http.preconditions import CONDITIONAL, etag, guarded, is_
 from triptych_adapters.http.problems import problem_of
 from triptych_adapters.http.request_parts import json_body, media_types, query_of
 from triptych_adapters.http.routes import RawRoute
+from triptych_adapters.http.senders import sender_of
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import EVENTS_TYPE, Pieces, Reading, StreamedAnswer, event
 from triptych_adapters.wire.arguments import read_object
@@ -72,7 +75,7 @@ class _Handler:
         service = await server.service_of(request)
         server.check_effect(operation.effect)
         arguments = operation.read(await self._arguments(request))
-        self._check_queries(arguments)
+        await self._check_queries(request, arguments)
         if operation.name == "ask" and EVENTS_TYPE in media_types(request):
             return await _asked(server, request, service, arguments)
         if operation.name == "changes" and EVENTS_TYPE in media_types(request):
@@ -92,13 +95,16 @@ class _Handler:
             headers=headers,
         )
 
-    def _check_queries(self, arguments: dict[str, Any]) -> None:
+    async def _check_queries(self, request: Request, arguments: dict[str, Any]) -> None:
         most, queries = self._server.limits.queries, arguments.get("queries", ())
         if len(queries) > most:
             raise ValidationError(
                 f"{self._operation.name}: there are {len(queries):,} queries; {most:,} is the most "
                 "of one request: send several"
             )
+        keys, header = self._server.authenticate, request.headers.get("authorization")
+        if len(queries) > 1 and isinstance(keys, KeyAuthenticator):
+            await self._server.calls.apart(lambda: keys.count_queries(header, len(queries)))
 
     async def _arguments(self, request: Request) -> dict[str, Any]:
         """The arguments of path, query and body together."""
@@ -136,6 +142,7 @@ class _Handler:
                 status=key.status,
                 headers={"Idempotent-Replayed": "true"},
             )
+        sender_of(request.scope).renew = key.renew
         try:
             answered = self._run(request, service, arguments, media_type, form)
         except Exception as error:
@@ -161,6 +168,9 @@ class _Handler:
         status = 200
         headers: dict[str, str] = {}
         result: Any
+        if operation.name == "put_documents":
+            puts = [(each.name, each.sync_root) for each in arguments["documents"]]
+            check_sync_roots(self._server.service.capabilities.settings, puts)
         if operation.name == "put_document":
             status = 200 if _exists(service, arguments) else 201
 

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import inspect
+from collections.abc import Mapping
+from typing import Any, cast
 
 import h11
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from triptych_adapters.access.loopback import BACKLOG
 from triptych_adapters.http.answers import encoded
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import Problem
 
-__all__ = ["HeadProtocol", "connections_of"]
+__all__ = ["HeadProtocol", "connections_of", "limited_config"]
 
 _LEAST_READ = 16 << 10
+_AT_ONCE = 2 << 10
 _OWN_FILES = 384
 """Files that a process may open beside its connections: those of its store, and those of
 connections accepted at once, before any can be cut (`access.loopback.BACKLOG`)."""
+_RESETS = "reset_contextvars"
+_WITHOUT_CONTEXT: Mapping[str, Any] = (
+    {_RESETS: True} if _RESETS in inspect.signature(uvicorn.Config).parameters else {}
+)
+"""Each request begins without the context of one before it on its connection."""
 _INVALID = Problem(status=400, code="INVALID_REQUEST", message="this is not a request of HTTP/1.1")
 
 
@@ -35,8 +45,16 @@ class HeadProtocol(H11Protocol):
     read_seconds = 20.0
     most_connections = 2000
     heard = 0.0
+    _unread = b""
     _head: asyncio.TimerHandle | None = None
     _read: asyncio.TimerHandle | None = None
+
+    @classmethod
+    def limit(cls, limits: Limits) -> None:
+        """Set the limits of this process."""
+        cls.head_seconds = limits.header_seconds
+        cls.read_seconds = limits.read_seconds
+        cls.most_connections = connections_of(limits)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
         """Begin to wait for the first head."""
@@ -54,12 +72,35 @@ class HeadProtocol(H11Protocol):
         self.heard = self.loop.time()
         if self._head is None and self.conn.their_state is h11.IDLE:
             self._wait()
-        super().data_received(data)
+        self._unread += data
+        if len(self._unread) == len(data):
+            self._parse()
+
+    def _parse(self) -> None:
+        """Parse a part of what came; the rest after others had their turn.
+
+        A body of tiny chunks would hold the loop otherwise.
+        """
+        size = _AT_ONCE
+        if self.conn.their_state is h11.IDLE:
+            size = max(size, self._unread.find(b"\r\n\r\n") + 4)  # a whole head is judged as one
+        part, self._unread = self._unread[:size], self._unread[size:]
+        if not part:
+            return  # the connection was lost meanwhile
+        super().data_received(part)
         if self.conn.their_state is not h11.IDLE:
             self._stop()
+        if self.transport.is_closing():
+            self._unread = b""
+        elif self._unread:
+            self.transport.pause_reading()
+            self.loop.call_soon(self._parse)
+        elif not self.flow.read_paused:
+            self.transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the waits."""
+        self._unread = b""
         self._stop()
         self._stop_reading()
         super().connection_lost(exc)
@@ -120,6 +161,27 @@ class HeadProtocol(H11Protocol):
         self._head = None
         if not self.transport.is_closing():
             self.transport.close()
+
+
+def limited_config(app: Any, limits: Limits, **more: Any) -> uvicorn.Config:
+    """How uvicorn serves ``app`` under ``limits``; the process calls `HeadProtocol.limit`, too."""
+    return uvicorn.Config(
+        app,
+        http=cast("Any", HeadProtocol),
+        ws="none",
+        backlog=BACKLOG,
+        loop="asyncio",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        # A client whose connection was idle may send just as it is closed: seldom, then.
+        timeout_keep_alive=75,
+        proxy_headers=False,
+        h11_max_incomplete_event_size=limits.header_bytes,
+        **_WITHOUT_CONTEXT,
+        **more,
+    )
 
 
 def connections_of(limits: Limits) -> int:

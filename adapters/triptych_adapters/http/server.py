@@ -17,6 +17,7 @@ from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.calls import Calls
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import ProblemError
+from triptych_adapters.http.senders import sender_of
 
 __all__ = ["Handler", "Server"]
 
@@ -53,7 +54,7 @@ class Server:
         if authenticate is None:
             return self.service
         header = request.headers.get("authorization")
-        return await self.calls.apart(lambda: authenticate(header))
+        return await sender_of(request.scope).admit(authenticate, header, self.calls.apart)
 
     def check_effect(self, effect: Effect) -> None:
         """Refuse what writes where only reading is served.

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import logging
 import os
 import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from typing import Any, Final, cast
+from typing import Any
 
 import attrs
 import uvicorn
@@ -24,23 +23,17 @@ from triptych.errors import NotFoundError, StoreError, ValidationError
 from triptych.service import Service
 from triptych.sync import SyncReport
 from triptych_adapters.access import authenticator
-from triptych_adapters.access.loopback import BACKLOG, LOOPBACK_NAMES, check_loopback, listen
+from triptych_adapters.access.loopback import LOOPBACK_NAMES, check_loopback, listen
 from triptych_adapters.http.app import create_app
 from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.logs import log_to_stderr
 from triptych_adapters.http.observers import observe_serving, shared_counters
-from triptych_adapters.http.protocol import HeadProtocol, connections_of
+from triptych_adapters.http.protocol import HeadProtocol, limited_config
 from triptych_factory import Settings, wire
 from triptych_factory.syncing import directory_sync, remembered_roots
 
 __all__ = ["ServeOptions", "serve"]
-
-_RESETS: Final = "reset_contextvars"
-_WITHOUT_CONTEXT: Final[Mapping[str, Any]] = (
-    {_RESETS: True} if _RESETS in inspect.signature(uvicorn.Config).parameters else {}
-)
-"""Each request begins without the context of one before it on its connection."""
 
 
 @attrs.frozen(kw_only=True)
@@ -131,35 +124,20 @@ class _Once(uvicorn.Server):
 
 
 def _config(options: ServeOptions) -> uvicorn.Config:
-    protocol = cast("Any", HeadProtocol)
-    return uvicorn.Config(
+    return limited_config(
         functools.partial(_app, options),
+        options.limits,
         factory=True,
         workers=options.workers,
-        http=protocol,
-        ws="none",
-        backlog=BACKLOG,
-        loop="asyncio",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        # A client whose connection was idle may send just as it is closed: seldom, then.
-        timeout_keep_alive=75,
-        proxy_headers=False,
-        h11_max_incomplete_event_size=options.limits.header_bytes,
         timeout_graceful_shutdown=max(1, round(options.drain_seconds)),
         timeout_worker_healthcheck=60,
-        **_WITHOUT_CONTEXT,
     )
 
 
 def _app(options: ServeOptions) -> ASGIApp:
     """The app of one process, with a Service of its own."""
     log_to_stderr()
-    HeadProtocol.head_seconds = options.limits.header_seconds
-    HeadProtocol.read_seconds = options.limits.read_seconds
-    HeadProtocol.most_connections = connections_of(options.limits)
+    HeadProtocol.limit(options.limits)
     if options.workers > 1:
         threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     service = _opened(options)

@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import json
 import logging
 import math
 import signal
 import socket
+import time
+import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import anyio
-import anyio.to_thread
+import attrs
 import uvicorn
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.lowlevel import Server
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from triptych.errors import TriptychError, ValidationError
+from triptych.errors import TooManyRequestsError, TriptychError, ValidationError
 from triptych_adapters.access.loopback import LOOPBACK_NAMES, check_loopback
 from triptych_adapters.http.authentication import Authenticator
+from triptych_adapters.http.calls import Calls
+from triptych_adapters.http.guard import Guard, cors_options
+from triptych_adapters.http.limits import Limits
+from triptych_adapters.http.protocol import HeadProtocol, limited_config
+from triptych_adapters.http.senders import sender_of
 from triptych_adapters.mcp.server import LOGGER, SERVICE
 from triptych_adapters.wire.errors import error_form
 
-__all__ = ["PATH", "check_binding", "make_app", "serve_http"]
+__all__ = ["LIMITS", "PATH", "check_binding", "make_app", "serve_http"]
 
 PATH: Final = "/mcp"
-_MOST_BODY: Final = 4 << 20
-_MOST_SESSIONS: Final = 1000
-_THREADS: Final = 8
+LIMITS: Final = Limits(body=4 << 20)
+"""Those of ``triptych serve``, with larger bodies."""
+_IDLE: Final = 1800.0
+"""Seconds without a request after which a session is ended."""
 _log = logging.getLogger(LOGGER)
 
 
@@ -64,12 +72,13 @@ def make_app(
     hosts: Sequence[str] = (),
     origins: Sequence[str] = (),
     authenticate: Authenticator | None = None,
+    limits: Limits = LIMITS,
 ) -> ASGIApp:
     """The ASGI app that serves ``server`` at `PATH`.
 
     ``hosts`` are the values of Host that it answers to, beside ``host`` and the loopback; with
     any port, or a port of their own. ``origins`` are the pages that may ask; none by default.
-    With ``authenticate`` each request needs a key.
+    With ``authenticate`` each request needs a key, and each key has its share of ``limits``.
     """
     names = dict.fromkeys((*LOOPBACK_NAMES, host, *hosts))
     settings = TransportSecuritySettings(
@@ -80,34 +89,42 @@ def make_app(
             *origins,
         ],
     )
-    app = server.streamable_http_app(
+    app: ASGIApp = server.streamable_http_app(
         streamable_http_path=PATH,
         transport_security=settings,
-        max_request_body_size=_MOST_BODY,
-        max_sessions=_MOST_SESSIONS,
+        max_request_body_size=limits.body,
+        max_sessions=limits.sessions,
+        session_idle_timeout=_IDLE,
     )
-    return app if authenticate is None else _Keys(app, authenticate)
+    calls = Calls(limits)
+    if authenticate is not None:
+        sessions = _Sessions(app, limits.share_of(limits.sessions))
+        app = _Keys(sessions, authenticate, calls)
+    # Hosts and origins are judged by the SDK, which takes any port.
+    app = Guard(app, limits=limits, calls=calls, hosts=["*"], origins=None, described=False)
+    return CORSMiddleware(app, **cors_options(origins)) if origins else app
 
 
 class _Keys:
     """ASGI middleware: who asks, before anything of what they ask is read."""
 
-    def __init__(self, app: ASGIApp, authenticate: Authenticator) -> None:
+    def __init__(self, app: _Sessions, authenticate: Authenticator, calls: Calls) -> None:
         self._app = app
         self._authenticate = authenticate
-        self._limiter: anyio.CapacityLimiter | None = None
+        self._calls = calls
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        authorization = Headers(scope=scope).get("authorization")
-        if self._limiter is None:  # made in the event loop that it belongs to
-            self._limiter = anyio.CapacityLimiter(_THREADS)
+        sender = sender_of(scope)
         try:
-            service = await anyio.to_thread.run_sync(
-                self._authenticate, authorization, limiter=self._limiter
+            scope["state"][SERVICE] = await sender.admit(
+                self._authenticate, Headers(scope=scope).get("authorization"), self._calls.apart
             )
+            # A session of the protocol belongs to the key that began it: the SDK compares these.
+            scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=sender.id, scopes=[]))
+            await self._app(scope, receive, send)
         except TriptychError as error:
             form = error_form(error)
             status = 500 if form is None else form.status
@@ -115,12 +132,67 @@ class _Keys:
                 _log.error("a key could not be checked: %s", error)
             said = "the key could not be checked" if status >= 500 else str(error)
             await _refuse(send, status, said, getattr(error, "retry_after", None))
+
+
+class _Sessions:
+    """ASGI middleware, below `_Keys`: no key has more sessions open than ``most``.
+
+    They end as the SDK ends them: by DELETE, or after `_IDLE` seconds without a request.
+    """
+
+    def __init__(self, app: ASGIApp, most: int) -> None:
+        self._app = app
+        self._most = most
+        self._open: dict[str, dict[str, _Session]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request.
+
+        Raises:
+            TooManyRequestsError: it may open a session, and the key has as many as it may.
+        """
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
             return
-        scope.setdefault("state", {})[SERVICE] = service
-        # A session of the protocol belongs to the key that began it: the SDK compares these.
-        digest = hashlib.sha256((authorization or "").encode()).hexdigest()
-        scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=digest, scopes=[]))
-        await self._app(scope, receive, send)
+        own, now = self._open.setdefault(sender_of(scope).id, {}), time.monotonic()
+        for each in [each for each in own.values() if each.has_ended(now)]:
+            del own[each.name]
+        given = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
+        session = own.get(given or "") or _Session(given or uuid.uuid4().hex)
+        if given is None:
+            if len(own) >= self._most:
+                raise TooManyRequestsError(
+                    f"this key has {len(own)} sessions open: end some by DELETE", retry_after=60
+                )
+            own[session.name] = session  # its place, until the answer says whether it was opened
+        began: Message = {"status": 500, "headers": []}
+
+        async def noted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                began.update(message)
+            await send(message)
+
+        session.requests += 1
+        try:
+            await self._app(scope, receive, noted)
+        finally:
+            session.requests, session.used = session.requests - 1, time.monotonic()
+            is_done = began["status"] < 400
+            if given is None or began["status"] == 404 or (is_done and scope["method"] == "DELETE"):
+                own.pop(session.name, None)
+            name = Headers(raw=began["headers"]).get(MCP_SESSION_ID_HEADER)
+            if given is None and name is not None and is_done:
+                session.name, own[name] = name, session
+
+
+@attrs.define
+class _Session:
+    name: str
+    requests: int = 0
+    used: float = 0.0
+
+    def has_ended(self, now: float) -> bool:
+        return not self.requests and now - self.used > _IDLE
 
 
 async def _refuse(send: Send, status: int, said: str, retry_after: float | None) -> None:
@@ -135,17 +207,15 @@ async def _refuse(send: Send, status: int, said: str, retry_after: float | None)
     await send({"type": "http.response.body", "body": body})
 
 
-def serve_http(app: ASGIApp, sock: socket.socket, on_ready: Callable[[str, int], None]) -> None:
+def serve_http(
+    app: ASGIApp,
+    sock: socket.socket,
+    on_ready: Callable[[str, int], None],
+    limits: Limits = LIMITS,
+) -> None:
     """Serve until SIGINT or SIGTERM. What is under way then has two seconds to end."""
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=2,
-        ws="none",
-    )
-    server = uvicorn.Server(config)
+    HeadProtocol.limit(limits)
+    server = uvicorn.Server(limited_config(app, limits, timeout_graceful_shutdown=2))
     host, port = sock.getsockname()[:2]
     on_ready(f"[{host}]" if ":" in host else host, port)
     # The server raises again what ended it, when all is closed.

@@ -6,6 +6,7 @@ import copy
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -19,6 +20,7 @@ from triptych import __version__
 from triptych.access.service import RestrictedService
 from triptych.errors import CancelledError, NotFoundError, TriptychError, ValidationError
 from triptych.service import Service
+from triptych_adapters.http.senders import sender_of
 from triptych_adapters.mcp.calls import Calls, Progress
 from triptych_adapters.mcp.resources import TEMPLATES, Resources
 from triptych_adapters.tools import DEFAULT_MAX_TOKENS, TOOL_NAMES, Tool, knowledge_tools
@@ -133,11 +135,13 @@ class _Handlers:
         # Those of a key are made for each request, which takes less than a millisecond.
         return self._own or _tools(self._service_of(ctx), self._options, self._others)
 
-    async def _run(self, call: Callable[[], _T], progress: Progress | None = None) -> _T:
+    async def _run(self, ctx: Any, call: Callable[[], _T], progress: Progress | None = None) -> _T:
         if self._calls is None:  # made in the event loop, which the limiter belongs to
             limiter = anyio.CapacityLimiter(_THREADS)
             self._calls = Calls(seconds=self._options.seconds, limiter=limiter)
-        return await self._calls.run(call, progress)
+        turn = None if ctx.request is None else sender_of(ctx.request.scope).turn()
+        async with turn or nullcontext():
+            return await self._calls.run(call, progress)
 
     # Tools
 
@@ -157,7 +161,7 @@ class _Handlers:
         arguments = params.arguments or {}
         failed = True
         try:
-            answer = await self._run(lambda: tool.answer(arguments), _reported(ctx, tool.name))
+            answer = await self._run(ctx, lambda: tool.answer(arguments), _reported(ctx, tool.name))
             failed = False
         except CancelledError as error:
             answer = {"error": {"type": "CancelledError", "message": str(error)}}
@@ -218,7 +222,7 @@ class _Handlers:
     async def _answered(self, ctx: Any, call: Callable[[], _T], uri: str = "") -> _T:
         """The answer of ``call``; what it raises, as the protocol writes errors."""
         try:
-            return await self._run(call)
+            return await self._run(ctx, call)
         except NotFoundError as error:
             code = _NOT_FOUND if ctx.protocol_version < _MODERN else types.INVALID_PARAMS
             raise MCPError(code, _said(error), {"uri": uri}) from error

@@ -20,6 +20,7 @@ from triptych.records import (
 from triptych.records.expiry import expired_by, has_expired
 from triptych.records.filters import NAME, all_of
 from triptych.rules import check_delete, check_if_version, plan_put
+from triptych.search.file_location import check_sync_roots
 
 __all__ = ["AccessDocuments", "AccessVersions"]
 
@@ -41,17 +42,16 @@ class AccessDocuments:
         """See `DocumentRepo.put`.
 
         Raises:
-            AccessDeniedError: the document is not the caller's, or would not be afterwards.
+            AccessDeniedError: the document is not the caller's, or would not be afterwards; or it
+                is to be of a folder that the store's own machine syncs.
         """
         view, documents = self._view, self._view.store.documents
         view.check_write(dataset_id)
-        if view.tree is None:
-            return documents.put(dataset_id, document)
         for left in reversed(range(_TRIES)):
             try:
                 return documents.put(dataset_id, self._ready(dataset_id, document))
             except ConflictError:
-                if document.if_version is not None or not left:
+                if view.tree is None or document.if_version is not None or not left:
                     raise
         raise AssertionError("unreachable")
 
@@ -59,7 +59,7 @@ class AccessDocuments:
         """See `DocumentRepo.put_many`. A document that may not be written is one that failed."""
         view = self._view
         view.check_write(dataset_id)
-        if view.tree is None:
+        if view.tree is None and not any(each.sync_root for each in documents):
             return view.store.documents.put_many(dataset_id, documents)
         outcomes: dict[int, PutOutcome] = {}
         batch: dict[str, tuple[int, NewDocument]] = {}
@@ -87,7 +87,8 @@ class AccessDocuments:
         outcomes: dict[int, PutOutcome] = {}
         for (at, _), outcome in zip(batch.values(), done, strict=True):
             asked = documents[at]
-            if isinstance(outcome.error, ConflictError) and asked.if_version is None:
+            is_raced = isinstance(outcome.error, ConflictError) and asked.if_version is None
+            if is_raced and self._view.tree is not None:
                 outcome = self._put_again(dataset_id, asked)
             outcomes[at] = outcome
         return outcomes
@@ -110,10 +111,14 @@ class AccessDocuments:
         """``new`` with the version that it may be put over.
 
         Raises:
-            AccessDeniedError: the document is not the caller's, or would not be afterwards.
+            AccessDeniedError: the document is not the caller's, or would not be afterwards; or it
+                is to be of a folder that the store's own machine syncs.
             ConflictError: it is of another version than ``new`` says.
         """
         view = self._view
+        check_sync_roots(view.capabilities.settings, [(new.name, new.sync_root)])
+        if view.tree is None:
+            return new
         stored = view.store.documents.get(dataset_id, new.name)
         if stored is not None and not view.admits(stored):
             raise view.refused(new.name)
@@ -128,9 +133,12 @@ class AccessDocuments:
         """See `DocumentRepo.load`.
 
         Raises:
-            AccessDeniedError: the access has a filter: a version is loaded over whatever there is.
+            AccessDeniedError: the access has a filter: a version is loaded over whatever there is;
+                or the document is of a folder that the store's own machine syncs.
         """
         self._view.check_whole(document.dataset_id, "loading versions")
+        folder = document.name, document.system.sync_root
+        check_sync_roots(self._view.capabilities.settings, [folder])
         self._view.store.documents.load(document)
 
     def get(self, dataset_id: str, name: str) -> SourceDocument | None:

@@ -33,7 +33,6 @@ from triptych.records import (
 from triptych.records.failure_warning import FailureWarning
 from triptych.search.rewriters.follow_up import make_standalone
 from triptych.telemetry import Operation
-from triptych.text.injection import suspicious
 from triptych.text.tokens import TokenCounter
 
 __all__ = ["Answerer", "AskRequest"]
@@ -289,10 +288,7 @@ class _Asked:
             )
         if sent:
             for piece in self.pack.pieces:
-                # Headings and names are shown to the model, too.
-                shown = "\n".join((piece.citation.doc_name, *piece.citation.heading_path))
-                signs = (*piece.signs, *suspicious(shown))
-                if kinds := dict.fromkeys(sign.kind for sign in signs):
+                if kinds := piece.sign_kinds:
                     yield (
                         f"source [{piece.number}], {piece.citation.doc_name or 'a layer'}, shows "
                         f"signs of text that is written for models ({', '.join(kinds)}): read it "

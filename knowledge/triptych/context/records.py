@@ -87,6 +87,14 @@ class Piece:
 
         return suspicious(self.text)
 
+    @property
+    def sign_kinds(self) -> tuple[str, ...]:
+        """The kinds of signs in its text, and in the names that a model is shown with it."""
+        from triptych.text.injection import suspicious
+
+        shown = "\n".join((self.citation.doc_name, *self.citation.heading_path))
+        return tuple(dict.fromkeys(sign.kind for sign in (*self.signs, *suspicious(shown))))
+
 
 @attrs.frozen(kw_only=True, slots=True)
 class Verification:

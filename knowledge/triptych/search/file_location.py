@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from triptych.errors import AccessDeniedError
 
 if TYPE_CHECKING:
     from triptych.contracts import SettingsStore
     from triptych.records import DocumentInfo
 
-__all__ = ["file_locator", "remember_folder", "synced_folders"]
+__all__ = ["check_sync_roots", "file_locator", "remember_folder", "synced_folders"]
 
 _FOLDER = "sync.folder."
 """What the keys of `synced_folders` begin with, among the settings of the store."""
@@ -33,7 +36,10 @@ def synced_folders(store: SettingsStore) -> Mapping[str, tuple[Path, str]]:
 
 
 def file_locator(store: SettingsStore) -> Callable[[], Callable[[DocumentInfo], Path | None]]:
-    """What finds the files of synced documents; see `ServiceOptions.locate`."""
+    """What finds the files of synced documents; see `ServiceOptions.locate`.
+
+    A name that leads out of its folder, by itself or over a link, has no file.
+    """
 
     def locate() -> Callable[[DocumentInfo], Path | None]:
         folders = synced_folders(store)
@@ -43,11 +49,31 @@ def file_locator(store: SettingsStore) -> Callable[[], Callable[[DocumentInfo], 
             if folder is None or not info.name.startswith(prefix):
                 return None
             path = folder / info.name.removeprefix(prefix)
-            return path if path.is_file() else None
+            inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+            return path if inside and path.is_file() else None
 
         return file_of
 
     return locate
+
+
+def check_sync_roots(store: SettingsStore | None, puts: Iterable[tuple[str, str | None]]) -> None:
+    """Refuse puts from outside into a folder of this machine; ``puts`` are names and sync_roots.
+
+    A ``store`` of None has no folders.
+
+    Raises:
+        AccessDeniedError: only a sync on this machine may name the folder.
+    """
+    given = [(name, key) for name, key in puts if key]
+    own = synced_folders(store) if store is not None and given else {}
+    for name, key in given:
+        if key in own:
+            raise AccessDeniedError(
+                f"the sync_root of {name!r}, {key!r}, is the key of a folder that this knowledge "
+                "base syncs itself: leave sync_root out, or give your folder another key "
+                "(`triptych sync --key`)"
+            )
 
 
 def remember_folder(store: SettingsStore, key: str, path: Path, prefix: str) -> None:

@@ -213,8 +213,9 @@ class DirectorySync:
             one = self._pass(dataset_id, delete_most)
             self._running[dataset_id] = names
             try:
-                report = one.run(names, progress)
+                # Before: while it runs, too, nobody outside may name documents as the folder's.
                 self._remember_folders(dataset_id)
+                report = one.run(names, progress)
             finally:
                 del self._running[dataset_id]
                 if names is None and one.changed:

@@ -26,7 +26,6 @@ from triptych.errors import (
     NotFoundError,
     ValidationError,
 )
-from triptych.records import DocumentInfo
 from triptych.sync.roots import SyncOptions, SyncRoot
 
 __all__ = ["RememberedRoot", "RememberedRoots"]
@@ -86,22 +85,6 @@ class RememberedRoots:
             CorruptStoreError: what is stored cannot be read.
         """
         return self._read(self._settings.get_setting(_KEY))
-
-    def locator(self) -> Callable[[DocumentInfo], Path | None]:
-        """A function that finds the file of a document of these folders, as they are now.
-
-        None stands for a document of no remembered folder. Nothing is looked up on the disk.
-        """
-        roots = {
-            (each.root.dataset_id, key): each.root for each in self.all() for key in each.root.keys
-        }
-
-        def path_of(document: DocumentInfo) -> Path | None:
-            root = roots.get((document.dataset_id, document.system.sync_root))
-            relative = None if root is None else root.relative_of(document.name)
-            return None if root is None or relative is None else root.path / relative
-
-        return path_of
 
     def at(self, path: str | os.PathLike[str], dataset_id: str | None = None) -> RememberedRoot:
         """The one for this folder; ``dataset_id`` None where it goes into one dataset only.

@@ -1,0 +1,118 @@
+"""How requests are parsed: in parts, so that none holds the loop that serves all others."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import h11
+import httpx
+import pytest
+
+import triptych
+from support.servers import listening
+from triptych import Service
+from triptych_adapters.access import KeyStore, authenticator
+from triptych_adapters.http import Limits, create_app
+from triptych_adapters.http.protocol import HeadProtocol
+
+pytest.importorskip("uvicorn")
+
+
+@pytest.fixture
+def kb() -> Iterator[Service]:
+    with triptych.open("memory://", embedder="none") as opened:
+        yield opened
+
+
+class Turns:
+    """An app that counts the turns of its event loop."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+        self.count = 0
+        self._counting: asyncio.Task[None] | None = None
+
+    async def _count(self) -> None:
+        while True:
+            self.count += 1
+            await asyncio.sleep(0)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and self._counting is None:
+            self._counting = asyncio.get_running_loop().create_task(self._count())
+        await self.app(scope, receive, send)
+
+
+def sent(url: str, request: bytes) -> bytes:
+    address = httpx.URL(url)
+    assert address.port is not None
+    with socket.create_connection((address.host, address.port), timeout=60) as connection:
+        connection.sendall(request)
+        return connection.recv(1 << 16)
+
+
+def chunked(method: str, path: str, body: bytes) -> bytes:
+    """A request whose body comes in chunks of one byte."""
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
+    return head.encode() + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_a_body_of_tiny_chunks_lets_others_have_their_turn(
+    kb: Service, keyed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between any two parts that are parsed the loop has turned."""
+    if keyed:
+        KeyStore.of(kb).add("somebody")
+    app = Turns(create_app(kb, write=True, authenticate=authenticator(kb) if keyed else None))
+    parts: list[tuple[int, int]] = []
+    receive_data = h11.Connection.receive_data
+
+    def received(self: Any, data: bytes) -> None:
+        parts.append((app.count, len(data)))
+        receive_data(self, data)
+
+    body = b'{"content": "' + b"x" * 60_000 + b'"}'
+    with listening(app, http=HeadProtocol) as url:
+        assert httpx.get(f"{url}/v1/live").is_success
+        monkeypatch.setattr(h11.Connection, "receive_data", received)
+        answer = sent(url, chunked("PUT", "/v1/datasets/d/documents/a.md", body))
+        assert answer.startswith(b"HTTP/1.1 401" if keyed else b"HTTP/1.1 201")
+        monkeypatch.undo()
+    if not keyed:
+        assert kb.get_document("d", "a.md").content == "x" * 60_000
+        assert sum(size for _, size in parts) == len(chunked("PUT", "", body)) + 29
+    assert max(size for _, size in parts) <= 2048
+    turns = [turn for turn, _ in parts]
+    assert len(set(turns)) > len(turns) / 2
+
+
+def test_requests_one_after_another_on_a_connection_are_read_in_order(kb: Service) -> None:
+    with (
+        listening(create_app(kb, write=True), http=HeadProtocol) as url,
+        httpx.Client(base_url=url, timeout=60) as client,
+    ):
+        for number, size in enumerate((10, 5_000, 900_000, 0, 4096)):
+            body = {"content": f"{number} " * size}
+            put = client.put(f"/v1/datasets/d/documents/{number}.md", json=body)
+            assert put.status_code == 201 if size * 2 < (1 << 20) - 20 else 413
+        names = [each.name for each in kb.list_documents("d")]
+    assert names == ["0.md", "1.md", "3.md", "4.md"]
+
+
+def test_two_requests_in_one_packet_are_both_answered(kb: Service) -> None:
+    one = b"GET /v1/live HTTP/1.1\r\nHost: localhost\r\nX-Pad: " + b"x" * 3000 + b"\r\n\r\n"
+    last = one.replace(b"X-Pad", b"Connection: close\r\nX-Pad")
+    with listening(create_app(kb, limits=Limits()), http=HeadProtocol) as url:
+        address = httpx.URL(url)
+        assert address.port is not None
+        with socket.create_connection((address.host, address.port), timeout=60) as connection:
+            connection.sendall(one + one + last)
+            answers = b""
+            while part := connection.recv(1 << 16):
+                answers += part
+    assert answers.count(b"HTTP/1.1 200") == 3
