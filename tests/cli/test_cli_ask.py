@@ -42,6 +42,15 @@ def model(monkeypatch: pytest.MonkeyPatch, server: ProviderServer) -> None:
     monkeypatch.setenv("TRIPTYCH_LLM_BASE_URL", f"{server.url}/v1")
 
 
+def test_a_footnote_of_source_code_is_the_file_and_its_lines(
+    shell: Shell, server: ProviderServer
+) -> None:
+    shell.write("src/retry.py", "def wait(pause):\n    backoff = pause * 2\n    return backoff\n")
+    assert shell("sync", "src", "-q", "--dataset", "code").code == 0
+    ran = shell("ask", "what does backoff do?", "--dataset", "code")
+    assert "\n[1] src/retry.py:1-3  wait\n" in ran.text, ran.both
+
+
 def test_the_answer_and_its_footnotes_are_on_stdout(shell: Shell, server: ProviderServer) -> None:
     ran = shell("ask", "what", "do", "retries", "do?", "--mode", "bm25")
     assert ran.code == 0, ran.both
