@@ -146,6 +146,8 @@ def killed_at(last: int, script: Script, path: Path) -> None:
     models = [before]
     if done < len(STEPS):
         models.append(STEPS[done].effect(before))
+        if (halfway := STEPS[done].halfway) is not None:
+            models.append(halfway(before))
     begun = [step.size for step in STEPS[: done + 1] if step.size]
     try:
         rebuilding = done < len(STEPS) and STEPS[done].size is not None

@@ -85,12 +85,16 @@ class Model:
 
 @attrs.frozen
 class Step:
-    """One call, and what it makes of the model. `size` is how large chunks are from then on."""
+    """One call, and what it makes of the model. `size` is how large chunks are from then on.
+
+    `halfway` is what a call of two writes makes of the model by the first.
+    """
 
     name: str
     act: Callable[[Service], object]
     effect: Callable[[Model], Model] = lambda model: model
     size: int | None = None
+    halfway: Callable[[Model], Model] | None = None
 
 
 def put(key: Key, edition: int, mark: str = "first") -> Step:
@@ -128,10 +132,16 @@ def restore(key: Key) -> Step:
 
 def delete(key: Key, *, purge: bool = False) -> Step:
     name = "purge" if purge else "delete_document"
+
+    def above_gone(model: Model) -> Model:
+        """The layers of what is above a purged document go before it does: of all, the dataset."""
+        return model.without(lambda other: purge and other == (key[0], ""))
+
     return Step(
         f"{name} {key}",
         lambda kb: getattr(kb, name)(*key),
-        lambda model: model.without(lambda other: other == key),
+        lambda model: above_gone(model).without(lambda other: other == key),
+        halfway=above_gone if purge else None,
     )
 
 
