@@ -10,8 +10,8 @@ from triptych.records import PurgeReceipt
 __all__ = ["BEYOND", "DAMAGED", "count_held"]
 
 BEYOND: Final = (
-    "copies, backups and archives, snapshots of Qdrant, the history of Git, and stores that follow "
-    "this one: purge there too",
+    "copies, backups and archives, snapshots of Qdrant, the history of Git: purge there too",
+    "stores that follow this one, until their next round repeats the purge",
     "free memory and free blocks of the disk, until they are overwritten",
     "logs and terminals of programs that printed it",
     "providers of models that were sent its text",
