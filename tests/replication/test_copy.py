@@ -67,6 +67,7 @@ def test_copy_of_any_store_equals_it(seed: int, steps: int, pair: tuple[str, str
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.property
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**32), steps=st.integers(0, 150), pair=st.sampled_from(PAIRS))

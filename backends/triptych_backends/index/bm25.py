@@ -210,7 +210,7 @@ def _walked(
     weights = np.repeat([one[0] for one in lists], [end - start for _, _, start, end in lists])
     # Sums in the order of the lists.
     parts = _parts(norms.take(ids), counts, weights)
-    sums: NDArray[np.float64] = np.bincount(ids, parts, len(norms))  # type: ignore[assignment]  # NumPy's stubs forget the weights
+    sums: NDArray[np.float64] = np.asarray(np.bincount(ids, parts, len(norms)), np.float64)
     return sums
 
 

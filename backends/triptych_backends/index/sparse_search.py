@@ -46,6 +46,6 @@ def _scores(part: Part, query: SparseVector) -> NDArray[np.float64]:
     ids = np.concatenate([postings.ids[each] for each in slices])
     parts = np.concatenate([postings.weights[each] for each in slices]).astype(np.float64)
     parts *= np.repeat(query.values[known].astype(np.float64), np.subtract(ends, starts))
-    scores: NDArray[np.float64] = np.bincount(ids, parts, count)  # type: ignore[assignment]  # NumPy's stubs forget the weights
+    scores: NDArray[np.float64] = np.asarray(np.bincount(ids, parts, count), np.float64)
     view.leave_out(scores, part.allowed)
     return scores
