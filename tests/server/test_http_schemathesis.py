@@ -28,9 +28,10 @@ def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
     with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
-        command = [str(TOOL), "run", f"{url}/v1/openapi.json", "--max-examples", "10"]
+        command = [str(TOOL), "run", f"{url}/v1/openapi.json", "--max-examples", "50"]
         # The routes that ask for a header take any where no keys are checked.
-        command += ["-H", "Authorization: Bearer any", "--phases", "examples,coverage,fuzzing"]
+        command += ["-H", "Authorization: Bearer any"]
+        command += ["--phases", "examples,coverage,fuzzing,stateful"]
         command += ["--no-color", "--request-timeout", "60"]
         command += ["--exclude-checks", ",".join(sorted(excluded("schemathesis")))]
         try:
