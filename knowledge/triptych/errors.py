@@ -112,7 +112,7 @@ class NotAvailableError(TriptychError):
 
     def __init__(self, message: str = "", *, public: str = "") -> None:
         super().__init__(message)
-        self.public = public or message
+        self.public: str = public or message
 
 
 class AuthenticationError(TriptychError):
