@@ -20,6 +20,8 @@ except ImportError:  # Windows, where a file that is open is neither removed nor
 
 __all__ = ["drafts_of", "left_drafts", "written_whole"]
 
+_DRAFT = re.compile(r"[0-9a-f]{8}\.part")
+
 _MODE = 0o777
 
 
@@ -86,11 +88,16 @@ def left_drafts(path: Path, *, remove: bool) -> list[Path]:
 def drafts_of(path: Path) -> list[Path]:
     """The drafts of the file at ``path``, also those that are being written."""
     target = path.resolve()
-    named = re.compile(rf"{re.escape(target.name)}\.[0-9a-f]{{8}}\.part")
     try:
-        return sorted(each for each in target.parent.iterdir() if named.fullmatch(each.name))
+        beside = sorted(target.parent.iterdir())
     except OSError:
         return []
+    begins = f"{target.name}."
+    return [
+        each
+        for each in beside
+        if each.name.startswith(begins) and _DRAFT.fullmatch(each.name[len(begins) :])
+    ]
 
 
 def _is_left(draft: Path, *, remove: bool) -> bool:
