@@ -134,8 +134,8 @@ def test_draft_of_a_question_log_goes_with_the_next_write_and_with_a_purge(
         raise Killed
 
     def left() -> list[Path]:
-        files = (tmp_path / "kb" / ".triptych").glob("*.tmp")
-        return [each for each in files if CANARY in each.read_bytes()]
+        files = (tmp_path / "kb" / ".triptych").rglob("*")
+        return [each for each in files if each.is_file() and CANARY in each.read_bytes()]
 
     with open_kind("files", tmp_path, "kb") as store:
         fill_at_once(store, "d", {"a": "text"})

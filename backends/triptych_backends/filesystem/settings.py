@@ -35,7 +35,9 @@ class FilesSettings:
             else:
                 settings[key] = value
             data = dump(dict(sorted(settings.items())))
-            self.writer.workspace.journal.apply(Intent(writes={SETTINGS: data}))
+            journal = self.writer.workspace.journal
+            journal.clear()  # of a killed writer: logged questions, too
+            journal.apply(Intent(writes={SETTINGS: data}))
             return True
 
     def list_settings(self, prefix: str = "") -> Mapping[str, str]:
