@@ -44,7 +44,7 @@ def test_health_and_keys_have_threads_of_their_own() -> None:
             raise AuthenticationError("no such key")
         return service
 
-    app = create_app(service, authenticate=authenticate, limits=Limits(threads=THREADS))
+    app = create_app(service, authenticate=authenticate, limits=Limits(threads=THREADS, share=1))
 
     async def asked() -> None:
         good = {"Authorization": "Bearer good"}
@@ -58,7 +58,7 @@ def test_health_and_keys_have_threads_of_their_own() -> None:
             searches = [asyncio.create_task(search()) for _ in range(2 * THREADS)]
             try:
                 for _ in range(THREADS):
-                    await asyncio.to_thread(lane.begun.acquire)
+                    assert await asyncio.to_thread(lane.begun.acquire, timeout=60)
                 others = asyncio.gather(
                     client.get("/healthz"), client.post("/v1/search", json={"query": "tea"})
                 )
