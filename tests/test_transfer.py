@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import triptych
+from triptych._internal.installation import install_command
 from triptych.errors import NotAvailableError, NotFoundError, ValidationError
 from triptych.records.metadata import same_metadata
 from triptych.service import Service
@@ -222,7 +224,7 @@ def test_without_pyarrow_the_extra_is_named(
     kb: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(NotAvailableError, match=r"triptych\[parquet\]"):
+    with pytest.raises(NotAvailableError, match=re.escape(install_command(extra="parquet"))):
         import_parquet(kb, "d", tmp_path / "a.parquet")
 
 

@@ -115,7 +115,6 @@ COMMAND_ROWS: dict[str, list[list[str]]] = {
     "work": [[]],
     "follow": [["postgresql:///none", "t", "--text", "c"]],
     "serve": [[]],
-    "shards": [["list"]],
 }
 """What each command is asked; those that work on a store of this machine only refuse alike."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import triptych
 from support.provider_server import Asked, Reply, as_json, serving
 from triptych import Generation, Message, NotAvailableError, ValidationError
+from triptych._internal.installation import install_command
 from triptych.search.model_steps import LLMReranker
 from triptych.search.reranking import Rerank
 from triptych_factory.rankers import build_reranker
@@ -171,5 +173,5 @@ def test_a_reranker_needs_its_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     import sys
 
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(NotAvailableError, match=r"triptych\[local\]"):
+    with pytest.raises(NotAvailableError, match=re.escape(install_command(extra="local"))):
         triptych.open("memory://", embedder=None, reranker=f"onnx:{tmp_path / 'm'}")

@@ -12,8 +12,8 @@ import pytest
 
 import triptych
 from support.cli_run import Shell, fresh_shell
+from triptych._internal.installation import install_command
 from triptych.errors import ParseError, ValidationError
-from triptych.installation import install_command
 from triptych.parsing import FileParsers, MarkdownParser, ParsedFile, ParseLimits, TextParser
 from triptych_backends.parsing import default_parser, parse_file
 
@@ -70,7 +70,7 @@ def test_put_reads_every_format_in_a_folder_and_tells_what_it_did_not(shell: She
     found = shell("search", "whistles", "--json").json["hits"][0]
     assert found["locator"] == "lines 1-2"
     assert found["metadata"] == {"kind": "markdown"}
-    assert "page.html, lines 1-2  Kettle" in shell("search", "whistles").text
+    assert "page.html, line 2  Kettle" in shell("search", "whistles").text
     document = shell("get", "page.html", "--json").json["document"]
     assert document["content"] == "# Kettle\n\nIt boils.\n\nIt whistles.\n"
     assert document["original_sha256"] == hashlib.sha256(PAGE).hexdigest()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from triptych._internal.installation import install_command
 from triptych.errors import NotAvailableError
 from triptych.text import vocabulary
 
@@ -80,7 +82,7 @@ def test_loading_leaves_the_environment_as_it_was(
 
 def test_fetching_without_tiktoken_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tiktoken", None)
-    with pytest.raises(NotAvailableError, match=r"triptych\[tokens\]"):
+    with pytest.raises(NotAvailableError, match=re.escape(install_command(extra="tokens"))):
         vocabulary.fetch_vocabulary()
 
 

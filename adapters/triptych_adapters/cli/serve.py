@@ -87,7 +87,7 @@ def serve(
     """
     from importlib.util import find_spec
 
-    from triptych.installation import lacking
+    from triptych._internal.installation import lacking
 
     try:
         from triptych_adapters.http.limits import Limits
