@@ -410,6 +410,12 @@ def test_words_that_most_points_hold_do_not_hide_the_best(
     assert [hit.content for hit in result.hits] == ["red apple"]
 
 
+@pytest.mark.parametrize("mode", ["hybrid", "bm25"])
+def test_whole_documents_are_not_searched_in_place(engine: Engine, mode: str) -> None:
+    with pytest.raises(NotAvailableError, match="lane is wired for document search"):
+        service_over(engine, PRODUCTS).search_documents("lamp", dataset_id="products", mode=mode)
+
+
 def test_keys_of_the_other_kind_are_refused(engine: Engine) -> None:
     with pytest.raises(ValidationError, match="PostgreSQL"):
         service_over(engine, {**PRODUCTS, "text_search": "tsv"})
