@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
     from triptych.contracts import Store
-    from triptych_backends.collections import CollectionRows
     from triptych_backends.in_place import TableSpec
-    from triptych_backends.tables import TableRows
+    from triptych_backends.in_place.postgres import TableRows
+    from triptych_backends.in_place.qdrant import CollectionRows
 
 __all__ = [
     "BREAKING",
@@ -108,15 +108,17 @@ def open_tables(
 
 
 def _store(url: str | QdrantClient, specs: Sequence[TableSpec], **options: Any) -> Store:
+    from triptych_backends.in_place import InPlaceStore
+
     if is_qdrant(url):
         with _driver_needed():
-            from triptych_backends.collections import CollectionStore, reader_of
-        return CollectionStore(reader_of(url), specs, **options)
+            from triptych_backends.in_place.qdrant import CollectionSource, reader_of
+        return InPlaceStore(CollectionSource(reader_of(url), specs, **options))
     if not isinstance(url, str):
         raise ValidationError(f"url is {url!r:.60}: give a URL, or a QdrantClient")
     with _driver_needed():
-        from triptych_backends.tables import TableStore
-    return TableStore(url, specs, **options)
+        from triptych_backends.in_place.postgres import TableSource
+    return InPlaceStore(TableSource(url, specs, **options))
 
 
 def is_qdrant(url: object) -> bool:
@@ -149,12 +151,12 @@ def open_rows(
     spec = TableSpec.of(table)
     if is_qdrant(url):
         with _driver_needed():
-            from triptych_backends.collections import CollectionRows, reader_of
+            from triptych_backends.in_place.qdrant import CollectionRows, reader_of
         return CollectionRows(reader_of(url), spec, overlap=overlap)
     if not isinstance(url, str):
         raise ValidationError(f"url is {url!r:.60}: give a URL, or a QdrantClient")
     with _driver_needed():
-        from triptych_backends.tables import TableRows
+        from triptych_backends.in_place.postgres import TableRows
     return TableRows(url, spec, overlap=overlap)
 
 

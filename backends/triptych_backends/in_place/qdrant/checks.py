@@ -1,23 +1,18 @@
-"""What is wrong with the collections of a pipeline, and what makes their searches slow."""
+"""What makes searches of a collection slow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from triptych.records import Finding
-from triptych_backends.collections.catalog import Collection
-from triptych_backends.collections.source import CollectionSource
-from triptych_backends.in_place.checks import MANY, checked
+from triptych_backends.in_place.qdrant.catalog import Collection
+from triptych_backends.in_place.source import MANY
 
-__all__ = ["check_collections"]
-
-
-def check_collections(source: CollectionSource) -> Iterator[Finding]:
-    """The findings about each collection; no point is read."""
-    return checked(source, source.reader.where, source.load, _of_collection)
+__all__ = ["findings"]
 
 
-def _of_collection(collection: Collection) -> Iterator[Finding]:
+def findings(collection: Collection) -> Iterator[Finding]:
+    """The findings about a collection; no point is read."""
     if collection.layout.points < MANY:
         return
     place = f"collection {collection.name}"

@@ -1,27 +1,18 @@
-"""What is wrong with the tables of a pipeline, and what makes their searches slow."""
+"""What makes searches of a table slow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from triptych.records import Finding
-from triptych_backends.in_place.checks import MANY, checked
-from triptych_backends.tables.catalog import Table
-from triptych_backends.tables.source import TableSource
+from triptych_backends.in_place.postgres.catalog import Table
+from triptych_backends.in_place.source import MANY
 
-__all__ = ["check_tables"]
-
-
-def check_tables(source: TableSource) -> Iterator[Finding]:
-    """The findings about each table; the rows are not read."""
-
-    def load(name: str) -> Table:
-        return source.database.read(lambda reader: source.load(reader, [name]))[name]
-
-    return checked(source, source.database.where, load, _of_table)
+__all__ = ["findings"]
 
 
-def _of_table(table: Table) -> Iterator[Finding]:
+def findings(table: Table) -> Iterator[Finding]:
+    """The findings about a table; the rows are not read."""
     place = f"table {table.spec.table}"
     if not table.is_table:
         return  # what a view is made of is not to be seen

@@ -11,15 +11,16 @@ from qdrant_client import models
 from triptych.errors import ModelMismatchError, NotFoundError, ValidationError
 from triptych.records import FilterTree, Metadata, Subject, parse_filter
 from triptych.records.filters import conditions_of
-from triptych_backends.collections.conditions import Narrowing, has_id, has_value, narrowed
-from triptych_backends.collections.connection import (
+from triptych_backends.in_place.qdrant.conditions import Narrowing, has_id, has_value, narrowed
+from triptych_backends.in_place.qdrant.connection import (
     FoundPoint,
     Layout,
     PointReader,
     VectorSpace,
 )
-from triptych_backends.collections.fields import Path, name_of, read_moment, read_value
-from triptych_backends.in_place import EPOCH, ROW_VERSION, Row, TableSpec
+from triptych_backends.in_place.qdrant.fields import Path, name_of, read_moment, read_value
+from triptych_backends.in_place.rows import EPOCH, ROW_VERSION, Row
+from triptych_backends.in_place.spec import TableSpec
 
 __all__ = ["Collection", "Pair", "Passing", "load_collection"]
 

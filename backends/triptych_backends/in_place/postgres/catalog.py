@@ -13,10 +13,10 @@ from psycopg import sql
 from triptych.errors import NotFoundError, ValidationError
 from triptych.records import FilterTree, parse_filter
 from triptych.records.filters import conditions_of
-from triptych_backends.in_place import ColumnPair, Distance, TableSpec, parse_name
-from triptych_backends.tables.columns import Column, identifier, kind_of
-from triptych_backends.tables.conditions import Columns
-from triptych_backends.tables.connections import Reader
+from triptych_backends.in_place.postgres.columns import Column, identifier, kind_of
+from triptych_backends.in_place.postgres.conditions import Columns
+from triptych_backends.in_place.postgres.connections import Reader
+from triptych_backends.in_place.spec import ColumnPair, Distance, TableSpec, parse_name
 
 __all__ = ["Pair", "Table", "TextSearch", "load_table"]
 

@@ -30,8 +30,8 @@ from triptych.records.filters import (
     guard_of,
 )
 from triptych.records.metadata import ComparisonKey
-from triptych_backends.in_place import EPOCH, ROW_VERSION
-from triptych_backends.tables.columns import Column, identifier, in_calendar, is_flat
+from triptych_backends.in_place.postgres.columns import Column, identifier, in_calendar, is_flat
+from triptych_backends.in_place.rows import EPOCH, ROW_VERSION
 
 __all__ = ["Columns", "Parameters", "condition", "name_condition"]
 
