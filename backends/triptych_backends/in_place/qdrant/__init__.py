@@ -1,7 +1,6 @@
 """The driver of collections in Qdrant that are not ours (extra ``qdrant``)."""
 
 from triptych_backends.in_place.qdrant.connection import (
-    ClientPoints,
     FoundPoint,
     Layout,
     PointReader,
@@ -12,7 +11,6 @@ from triptych_backends.in_place.qdrant.follow import CollectionRows
 from triptych_backends.in_place.qdrant.source import CollectionSource
 
 __all__ = [
-    "ClientPoints",
     "CollectionRows",
     "CollectionSource",
     "FoundPoint",

@@ -6,7 +6,6 @@ import json
 import time
 from bisect import bisect_right
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final, Literal, TypeAlias
 
@@ -18,7 +17,7 @@ from triptych_backends.in_place.follow import OVERLAP, FollowedRows, source_row
 from triptych_backends.in_place.qdrant.catalog import Collection, Passing
 from triptych_backends.in_place.qdrant.connection import FoundPoint, PointId, PointReader
 from triptych_backends.in_place.qdrant.source import CollectionSource, OpenCollection
-from triptych_backends.in_place.rows import EPOCH
+from triptych_backends.in_place.rows import moment_of
 from triptych_backends.in_place.spec import TableSpec
 
 __all__ = ["CollectionRows"]
@@ -142,7 +141,7 @@ class CollectionRows(FollowedRows[OpenCollection]):
                 **dict.fromkeys(names, place.value)
             )
         else:
-            bounds = models.DatetimeRange(**dict.fromkeys(names, _moment(place.value)))
+            bounds = models.DatetimeRange(**dict.fromkeys(names, moment_of(place.value)))
         return models.FieldCondition(key=path.key, range=bounds)
 
     def names(self, after: str, limit: int) -> Sequence[str]:
@@ -167,10 +166,3 @@ def _kind(collection: Collection) -> str:
 def _rows(passing: Passing, points: Sequence[FoundPoint]) -> list[SourceRow]:
     rows = {row.name: row for point in points if (row := passing.row(point)) is not None}
     return [source_row(row) for row in rows.values()]
-
-
-def _moment(microseconds: float) -> datetime:
-    try:
-        return EPOCH + timedelta(microseconds=microseconds)
-    except OverflowError:
-        return (datetime.max if microseconds > 0 else datetime.min).replace(tzinfo=UTC)
