@@ -1,7 +1,7 @@
-"""What is searched where it is, whatever database it is in; a driver each for those that there are.
+"""Tables and collections that are not ours, searched where they are: one way, two drivers.
 
-`postgres` (extra ``postgres``) has tables, `qdrant` (extra ``qdrant``) collections. What is here
-imports neither.
+`postgres` (extra ``postgres``) reads tables, `qdrant` (extra ``qdrant``) collections. The modules
+beside them import no driver; a driver brings a source and an `OpenTable`.
 """
 
 from triptych_backends.in_place.distinct import DistinctRows

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar
 
+import attrs
+
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych._internal.digests import digest
 from triptych.errors import ValidationError
@@ -19,8 +21,6 @@ __all__ = ["OVERLAP", "FollowedRows", "source_row"]
 OVERLAP: Final = 600.0
 """Seconds before the newest change seen that are read again: longer than a write takes to be
 seen."""
-
-_KEPT: Final = ("table", "id", "metadata", "where", "name", "updated_at", "document")
 
 
 T = TypeVar("T")
@@ -40,11 +40,13 @@ class FollowedRows(CloseOnExit, Generic[Opened]):
         """
         if not 0 <= overlap < 1e9:
             raise ValidationError(f"overlap is {overlap!r}: give seconds from 0 up")
-        self.spec = TableSpec(
-            **{
-                **{name: getattr(table, name) for name in _KEPT},
-                "columns": [ColumnPair(pair.text) for pair in table.columns],
-            }
+        self.spec = attrs.evolve(
+            table,
+            columns=[ColumnPair(pair.text) for pair in table.columns],
+            text_search=None,
+            text_config=None,
+            keywords="auto",
+            distance=None,
         )
         self.overlap = overlap
         self._source = open_source([self.spec], chunker_sig="", embedder=None, language="none")

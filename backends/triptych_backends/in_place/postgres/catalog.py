@@ -91,7 +91,6 @@ class TextSearch:
 class Pair:
     """A text column and its vectors. ``distance`` is what the vector index compares by, if any."""
 
-    index: int
     text: Column
     vector: Column | None
     distance: Distance
@@ -175,7 +174,7 @@ def load_table(reader: Reader, spec: TableSpec, language: str) -> Table:
         updated = find.column(spec.updated_at, "updated_at", _TIMES)
     own = Columns(id=id_column, fields=there, updated_at=updated)
     configs = _Configs(reader, spec, language)
-    pairs = [_pair(at, pair, find, indexes, configs) for at, pair in enumerate(spec.columns)]
+    pairs = [_pair(pair, find, indexes, configs) for pair in spec.columns]
     if not extension and any(pair.vector for pair in pairs):
         raise ValidationError(
             f"{spec.table!r} names a vector column, and the database has no extension pgvector: "
@@ -280,7 +279,6 @@ class _Configs:
 
 
 def _pair(
-    at: int,
     pair: ColumnPair,
     find: _Finder,
     indexes: Sequence[tuple[object, ...]],
@@ -315,7 +313,6 @@ def _pair(
             kept=False,
         )
     return Pair(
-        index=at,
         text=text,
         vector=vector,
         distance=spec.distance

@@ -99,8 +99,8 @@ def _on_column(wanted: Condition, column: Column, values: Parameters) -> sql.Com
         case "exists":
             return _exists(column)
         case "in":
-            found = [_equals(column, key, values) for key in _by_kind(wanted.values, column)]
-            return _any(found)
+            fitting = [value for kind, value in wanted.values if kind == _ACCEPTS.get(column.kind)]
+            return _equals(column, fitting, values) if fitting else _FALSE
         case "contains":
             ((wanted_kind, bound),) = wanted.values
             if wanted_kind != "text" or kind not in ("text", "uuid", "other") or "\0" in bound:
@@ -158,6 +158,7 @@ def _any(parts: Sequence[sql.Composable]) -> sql.Composable:
     return sql.SQL(" OR ").join(parts) if parts else _FALSE
 
 
+# The kind of the values that a column of each kind may equal.
 _ACCEPTS: Final = {
     "text": "text",
     "uuid": "text",
@@ -170,12 +171,6 @@ _ACCEPTS: Final = {
     "timestamp": "time",
     "timestamptz": "time",
 }
-
-
-def _by_kind(keys: tuple[ComparisonKey, ...], column: Column) -> list[list[Any]]:
-    """The values that a column of this kind may equal, all those of a type in one list."""
-    fitting = [value for kind, value in keys if kind == _ACCEPTS.get(column.kind)]
-    return [fitting] if fitting else []
 
 
 def _equals(column: Column, wanted: list[Any], values: Parameters) -> sql.Composable:

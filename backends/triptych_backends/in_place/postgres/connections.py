@@ -61,10 +61,9 @@ class Reader:
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """Change settings of the server for this transaction."""
-        names = list(settings)
         calls = sql.SQL(", ").join(
             sql.SQL("set_config({}, {}, true)").format(sql.Literal(name), sql.Literal(value))
-            for name, value in ((each, settings[each]) for each in names)
+            for name, value in settings.items()
         )
         self._driver.execute(sql.SQL("SELECT {}").format(calls), prepare=False)
 

@@ -25,12 +25,6 @@ _SHARED: Final = 2_000
 """Characters of a part of a long text, and those that it shares with the next."""
 
 
-def _asked(word: QueryWord, search: TextSearch, values: Parameters) -> sql.Composable:
-    return sql.SQL("plainto_tsquery({}::regconfig, {})").format(
-        sql.Literal(search.config), values.add(word.text, "text")
-    )
-
-
 def matches(
     word: QueryWord, search: TextSearch, text: Column, values: Parameters
 ) -> sql.Composable:
@@ -40,7 +34,9 @@ def matches(
         return sql.SQL("{}::text LIKE {}").format(
             identifier(text.name), values.add(f"%{escaped}%", "text")
         )
-    asked = _asked(word, search, values)
+    asked = sql.SQL("plainto_tsquery({}::regconfig, {})").format(
+        sql.Literal(search.config), values.add(word.text, "text")
+    )
     if search.kept:
         return sql.SQL("{} @@ {}").format(search.document, asked)
     return sql.SQL(
