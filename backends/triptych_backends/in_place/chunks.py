@@ -70,7 +70,10 @@ class InPlaceChunks(ReadOnlyChunks, ChunkRepoBase):
 
     def get_doc_sigs(self, dataset_id: str, doc_names: Sequence[str]) -> Mapping[str, DerivedSig]:
         """See `ChunkSigReader.get_doc_sigs`."""
-        return {row.name: self._sig(row) for row in self._named(dataset_id, doc_names)}
+        if not doc_names:
+            return {}
+        rows = self._source.read_one(dataset_id, lambda table: table.rows_named(doc_names), ())
+        return {row.name: self._sig(row) for row in rows}
 
     def doc_names(self, dataset_id: str) -> Sequence[str]:
         """See `ChunkSigReader.doc_names`."""
@@ -146,12 +149,6 @@ class InPlaceChunks(ReadOnlyChunks, ChunkRepoBase):
     def _sig(self, row: Row) -> DerivedSig:
         spec = self._source.specs[row.dataset_id]
         return row.sig(self._source.chunker_sig, self._source.embed_sig(spec))
-
-    def _named(self, dataset_id: str, names: Sequence[str]) -> list[Row]:
-        if not names:
-            return []
-        found = self._source.read_one(dataset_id, lambda table: table.rows_named(names), ())
-        return sorted(found, key=lambda row: row.name)
 
     def _by_vector(self, query: ChunkQuery) -> list[Candidate]:
         vector, tree = query.vector, _tree(query.filter)

@@ -8,9 +8,7 @@ from typing import Any
 
 from psycopg import sql
 
-from triptych.records import (
-    FilterTree,
-)
+from triptych.records import FilterTree
 from triptych_backends.in_place.postgres.catalog import Table
 from triptych_backends.in_place.postgres.columns import identifier, read_value, select
 from triptych_backends.in_place.postgres.conditions import Parameters, condition

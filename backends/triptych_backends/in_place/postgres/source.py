@@ -10,8 +10,7 @@ from psycopg import sql
 
 from triptych.contracts import Embedder
 from triptych.records import FilterTree, Finding, Vector
-from triptych_backends.in_place.postgres.catalog import Table, load_table
-from triptych_backends.in_place.postgres.checks import findings
+from triptych_backends.in_place.postgres.catalog import Table, findings, load_table
 from triptych_backends.in_place.postgres.columns import identifier
 from triptych_backends.in_place.postgres.conditions import Parameters, name_condition
 from triptych_backends.in_place.postgres.connections import ForeignDatabase, Reader

@@ -12,8 +12,7 @@ from qdrant_client.models import Condition, HasIdCondition
 from triptych import deadlines
 from triptych.contracts import Embedder
 from triptych.records import FilterTree, Finding, Vector
-from triptych_backends.in_place.qdrant.catalog import Collection, Passing, load_collection
-from triptych_backends.in_place.qdrant.checks import findings
+from triptych_backends.in_place.qdrant.catalog import Collection, Passing, findings, load_collection
 from triptych_backends.in_place.qdrant.connection import FoundPoint, PointId, PointReader
 from triptych_backends.in_place.qdrant.keyword_lane import find_by_words, holds
 from triptych_backends.in_place.qdrant.vector_lane import find_nearest
