@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -24,10 +25,10 @@ from triptych_factory.settings import Settings
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
-    from triptych.contracts import Store
-    from triptych_backends.collections import CollectionRows
-    from triptych_backends.in_place import TableSpec
-    from triptych_backends.tables import TableRows
+    from triptych_backends.in_place.postgres import TableRows
+    from triptych_backends.in_place.qdrant import CollectionRows
+    from triptych_backends.in_place.source import InPlaceSource
+    from triptych_backends.in_place.table import OpenTable
 
 __all__ = [
     "BREAKING",
@@ -82,7 +83,7 @@ def open_tables(
             embedder.
     """
     from triptych.context.parameters import ContextParameters
-    from triptych_backends.in_place import DistinctRows, TableSpec
+    from triptych_backends.in_place import DistinctRows, InPlaceStore, TableSpec
 
     if isinstance(tables, str | Mapping) or not isinstance(tables, Sequence):
         raise ValidationError(f"tables is {tables!r:.60}: give a list of tables")
@@ -98,7 +99,10 @@ def open_tables(
         context=ContextParameters(rescored=False),  # rows are no parts of long texts
         llm=llm,
     )
-    store = _store(url, specs, chunker_sig=chunkers.signature, embedder=made, language=language)
+    source, _ = _driver(url)
+    store = InPlaceStore(
+        source(specs, chunker_sig=chunkers.signature, embedder=made, language=language)
+    )
 
     def close() -> None:
         if isinstance(embedder, str):
@@ -107,16 +111,24 @@ def open_tables(
     return Service(store, options=options, on_close=close)
 
 
-def _store(url: str | QdrantClient, specs: Sequence[TableSpec], **options: Any) -> Store:
+def _driver(
+    url: str | QdrantClient,
+) -> tuple[Callable[..., InPlaceSource[OpenTable]], Callable[..., TableRows | CollectionRows]]:
+    """What makes a source for an `InPlaceStore`, and what makes rows that are followed."""
     if is_qdrant(url):
         with _driver_needed():
-            from triptych_backends.collections import CollectionStore, reader_of
-        return CollectionStore(reader_of(url), specs, **options)
+            from triptych_backends.in_place.qdrant import (
+                CollectionRows,
+                CollectionSource,
+                reader_of,
+            )
+        reader = reader_of(url)
+        return partial(CollectionSource, reader), partial(CollectionRows, reader)
     if not isinstance(url, str):
         raise ValidationError(f"url is {url!r:.60}: give a URL, or a QdrantClient")
     with _driver_needed():
-        from triptych_backends.tables import TableStore
-    return TableStore(url, specs, **options)
+        from triptych_backends.in_place.postgres import TableRows, TableSource
+    return partial(TableSource, url), partial(TableRows, url)
 
 
 def is_qdrant(url: object) -> bool:
@@ -147,15 +159,8 @@ def open_rows(
     from triptych_backends.in_place import TableSpec
 
     spec = TableSpec.of(table)
-    if is_qdrant(url):
-        with _driver_needed():
-            from triptych_backends.collections import CollectionRows, reader_of
-        return CollectionRows(reader_of(url), spec, overlap=overlap)
-    if not isinstance(url, str):
-        raise ValidationError(f"url is {url!r:.60}: give a URL, or a QdrantClient")
-    with _driver_needed():
-        from triptych_backends.tables import TableRows
-    return TableRows(url, spec, overlap=overlap)
+    _, rows = _driver(url)
+    return rows(spec, overlap=overlap)
 
 
 @contextmanager

@@ -74,6 +74,14 @@ def test_the_slower_lane_changes_nothing(slow: str) -> None:
     assert list(recall.candidates[0].scores) == ["bm25", "vector"]
 
 
+@pytest.mark.parametrize("lanes", [None, ("sparse",)])
+def test_a_hybrid_search_without_a_lane_says_so(lanes: tuple[str, ...] | None) -> None:
+    engine = SearchEngine([Lane("bm25", lambda _: [candidate("a", 1.0)])])
+    target = "document" if lanes is None else "chunk"
+    with pytest.raises(NotAvailableError, match=f"wired for {target} search"):
+        engine.retrieve(target, [query(Mode.HYBRID, lanes=lanes)])
+
+
 def test_a_failed_lane_is_named_in_hybrid_and_raises_alone() -> None:
     engine = SearchEngine(
         [

@@ -1,4 +1,4 @@
-"""Qdrant's real engine in this process, as collections that are not ours: a `PointReader`."""
+"""Qdrant's real engine in this process, as collections that are not ours."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import qdrant_edge as edge
 from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 
-from triptych_backends.collections import (
-    ClientPoints,
+from triptych_backends.in_place.qdrant import (
     FoundPoint,
     Layout,
+    PointReader,
     VectorSpace,
     reader_of,
 )
@@ -34,7 +34,7 @@ class LocalPoints:
 
     def __init__(self) -> None:
         self.client = QdrantClient(":memory:", force_disable_check_same_thread=True)
-        self.reader: ClientPoints = reader_of(self.client)
+        self.reader: PointReader = reader_of(self.client)
 
     def make(self, name: str, vectors: Mapping[str, tuple[int, str]], **_: str) -> None:
         given = {
@@ -62,7 +62,7 @@ class LocalPoints:
         self.client.delete(name, models.PointIdsList(points=list(ids)))
 
 
-class EdgePoints:
+class EdgePoints(PointReader):
     """Each collection is a shard in a folder of its own. It reads, too: it is its own reader."""
 
     def __init__(self, folder: Path) -> None:

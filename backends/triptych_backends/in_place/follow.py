@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, TypeVar
+
+import attrs
 
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych._internal.digests import digest
 from triptych.errors import ValidationError
 from triptych.sync.rows import SourceRow
 from triptych_backends.in_place.rows import Row
+from triptych_backends.in_place.source import InPlaceSource
 from triptych_backends.in_place.spec import ColumnPair, TableSpec
+from triptych_backends.in_place.table import OpenTable
 
 __all__ = ["OVERLAP", "FollowedRows", "source_row"]
 
@@ -17,25 +22,36 @@ OVERLAP: Final = 600.0
 """Seconds before the newest change seen that are read again: longer than a write takes to be
 seen."""
 
-_KEPT: Final = ("table", "id", "metadata", "where", "name", "updated_at", "document")
+
+T = TypeVar("T")
+Opened = TypeVar("Opened", bound=OpenTable)
 
 
-class FollowedRows(CloseOnExit):
+class FollowedRows(CloseOnExit, Generic[Opened]):
     """The part of a `RowSource` that is the same whatever database the rows are in."""
 
-    def __init__(self, table: TableSpec, where: str, overlap: float) -> None:
-        """``where`` is the database. Raises ValidationError: ``overlap`` is negative."""
+    def __init__(
+        self, table: TableSpec, overlap: float, open_source: Callable[..., InPlaceSource[Opened]]
+    ) -> None:
+        """``open_source`` is the class of the driver's sources, with its database.
+
+        Raises:
+            ValidationError: ``overlap`` is negative, or the database is named wrongly.
+        """
         if not 0 <= overlap < 1e9:
             raise ValidationError(f"overlap is {overlap!r}: give seconds from 0 up")
-        self.spec = TableSpec(
-            **{
-                **{name: getattr(table, name) for name in _KEPT},
-                "columns": [ColumnPair(pair.text) for pair in table.columns],
-            }
+        self.spec = attrs.evolve(
+            table,
+            columns=[ColumnPair(pair.text) for pair in table.columns],
+            text_search=None,
+            text_config=None,
+            keywords="auto",
+            distance=None,
         )
         self.overlap = overlap
-        self.where = where
-        place = digest("table", where, *self.spec.path)[:16]
+        self._source = open_source([self.spec], chunker_sig="", embedder=None, language="none")
+        self.where: str = self._source.where
+        place = digest("table", self.where, *self.spec.path)[:16]
         self.key: str = f"{self.spec.path[-1][:64]}-{place}"
         shown = [
             self.spec.id,
@@ -49,6 +65,17 @@ class FollowedRows(CloseOnExit):
         if self.spec.document is not None:
             shown.append(self.spec.document)
         self.shape: str = digest(*shown)
+
+    def read(self, names: Sequence[str]) -> Sequence[SourceRow]:
+        """See `RowSource.read`."""
+        return [source_row(row) for row in self._read(lambda table: table.rows_named(names))]
+
+    def _read(self, ask: Callable[[Opened], T]) -> T:
+        return self._source.read([self.spec.name], lambda tables: ask(tables[0]))
+
+    def close(self) -> None:
+        """Close every connection. Idempotent."""
+        self._source.close()
 
 
 def source_row(row: Row) -> SourceRow:

@@ -8,17 +8,20 @@ another row above the last of the best.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from math import log
-from typing import Final, Protocol
+from typing import Final
 
 import attrs
 
+from triptych.records import FilterTree
 from triptych.text import Analyzer
 from triptych.text.scoring import CorpusStats, score_text
 from triptych_backends.in_place.query_words import QueryWord
+from triptych_backends.in_place.source import Counts
+from triptych_backends.in_place.table import OpenTable, Text, WantedWord
 
-__all__ = ["ENOUGH", "POOL", "Part", "Text", "find_by_keyword"]
+__all__ = ["ENOUGH", "POOL", "Part", "find_by_keyword"]
 
 POOL: Final = 200
 """The least number of texts that are read and scored."""
@@ -28,36 +31,30 @@ ENOUGH: Final = 10_000
 
 
 @attrs.frozen
-class Text:
-    """A text of a row: the row's name, and the text's number. ``key`` finds it again."""
+class Part:
+    """The texts of one pair of a table: how many there are, and how many hold each word."""
 
-    dataset_id: str
-    name: str
-    index: int
-    key: Hashable
-    content: str = attrs.field(eq=False, repr=False)
+    table: OpenTable
+    pair: int
+    texts: int
+    frequencies: Sequence[int]
 
-
-class Part(Protocol):
-    """Texts of one kind in one table: how many there are, and how many hold each word."""
-
-    @property
-    def texts(self) -> int: ...
-    @property
-    def frequencies(self) -> Sequence[int]: ...
-
-    def best(
-        self,
+    @classmethod
+    def of(
+        cls,
+        table: OpenTable,
+        pair: int,
         words: Sequence[QueryWord],
-        weights: Sequence[float],
-        asked: Sequence[int],
-        limit: int,
-    ) -> Sequence[Text]:
-        """The ``limit`` texts that hold most of the ``asked`` words by weight.
+        within: FilterTree | None,
+        counts: Counts,
+    ) -> Part:
+        """The part, counted among the rows within a filter, or as it was counted before."""
 
-        ``asked`` are positions in ``words``, of words that some of these texts hold.
-        """
-        ...
+        def count(word: QueryWord | None) -> int:
+            key = "texts", table.spec.name, pair, within, word
+            return counts.get(key, lambda: table.count_texts(pair, within, word))
+
+        return cls(table, pair, count(None), [count(word) for word in words])
 
 
 def find_by_keyword(
@@ -66,9 +63,10 @@ def find_by_keyword(
     near: Sequence[Text],
     words: Sequence[QueryWord],
     text: str,
+    tree: FilterTree | None,
     limit: int,
 ) -> list[tuple[Text, float]]:
-    """The best texts for the query ``text`` and their scores, best first.
+    """The best texts for the query ``text`` that pass ``tree``, and their scores, best first.
 
     ``near`` are texts to look among where a database's own text search is not asked.
     """
@@ -80,9 +78,13 @@ def find_by_keyword(
     while True:
         pool = list(near)
         for part in parts:
-            there = [at for at in asked if part.frequencies[at]]
+            there = [
+                WantedWord(words[at], weights[at], part.frequencies[at])
+                for at in asked
+                if part.frequencies[at]
+            ]
             if there:
-                pool += part.best(words, weights, there, max(POOL, 2 * limit))
+                pool += part.table.best_texts(part.pair, there, tree, max(POOL, 2 * limit))
         found = _scored(analyzer, pool, words, held, total, text)
         left = [at for at in rarest if at not in asked and held[at]]
         bar = found[limit - 1][1] if len(found) >= limit else 0.0

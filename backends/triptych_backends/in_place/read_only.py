@@ -1,12 +1,16 @@
-"""The methods that write, refused: tables of others are read."""
+"""The methods that write, refused, and no layers: tables of others are read."""
 
 from __future__ import annotations
 
+import builtins
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from triptych.errors import NotAvailableError
+from triptych.records import Candidate, DerivedLayer, Layer, LayerQuery, StoredUnit
+from triptych.repositories import LayerRepoBase
 
-__all__ = ["ReadOnlyChunks", "ReadOnlyDocuments", "ReadOnlyLayers"]
+__all__ = ["NoLayers", "ReadOnlyChunks", "ReadOnlyDocuments"]
 
 
 def _refuse(*_: Any, **__: Any) -> NoReturn:
@@ -31,7 +35,25 @@ class ReadOnlyChunks:
     update_source_version = delete_by_doc = delete_by_dataset = staticmethod(_refuse)
 
 
-class ReadOnlyLayers:
-    """The writes of `LayerRepo`."""
+class NoLayers(LayerRepoBase):
+    """A `LayerRepo` without layers."""
 
     put = delete_by_doc = delete_by_dataset = staticmethod(_refuse)
+
+    def get(
+        self, dataset_id: str, doc_name: str, layer: Layer, *, vectors: bool = False
+    ) -> DerivedLayer | None:
+        """See `LayerRepo.get`."""
+        return None
+
+    def list(self, dataset_id: str, *, layer: Layer | None = None) -> builtins.list[DerivedLayer]:
+        """See `LayerRepo.list`."""
+        return []
+
+    def search(self, query: LayerQuery) -> Sequence[Candidate]:
+        """See `LayerRepo.search`."""
+        return []
+
+    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
+        """See `LayerRepo.fetch`."""
+        return {}

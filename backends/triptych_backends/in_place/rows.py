@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import attrs
@@ -19,7 +19,7 @@ from triptych.records import (
 )
 from triptych.signatures import document_info, embedding_input_sig
 
-__all__ = ["EPOCH", "ROW_VERSION", "Row", "best_of"]
+__all__ = ["EPOCH", "ROW_VERSION", "Row", "best_of", "moment_of"]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """When a row without a time of its own was updated."""
@@ -95,6 +95,14 @@ class Row:
             embed_sig=embed_sig,
             input_sig=self.info.input_sig,
         )
+
+
+def moment_of(microseconds: float) -> datetime:
+    """The time so long after `EPOCH`; beyond what Python has, its first or its last."""
+    try:
+        return EPOCH + timedelta(microseconds=microseconds)
+    except OverflowError:
+        return (datetime.max if microseconds > 0 else datetime.min).replace(tzinfo=UTC)
 
 
 def best_of(found: Iterable[Candidate], limit: int) -> list[Candidate]:

@@ -2,35 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from triptych.contracts import Embedder
-from triptych.errors import ValidationError
-from triptych.records import DatasetConfig, DatasetStats
+from triptych.errors import NotAvailableError, ValidationError
+from triptych.records import DatasetConfig, DatasetStats, Finding
 from triptych.text import get_analyzer
-from triptych_backends.in_place.counts import Counts
 from triptych_backends.in_place.spec import TableSpec
+from triptych_backends.in_place.table import OpenTable
 
-__all__ = ["InPlaceSource"]
+__all__ = ["MANY", "Counts", "InPlaceSource"]
+
+T = TypeVar("T")
+U = TypeVar("U")
+Opened = TypeVar("Opened", bound=OpenTable, covariant=True)
+
+MANY: Final = 20_000
+"""From so many rows on a search without an index takes noticeably long."""
+
+_SECONDS: Final = 60.0
+"""So long a number is used again: what is not ours changes, but its statistics hardly."""
+
+_MOST: Final = 10_000
 
 
-class InPlaceSource:
+class Counts:
+    """Counts of a database, kept for a minute. Thread-safe."""
+
+    def __init__(self, seconds: float = _SECONDS) -> None:
+        self._seconds = seconds
+        self._known: OrderedDict[Hashable, tuple[float, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, count: Callable[[], int]) -> int:
+        """The number that is kept under ``key``, or what ``count`` gives now."""
+        with self._lock:
+            kept = self._known.get(key)
+        if kept is not None and time.monotonic() <= kept[0]:
+            return kept[1]
+        number = count()
+        with self._lock:
+            self._known[key] = time.monotonic() + self._seconds, number
+            self._known.move_to_end(key)
+            while len(self._known) > _MOST:
+                self._known.popitem(last=False)
+        return number
+
+
+class InPlaceSource(ABC, Generic[Opened]):
     """Tables by the names of their datasets, and the embedder of their vectors.
 
-    Raises ValidationError where there are none, or two have one name.
+    A driver reads them. The database is asked when something is first read.
     """
+
+    others: Sequence[str] = ()
+    """The keys of a spec that are for `other`."""
+
+    other: str = ""
+    """What another driver searches."""
 
     def __init__(
         self,
         specs: Sequence[TableSpec],
+        where: str,
         *,
         chunker_sig: str,
         embedder: Embedder | None,
         language: str,
     ) -> None:
+        """``where`` is what messages call the database.
+
+        Raises:
+            ValidationError: there are no tables, two have one name, or a key is for another driver.
+            NotAvailableError: a vector is named, and there is no embedder.
+        """
+        for spec in specs:
+            spec.refuse(self.others, self.other)
         names = [spec.name for spec in specs]
         for name in names:
             if names.count(name) > 1:
@@ -40,6 +95,13 @@ class InPlaceSource:
                 )
         if not specs:
             raise ValidationError("tables is empty: describe at least one table")
+        if embedder is None and any(pair.vector for spec in specs for pair in spec.columns):
+            raise NotAvailableError(
+                "the pipeline's tables have vectors, and no embedder for the query: name the "
+                "model that filled them, such as embedder = 'openai:text-embedding-3-small'; or "
+                "leave vector out, and they are searched by keyword"
+            )
+        self.where = where
         self.embedder = embedder
         self.chunker_sig = chunker_sig
         self.language = language
@@ -47,10 +109,38 @@ class InPlaceSource:
         self.counts = Counts()
         self.specs = {spec.name: spec for spec in specs}
 
+    @abstractmethod
+    def read(self, dataset_ids: Sequence[str], ask: Callable[[Sequence[Opened]], T]) -> T:
+        """What ``ask`` reads of the tables of these datasets, each once; others are left out.
+
+        Raises:
+            NotFoundError: a table does not exist, or not for this user.
+            ValidationError: a column does not exist, or does not serve.
+            ModelMismatchError: vectors are of another width than the embedder's.
+            StoreError: the database failed.
+        """
+
+    @abstractmethod
+    def examine(self, dataset_id: str) -> Iterator[Finding]:
+        """What makes searches of a table slow; it is loaded again. Raises what `read` does."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close every connection. Idempotent."""
+
+    def read_one(self, dataset_id: str, ask: Callable[[Opened], T], absent: U) -> T | U:
+        """What ``ask`` reads of one table; ``absent`` where there is no such dataset."""
+        return self.read([dataset_id], lambda tables: ask(tables[0]) if tables else absent)
+
     @property
     def names(self) -> list[str]:
         """The datasets, ordered."""
         return sorted(self.specs)
+
+    @property
+    def width(self) -> int | None:
+        """The width of the embedder's vectors, None without one."""
+        return None if self.embedder is None else self.embedder.dimension
 
     def config(self, dataset_id: str) -> DatasetConfig | None:
         """How the dataset is made, None if there is none. The database is not asked."""
@@ -68,11 +158,16 @@ class InPlaceSource:
         has_vectors = any(pair.vector for pair in spec.columns)
         return self.embedder.signature if self.embedder is not None and has_vectors else ""
 
-    def stats(self, dataset_id: str, rows: int) -> DatasetStats | None:
+    def count_rows(self, table: OpenTable) -> int:
+        """How many rows there are. Kept for a minute."""
+        return self.counts.get(("rows", table.spec.name), lambda: table.count(None))
+
+    def stats(self, dataset_id: str) -> DatasetStats | None:
         """See `Store.stats`: rows are counted, sizes are not."""
         config = self.config(dataset_id)
         if config is None:
             return None
+        rows = self.read_one(dataset_id, self.count_rows, 0)
         return DatasetStats(
             dataset_id=dataset_id,
             documents=rows,

@@ -202,6 +202,12 @@ class SearchEngine:
                 )
         elif query.lanes is not None:
             retrievers = [each for each in retrievers if each.name in query.lanes]
+        if not retrievers:
+            named = "" if query.lanes is None else f" of {', '.join(sorted(query.lanes))}"
+            raise NotAvailableError(
+                f"no lane{named} is wired for {target} search: search what this store has lanes "
+                "for, or give the SearchEngine a retriever"
+            )
         wanted = depth_of(self.ranker, query.top_k)
         if keep is None and wanted > query.limit:
             variants = [attrs.evolve(each, limit=wanted) for each in variants]

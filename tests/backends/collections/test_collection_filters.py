@@ -19,9 +19,9 @@ pytest.importorskip("qdrant_client")
 pytest.importorskip("qdrant_edge")
 
 from support.edge_points import EdgePoints, LocalPoints
-from triptych_backends.collections import CollectionStore
 from triptych_backends.embedders import HashEmbedder
-from triptych_backends.in_place import TableSpec
+from triptych_backends.in_place import InPlaceStore, TableSpec
+from triptych_backends.in_place.qdrant import CollectionSource
 
 Engine: TypeAlias = EdgePoints | LocalPoints
 
@@ -137,7 +137,7 @@ def fill(engine: Engine) -> None:
 @pytest.fixture(scope="module", params=["local", "edge"])
 def store(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[CollectionStore]:
+) -> Iterator[InPlaceStore]:
     made: Engine = (
         LocalPoints()
         if request.param == "local"
@@ -151,7 +151,9 @@ def store(
         metadata=list(KEYS),
         updated_at="changed",
     )
-    with CollectionStore(made.reader, [spec], chunker_sig="points", embedder=EMBEDDER) as ours:
+    with InPlaceStore(
+        CollectionSource(made.reader, [spec], chunker_sig="points", embedder=EMBEDDER)
+    ) as ours:
         yield ours
 
 
@@ -162,7 +164,7 @@ def store(
 @example({"plain": {"$eq": False}})
 @example({"$name": "d/" + "9" * 5_000})
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_filter_selects_what_it_admits(store: CollectionStore, where: dict[str, Any]) -> None:
+def test_a_filter_selects_what_it_admits(store: InPlaceStore, where: dict[str, Any]) -> None:
     tree = parse_filter(where)
     assert tree is not None
     every = store.documents.list("t")
@@ -183,7 +185,7 @@ def test_a_filter_selects_what_it_admits(store: CollectionStore, where: dict[str
     assert len(store.chunks.fetch([each.key for each in found])) == len(expected)
 
 
-def test_values_become_metadata(store: CollectionStore) -> None:
+def test_values_become_metadata(store: InPlaceStore) -> None:
     found = [value for info in store.documents.list("t") for value in info.metadata.values()]
     assert ["a", "it's"] in found
     assert [1.0, True, "a"] in found

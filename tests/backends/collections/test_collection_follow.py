@@ -21,8 +21,8 @@ pytest.importorskip("qdrant_edge")
 from qdrant_client import QdrantClient
 
 from support.edge_points import EdgePoints, LocalPoints
-from triptych_backends.collections import CollectionRows
 from triptych_backends.in_place import TableSpec
+from triptych_backends.in_place.qdrant import CollectionRows
 from triptych_factory import open_rows
 
 Engine: TypeAlias = EdgePoints | LocalPoints

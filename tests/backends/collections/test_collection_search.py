@@ -31,8 +31,8 @@ from qdrant_client import models
 from support.edge_points import EdgePoints, LocalPoints
 from triptych.chunking import default_chunkers
 from triptych.service import ServiceOptions
-from triptych_backends.collections import CollectionStore
-from triptych_backends.in_place import DistinctRows, TableSpec
+from triptych_backends.in_place import DistinctRows, InPlaceStore, TableSpec
+from triptych_backends.in_place.qdrant import CollectionSource
 from triptych_factory import open_tables
 from triptych_factory.tables import service_over as service_of_pipeline
 
@@ -144,10 +144,12 @@ def service_over(engine: Engine, *tables: dict[str, Any], embedder: Any = EMBEDD
     """What `open_tables` makes, over either engine."""
     specs = [TableSpec.of(each) for each in tables]
     chunkers = default_chunkers()
-    store = CollectionStore(engine.reader, specs, chunker_sig=chunkers.signature, embedder=embedder)
+    source = CollectionSource(
+        engine.reader, specs, chunker_sig=chunkers.signature, embedder=embedder
+    )
     homes = {spec.name: str(spec.path) for spec in specs}
     return Service(
-        store,
+        InPlaceStore(source),
         options=ServiceOptions(
             chunkers=chunkers,
             embedder=embedder,
@@ -386,8 +388,8 @@ def test_keywords_are_looked_for_among_the_nearest(engine: Engine) -> None:
 def test_words_that_most_points_hold_do_not_hide_the_best(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import triptych_backends.collections.keyword_lane as lane
     import triptych_backends.in_place.keyword_lane as shared
+    import triptych_backends.in_place.qdrant.keyword_lane as lane
 
     name = "common"
     engine.make(name, {"": (2, "Cosine")}, body="text")
@@ -408,6 +410,12 @@ def test_words_that_most_points_hold_do_not_hide_the_best(
     service = service_over(engine, {"table": name, "text": "body"}, embedder=None)
     result = service.search("red apple", dataset_id=name, mode="bm25", top_k=1)
     assert [hit.content for hit in result.hits] == ["red apple"]
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "bm25"])
+def test_whole_documents_are_not_searched_in_place(engine: Engine, mode: str) -> None:
+    with pytest.raises(NotAvailableError, match="lane is wired for document search"):
+        service_over(engine, PRODUCTS).search_documents("lamp", dataset_id="products", mode=mode)
 
 
 def test_keys_of_the_other_kind_are_refused(engine: Engine) -> None:

@@ -20,8 +20,8 @@ from triptych_backends.memory import MemoryStore
 
 pytest.importorskip("psycopg")
 
-from triptych_backends.in_place import TableSpec
-from triptych_backends.tables import TableStore
+from triptych_backends.in_place import InPlaceStore, TableSpec
+from triptych_backends.in_place.postgres import TableSource
 
 WORDS = ("", "a", "A", "a b", "it's", 'say "hi"', "100%", "a_b", "ä", "Z", "'; DROP TABLE t; --")
 UUIDS = [str(uuid.UUID(int=number)) for number in (0, 1, 255, 2**127)]
@@ -152,11 +152,14 @@ def tables(postgres_server: PostgresServer) -> Iterator[ForeignTables]:
 
 
 @pytest.fixture(scope="module")
-def stores(tables: ForeignTables) -> Iterator[tuple[TableStore, MemoryStore]]:
+def stores(tables: ForeignTables) -> Iterator[tuple[InPlaceStore, MemoryStore]]:
     spec = TableSpec(
         table="t", columns=[{"text": "body"}], metadata=list(COLUMNS), updated_at="moment"
     )
-    with TableStore(tables.url, [spec], chunker_sig="rows") as ours, MemoryStore() as memory:
+    with (
+        InPlaceStore(TableSource(tables.url, [spec], chunker_sig="rows")) as ours,
+        MemoryStore() as memory,
+    ):
         for info in ours.documents.list("t"):
             memory.documents.put(
                 "t", NewDocument(name=info.name, content="text", metadata=dict(info.metadata))
@@ -167,7 +170,7 @@ def stores(tables: ForeignTables) -> Iterator[tuple[TableStore, MemoryStore]]:
 @given(WHERES)
 @settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_filter_selects_what_the_memory_store_selects(
-    stores: tuple[TableStore, MemoryStore], where: dict[str, Any]
+    stores: tuple[InPlaceStore, MemoryStore], where: dict[str, Any]
 ) -> None:
     ours, memory = stores
     tree = parse_filter(where)
@@ -187,7 +190,7 @@ def test_a_filter_selects_what_the_memory_store_selects(
     assert ours.documents.count("t", where=tree) == len(expected)
 
 
-def test_values_of_any_type_become_metadata(stores: tuple[TableStore, MemoryStore]) -> None:
+def test_values_of_any_type_become_metadata(stores: tuple[InPlaceStore, MemoryStore]) -> None:
     ours, _ = stores
     found: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     for info in ours.documents.list("t"):

@@ -16,7 +16,7 @@ from triptych.sync import RowReport, RowSource, follow_rows
 pytest.importorskip("psycopg")
 
 from triptych_backends.in_place import TableSpec
-from triptych_backends.tables import TableRows
+from triptych_backends.in_place.postgres import TableRows
 
 
 @pytest.fixture(scope="module")

@@ -255,9 +255,10 @@ def test_the_text_search_of_the_table_is_used(postgres_server: PostgresServer) -
             assert names(service.search("lamp", dataset_id="plain")) == ["2"]
             assert names(service.search("茶壶", dataset_id="notes")) == ["4"]
             assert names(service.search("the a of", dataset_id="notes")) == []
-            tables = service.store.source.read(lambda _, there: there)  # type: ignore[attr-defined]
-            assert tables["plain"].pairs[0].search.indexed
-            assert tables["plain"].pairs[0].search.config == "simple"
+            source = service.store.source  # type: ignore[attr-defined]
+            search = source.read_one("plain", lambda opened: opened.table.pairs[0].search, None)
+            assert search.indexed
+            assert search.config == "simple"
 
 
 def test_nothing_is_written(products: Service) -> None:

@@ -1,24 +1,28 @@
-"""What the server says of a table: its columns and indexes, checked against a `TableSpec`."""
+"""What the server says of a table: its columns and indexes, checked against a `TableSpec`.
+
+`findings` says what makes its searches slow.
+"""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
 from psycopg import sql
 
 from triptych.errors import NotFoundError, ValidationError
-from triptych.records import FilterTree, parse_filter
+from triptych.records import FilterTree, Finding, parse_filter
 from triptych.records.filters import conditions_of
-from triptych_backends.in_place import ColumnPair, Distance, TableSpec, parse_name
-from triptych_backends.tables.columns import Column, identifier, kind_of
-from triptych_backends.tables.conditions import Columns
-from triptych_backends.tables.connections import Reader
+from triptych_backends.in_place.postgres.columns import Column, identifier, kind_of
+from triptych_backends.in_place.postgres.conditions import Columns
+from triptych_backends.in_place.postgres.connections import Reader
+from triptych_backends.in_place.source import MANY
+from triptych_backends.in_place.spec import ColumnPair, Distance, TableSpec, parse_name
 
-__all__ = ["Pair", "Table", "TextSearch", "load_table"]
+__all__ = ["Pair", "Table", "TextSearch", "findings", "load_table"]
 
 _RELATION: Final = """
 SELECT c.oid::int8, n.nspname, c.relname, c.relkind::text, c.reltuples::float8
@@ -91,7 +95,6 @@ class TextSearch:
 class Pair:
     """A text column and its vectors. ``distance`` is what the vector index compares by, if any."""
 
-    index: int
     text: Column
     vector: Column | None
     distance: Distance
@@ -175,7 +178,7 @@ def load_table(reader: Reader, spec: TableSpec, language: str) -> Table:
         updated = find.column(spec.updated_at, "updated_at", _TIMES)
     own = Columns(id=id_column, fields=there, updated_at=updated)
     configs = _Configs(reader, spec, language)
-    pairs = [_pair(at, pair, find, indexes, configs) for at, pair in enumerate(spec.columns)]
+    pairs = [_pair(pair, find, indexes, configs) for pair in spec.columns]
     if not extension and any(pair.vector for pair in pairs):
         raise ValidationError(
             f"{spec.table!r} names a vector column, and the database has no extension pgvector: "
@@ -280,7 +283,6 @@ class _Configs:
 
 
 def _pair(
-    at: int,
     pair: ColumnPair,
     find: _Finder,
     indexes: Sequence[tuple[object, ...]],
@@ -315,7 +317,6 @@ def _pair(
             kept=False,
         )
     return Pair(
-        index=at,
         text=text,
         vector=vector,
         distance=spec.distance
@@ -353,3 +354,50 @@ def _document(config: str, text: Column) -> sql.Composable:
 def _is_column(shown: str, name: str) -> bool:
     """Whether the server's text of an expression is this column, quoted or not."""
     return shown == name or shown == '"' + name.replace('"', '""') + '"'
+
+
+def findings(table: Table) -> Iterator[Finding]:
+    """The findings about a table; the rows are not read."""
+    place = f"table {table.spec.table}"
+    if not table.is_table:
+        return  # what a view is made of is not to be seen
+    if not table.unique:
+        yield Finding(
+            check="tables.unique",
+            place=place,
+            detail=f"no unique index on {table.id.name!r}, which is its id",
+            why="rows of one id are shown as one, and each hit is read by a scan",
+            remedy="name the primary key as id, or have a unique index made",
+            dataset_id=table.spec.name,
+        )
+    if table.rows < MANY:
+        return
+    for pair in table.pairs:
+        if pair.vector is not None and not pair.vector_index:
+            yield Finding(
+                check="tables.vector-index",
+                place=place,
+                detail=f"no HNSW or IVFFlat index on {pair.vector.name!r}",
+                why="each search compares the query with every vector",
+                remedy=(
+                    "have an index made, such as CREATE INDEX ON … USING hnsw (… "
+                    f"{'halfvec' if pair.vector.kind == 'halfvec' else 'vector'}_cosine_ops)"
+                ),
+                dataset_id=table.spec.name,
+            )
+        if not pair.search.indexed:
+            yield Finding(
+                check="tables.text-search",
+                place=place,
+                detail=f"no GIN index for the text search of {pair.text.name!r}",
+                why=(
+                    "each keyword search reads every text"
+                    if pair.vector is None
+                    else "keywords are looked for among the nearest vectors only"
+                ),
+                remedy=(
+                    "have an index made, such as CREATE INDEX ON … USING gin "
+                    f"(to_tsvector('{pair.search.config}', …))"
+                ),
+                dataset_id=table.spec.name,
+            )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, Literal, assert_never
 
@@ -30,8 +29,8 @@ from triptych.records.filters import (
     guard_of,
 )
 from triptych.records.metadata import ComparisonKey
-from triptych_backends.in_place import EPOCH, ROW_VERSION
-from triptych_backends.tables.columns import Column, identifier, in_calendar, is_flat
+from triptych_backends.in_place.postgres.columns import Column, identifier, in_calendar, is_flat
+from triptych_backends.in_place.rows import ROW_VERSION, moment_of
 
 __all__ = ["Columns", "Parameters", "condition", "name_condition"]
 
@@ -100,8 +99,8 @@ def _on_column(wanted: Condition, column: Column, values: Parameters) -> sql.Com
         case "exists":
             return _exists(column)
         case "in":
-            found = [_equals(column, key, values) for key in _by_kind(wanted.values, column)]
-            return _any(found)
+            fitting = [value for kind, value in wanted.values if kind == _ACCEPTS.get(column.kind)]
+            return _equals(column, fitting, values) if fitting else _FALSE
         case "contains":
             ((wanted_kind, bound),) = wanted.values
             if wanted_kind != "text" or kind not in ("text", "uuid", "other") or "\0" in bound:
@@ -159,6 +158,7 @@ def _any(parts: Sequence[sql.Composable]) -> sql.Composable:
     return sql.SQL(" OR ").join(parts) if parts else _FALSE
 
 
+# The kind of the values that a column of each kind may equal.
 _ACCEPTS: Final = {
     "text": "text",
     "uuid": "text",
@@ -171,12 +171,6 @@ _ACCEPTS: Final = {
     "timestamp": "time",
     "timestamptz": "time",
 }
-
-
-def _by_kind(keys: tuple[ComparisonKey, ...], column: Column) -> list[list[Any]]:
-    """The values that a column of this kind may equal, all those of a type in one list."""
-    fitting = [value for kind, value in keys if kind == _ACCEPTS.get(column.kind)]
-    return [fitting] if fitting else []
 
 
 def _equals(column: Column, wanted: list[Any], values: Parameters) -> sql.Composable:
@@ -279,10 +273,7 @@ def _is_double(value: float) -> bool:
 
 
 def _moment(column: Column, microseconds: int, values: Parameters) -> sql.Composable:
-    try:
-        moment = EPOCH + timedelta(microseconds=microseconds)
-    except OverflowError:
-        moment = (datetime.max if microseconds > 0 else datetime.min).replace(tzinfo=UTC)
+    moment = moment_of(microseconds)
     if column.kind == "timestamptz":
         return values.add(moment, "timestamptz")
     return values.add(moment.replace(tzinfo=None), "timestamp")
@@ -346,44 +337,31 @@ def _items(keys: tuple[ComparisonKey, ...], item: str) -> list[Any] | None:
 
 
 def _on_name(wanted: Condition, column: Column, values: Parameters) -> sql.Composable:
-    text = sql.SQL("{}::text").format(identifier(column.name))
     match wanted.operator:
-        case "exists":
-            return sql.SQL("{} IS NOT NULL").format(identifier(column.name))
         case "in":
             return name_condition(column, [str(value) for _, value in wanted.values], values)
         case "starts":
+            text = sql.SQL("{}::text").format(identifier(column.name))
             begins = [
                 sql.SQL("starts_with({}, {})").format(text, values.add(prefix, "text"))
                 for _, prefix in wanted.values
                 if "\0" not in prefix
             ]
             return _any(begins)
-        case "contains":
-            ((kind, bound),) = wanted.values
-            if kind != "text" or "\0" in bound:
-                return _FALSE
-            return sql.SQL('strpos({} COLLATE "C", {}) > 0').format(text, values.add(bound, "text"))
-        case "lt" | "lte" | "gt" | "gte" as order:
-            ((kind, bound),) = wanted.values
-            return _ordered_text(text, order, bound, values) if kind == "text" else _FALSE
+        case "exists" | "contains" | "lt" | "lte" | "gt" | "gte":
+            return _on_column(wanted, attrs.evolve(column, kind="other"), values)
         case _:
             assert_never(wanted.operator)
 
 
 def name_condition(column: Column, names: list[str], values: Parameters) -> sql.Composable:
     """Whether a row's id is one of ``names``, by the index on the column where there is one."""
-    name = identifier(column.name)
     if column.kind == "int":
         whole = [int(each) for each in names if _is_whole(each)]
-        return sql.SQL("{} = ANY({})").format(name, values.add(whole, "int8[]"))
-    if column.kind == "uuid":
-        return sql.SQL("{} = ANY({})").format(name, values.add(_uuids(names), "uuid[]"))
-    texts = [each for each in names if "\0" not in each]
-    expression = name if column.kind == "text" else sql.SQL("{}::text").format(name)
-    if not column.plain:
-        expression = sql.SQL('{} COLLATE "C"').format(expression)
-    return sql.SQL("{} = ANY({})").format(expression, values.add(texts, "text[]"))
+        return sql.SQL("{} = ANY({})").format(identifier(column.name), values.add(whole, "int8[]"))
+    if column.kind == "numeric":
+        column = attrs.evolve(column, kind="other")
+    return _equals(column, names, values)
 
 
 def _is_whole(text: str) -> bool:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias, TypeVar
 
 import attrs
 import psycopg
-from psycopg import sql
+from psycopg import errors, sql
 
 from triptych import deadlines
 from triptych._internal.urls import url_options
-from triptych.errors import StoreError
-from triptych_backends.postgres.errors import is_lost
+from triptych.errors import CancelledError, StoreError, TriptychError
+from triptych_backends.postgres.errors import is_lost, store_error
 from triptych_backends.postgres.location import PostgresLocation, parse_url
 from triptych_backends.postgres.watched import WatchedConnection
-from triptych_backends.tables.errors import table_errors
 
 __all__ = ["ForeignDatabase", "Reader"]
 
@@ -28,6 +27,9 @@ _Driver: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
 _TIMEOUT = 30.0
 """Seconds that a statement may take where the URL says nothing."""
+
+_ROUNDED = 0.01
+"""Seconds by which the server, which counts in whole ms, may end a statement too early."""
 
 _INHERITED: list[_Driver] = []
 """Connections of a process that this one was forked from: to drop them would warn."""
@@ -59,10 +61,9 @@ class Reader:
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """Change settings of the server for this transaction."""
-        names = list(settings)
         calls = sql.SQL(", ").join(
             sql.SQL("set_config({}, {}, true)").format(sql.Literal(name), sql.Literal(value))
-            for name, value in ((each, settings[each]) for each in names)
+            for name, value in settings.items()
         )
         self._driver.execute(sql.SQL("SELECT {}").format(calls), prepare=False)
 
@@ -182,3 +183,43 @@ class ForeignDatabase:
                 self._idle.pop().close()
             except IndexError:
                 return
+
+
+@contextmanager
+def table_errors(where: str) -> Iterator[None]:
+    """Let no driver's error out."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise _translated(error, where) from error
+
+
+def _translated(error: psycopg.Error, where: str) -> TriptychError:
+    text = " ".join(str(error).split())
+    if isinstance(error, errors.InsufficientPrivilege):
+        return StoreError(
+            f"the user of {where} may not read what the pipeline searches ({text}): grant it "
+            "USAGE on the schema and SELECT on the table; no other right is needed"
+        )
+    if isinstance(error, errors.QueryCanceled):
+        left = deadlines.remaining()
+        if left is not None and left < _ROUNDED:
+            return CancelledError(
+                f"the deadline passed during a search of the tables in {where}: allow more seconds"
+            )
+        return StoreError(
+            f"a search of the tables in {where} took longer than the statement timeout: make the "
+            "index that `triptych doctor` names, or give a longer statement_timeout in the URL"
+        )
+    if isinstance(error, errors.UndefinedTable | errors.UndefinedColumn):
+        return StoreError(
+            f"the tables in {where} have changed since the pipeline was opened ({text}): correct "
+            "the pipeline's columns, and open it again"
+        )
+    if isinstance(error, errors.UndefinedFunction | errors.UndefinedObject):
+        return StoreError(
+            f"the tables in {where} have changed since the pipeline was opened, or the extension "
+            f"pgvector is gone ({text}): check the types of the columns that the pipeline names, "
+            "and open it again"
+        )
+    return store_error(error, where)

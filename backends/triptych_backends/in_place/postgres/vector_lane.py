@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +10,13 @@ from psycopg import sql
 
 from triptych.errors import ModelMismatchError, ValidationError
 from triptych.records import FilterTree
-from triptych_backends.tables.catalog import Pair, Table
-from triptych_backends.tables.columns import Column, identifier
-from triptych_backends.tables.conditions import Parameters
-from triptych_backends.tables.connections import Reader
-from triptych_backends.tables.rows import searched
+from triptych_backends.in_place.postgres.catalog import Pair, Table
+from triptych_backends.in_place.postgres.columns import Column, identifier
+from triptych_backends.in_place.postgres.conditions import Parameters
+from triptych_backends.in_place.postgres.connections import Reader
+from triptych_backends.in_place.postgres.rows import searched
 
-__all__ = ["Found", "check_width", "find_nearest", "vector_text"]
-
-Found = tuple[str, int, float]
-"""A row's name, the number of its pair of columns, and the score."""
+__all__ = ["check_width", "find_nearest"]
 
 _OPERATORS: Final = {"cosine": "<=>", "l2": "<->", "ip": "<#>"}
 _EFFORT: Final = {
@@ -29,11 +25,6 @@ _EFFORT: Final = {
     "ivfflat.iterative_scan": "relaxed_order",
     "ivfflat.probes": "10",
 }
-
-
-def vector_text(vector: NDArray[np.float32]) -> str:
-    """A vector as pgvector reads it."""
-    return "[" + ",".join(map(repr, vector.tolist())) + "]"
 
 
 def check_width(pair: Pair, table: Table, width: int) -> None:
@@ -60,8 +51,10 @@ def find_nearest(
     vector: NDArray[np.float32],
     limit: int,
     tree: FilterTree | None,
-) -> list[Found]:
-    """The rows whose vectors are nearest to ``vector`` by cosine; min(limit, matches) of them.
+) -> list[tuple[str, float]]:
+    """The names of the rows whose vectors are nearest to ``vector``, and their cosines.
+
+    There are min(limit, matches) of them.
 
     Raises:
         ModelMismatchError: it is not as wide as the column.
@@ -90,14 +83,14 @@ def _asked(
     tree: FilterTree | None,
     *,
     exact: bool,
-) -> list[Found]:
+) -> list[tuple[str, float]]:
     assert pair.vector is not None
     values = Parameters()
     type_ = "halfvec" if pair.vector.kind == "halfvec" else "vector"
     home = table.extension or "public"
     column = _vectors(pair.vector, home)
     wanted = sql.SQL("{}::{}").format(sql.Placeholder("query"), identifier(home, type_))
-    values["query"] = vector_text(query)
+    values["query"] = "[" + ",".join(map(repr, query.tolist())) + "]"
 
     def distance(kind: str) -> sql.Composable:
         operator = sql.SQL("OPERATOR({}.").format(identifier(home)) + sql.SQL(
@@ -138,7 +131,8 @@ def _asked(
         ),
         values,
     )
-    return _scored(pair, rows)
+    # A NaN, of a vector of zeros, is near to nothing.
+    return [(name, score) for name, score in rows if score == score]
 
 
 def _vectors(column: Column, home: str) -> sql.Composable:
@@ -146,8 +140,3 @@ def _vectors(column: Column, home: str) -> sql.Composable:
     if column.kind == "floats":
         return sql.SQL("{}::{}").format(name, identifier(home, "vector"))
     return name
-
-
-def _scored(pair: Pair, rows: Sequence[tuple[Any, ...]]) -> list[Found]:
-    # A NaN, of a vector of zeros, is near to nothing.
-    return [(name, pair.index, score) for name, score in rows if score == score]

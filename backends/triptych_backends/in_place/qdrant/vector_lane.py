@@ -9,14 +9,11 @@ from numpy.typing import NDArray
 
 from triptych import deadlines
 from triptych.errors import ValidationError
-from triptych_backends.collections.catalog import Pair, Passing
-from triptych_backends.collections.connection import FoundPoint, PointReader, VectorSpace
-from triptych_backends.in_place import Row
+from triptych_backends.in_place.qdrant.catalog import Pair, Passing
+from triptych_backends.in_place.qdrant.connection import FoundPoint, PointReader, VectorSpace
+from triptych_backends.in_place.rows import Row
 
-__all__ = ["Near", "find_nearest"]
-
-Near = tuple[FoundPoint, Row, float]
-"""A point, the row that it is, and the cosine."""
+__all__ = ["find_nearest"]
 
 _DEEPER: Final = 4
 
@@ -27,8 +24,8 @@ def find_nearest(
     pair: Pair,
     vector: NDArray[np.float32],
     limit: int,
-) -> list[Near]:
-    """The ``limit`` nearest points that pass and have a text, best first by the cosine.
+) -> list[tuple[FoundPoint, Row, float]]:
+    """The ``limit`` nearest points that pass and have a text, their rows and cosines, best first.
 
     Raises:
         ValidationError: the query's vector has a number that is not finite.

@@ -8,14 +8,12 @@ from typing import Any
 
 from psycopg import sql
 
-from triptych.records import (
-    FilterTree,
-)
-from triptych_backends.in_place import EPOCH, Row
-from triptych_backends.tables.catalog import Table
-from triptych_backends.tables.columns import identifier, read_value, select
-from triptych_backends.tables.conditions import Parameters, condition
-from triptych_backends.tables.connections import Reader
+from triptych.records import FilterTree
+from triptych_backends.in_place.postgres.catalog import Table
+from triptych_backends.in_place.postgres.columns import identifier, read_value, select
+from triptych_backends.in_place.postgres.conditions import Parameters, condition
+from triptych_backends.in_place.postgres.connections import Reader
+from triptych_backends.in_place.rows import EPOCH, Row
 
 __all__ = ["read_rows", "searched"]
 

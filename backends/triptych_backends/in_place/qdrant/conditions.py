@@ -27,9 +27,9 @@ from triptych.records.filters import (
     guard_of,
 )
 from triptych.records.metadata import ComparisonKey, comparison_key
-from triptych_backends.collections.connection import PointId
-from triptych_backends.collections.fields import Path
-from triptych_backends.in_place import EPOCH, ROW_VERSION
+from triptych_backends.in_place.qdrant.connection import PointId
+from triptych_backends.in_place.qdrant.fields import Path
+from triptych_backends.in_place.rows import EPOCH, ROW_VERSION
 
 __all__ = ["Narrowing", "has_id", "has_value", "narrowed", "point_id"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import attrs
 import numpy as np
@@ -17,7 +17,6 @@ from triptych.errors import StoreError
 from triptych_backends.qdrant import AwayError, ClientCollections, parse_url
 
 __all__ = [
-    "ClientPoints",
     "FoundPoint",
     "Layout",
     "PointId",
@@ -63,63 +62,7 @@ class FoundPoint:
     order: float | None = None
 
 
-class PointReader(Protocol):
-    """Reads collections. Each method raises `StoreError` where Qdrant does not answer."""
-
-    @property
-    def where(self) -> str:
-        """What messages call the place."""
-        ...
-
-    def layout(self, name: str) -> Layout | None:
-        """What the collection has; None where there is none."""
-        ...
-
-    def nearest(
-        self,
-        name: str,
-        space: VectorSpace,
-        vector: NDArray[np.float32],
-        where: Filter,
-        *,
-        limit: int,
-        exact: bool,
-        fields: Sequence[str],
-        vectors: bool,
-    ) -> Sequence[FoundPoint]:
-        """The ``limit`` nearest points that pass, best first, with ``fields`` of their payloads.
-
-        ``exact`` compares one by one; with ``vectors`` each point has its vector.
-        """
-        ...
-
-    def scroll(
-        self,
-        name: str,
-        where: Filter,
-        *,
-        limit: int,
-        fields: Sequence[str],
-        after: PointId | None = None,
-        order_by: str | None = None,
-    ) -> tuple[Sequence[FoundPoint], PointId | None]:
-        """A page of the points that pass, in the order of their ids, from ``after`` on.
-
-        The second value is where the next page begins, None after the last. With ``order_by``, an
-        indexed field, it is the first page in that order, and there is no other.
-        """
-        ...
-
-    def count(self, name: str, where: Filter) -> int:
-        """How many points pass."""
-        ...
-
-    def close(self) -> None:
-        """Close the connection. Idempotent."""
-        ...
-
-
-def reader_of(given: str | QdrantClient) -> ClientPoints:
+def reader_of(given: str | QdrantClient) -> PointReader:
     """A reader by the URL ``qdrant://host:6333``, or by a client, which stays open.
 
     A forked process needs a client of its own.
@@ -130,7 +73,7 @@ def reader_of(given: str | QdrantClient) -> ClientPoints:
     if isinstance(given, str):
         location = parse_url(given, alone=True)
         secrets = [location.api_key] if location.api_key else []
-        return ClientPoints(location.connect, location.where, secrets=secrets)
+        return PointReader(location.connect, location.where, secrets=secrets)
     options = given.init_options
     path = options.get("path")
     local = options.get("location") == ":memory:" or path
@@ -140,13 +83,15 @@ def reader_of(given: str | QdrantClient) -> ClientPoints:
         if address
         else f"{options.get('host') or 'localhost'}:{options.get('port')}"
     )
-    return ClientPoints(lambda: given, where, is_server=not local, closes=False)
+    return PointReader(lambda: given, where, is_server=not local, closes=False)
 
 
-class ClientPoints:
-    """A `PointReader` through qdrant-client. Thread-safe, and fork-safe.
+class PointReader:
+    """Reads collections through qdrant-client. Thread-safe, and fork-safe.
 
-    The arguments are those of `ClientCollections`; ``closes`` is whether the client is ours.
+    Each method raises `StoreError` where Qdrant does not answer. ``where`` is what messages call
+    the place. The arguments are those of `ClientCollections`; ``closes`` is whether the client is
+    ours.
     """
 
     def __init__(
@@ -164,7 +109,7 @@ class ClientPoints:
         self._connection = _Connection(connect, where, is_server=is_server, secrets=secrets)
 
     def layout(self, name: str) -> Layout | None:
-        """See `PointReader.layout`."""
+        """What the collection has; None where there is none."""
         with self._connection.reading() as client:
             if not client.collection_exists(name):
                 return None
@@ -193,7 +138,10 @@ class ClientPoints:
         fields: Sequence[str],
         vectors: bool,
     ) -> Sequence[FoundPoint]:
-        """See `PointReader.nearest`."""
+        """The ``limit`` nearest points that pass, best first, with ``fields`` of their payloads.
+
+        ``exact`` compares one by one; with ``vectors`` each point has its vector.
+        """
         with self._connection.reading() as client:
             answer = client.query_points(
                 name,
@@ -221,7 +169,11 @@ class ClientPoints:
         after: PointId | None = None,
         order_by: str | None = None,
     ) -> tuple[Sequence[FoundPoint], PointId | None]:
-        """See `PointReader.scroll`."""
+        """A page of the points that pass, in the order of their ids, from ``after`` on.
+
+        The second value is where the next page begins, None after the last. With ``order_by``, an
+        indexed field, it is the first page in that order, and there is no other.
+        """
         with self._connection.reading() as client:
             found, following = client.scroll(
                 name,
@@ -238,18 +190,18 @@ class ClientPoints:
         return points, following  # type: ignore[return-value]  # as above
 
     def count(self, name: str, where: Filter) -> int:
-        """See `PointReader.count`."""
+        """How many points pass."""
         with self._connection.reading() as client:
             return client.count(name, where, exact=True).count
 
     def close(self) -> None:
-        """See `PointReader.close`."""
+        """Close the connection. Idempotent."""
         if self._closes:
             self._connection.close()
 
 
 class _Connection(ClientCollections):
-    """The client, which connects again in a forked child; errors are those of `PointReader`."""
+    """The client, which connects again in a forked child; every error is a `StoreError`."""
 
     @contextmanager
     def reading(self) -> Iterator[QdrantClient]:

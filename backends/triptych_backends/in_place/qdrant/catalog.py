@@ -9,19 +9,21 @@ import attrs
 from qdrant_client import models
 
 from triptych.errors import ModelMismatchError, NotFoundError, ValidationError
-from triptych.records import FilterTree, Metadata, Subject, parse_filter
+from triptych.records import FilterTree, Finding, Metadata, Subject, parse_filter
 from triptych.records.filters import conditions_of
-from triptych_backends.collections.conditions import Narrowing, has_id, has_value, narrowed
-from triptych_backends.collections.connection import (
+from triptych_backends.in_place.qdrant.conditions import Narrowing, has_id, has_value, narrowed
+from triptych_backends.in_place.qdrant.connection import (
     FoundPoint,
     Layout,
     PointReader,
     VectorSpace,
 )
-from triptych_backends.collections.fields import Path, name_of, read_moment, read_value
-from triptych_backends.in_place import EPOCH, ROW_VERSION, Row, TableSpec
+from triptych_backends.in_place.qdrant.fields import Path, name_of, read_moment, read_value
+from triptych_backends.in_place.rows import EPOCH, ROW_VERSION, Row
+from triptych_backends.in_place.source import MANY
+from triptych_backends.in_place.spec import TableSpec
 
-__all__ = ["Collection", "Pair", "Passing", "load_collection"]
+__all__ = ["Collection", "Pair", "Passing", "findings", "load_collection"]
 
 POINT_ID = "id"
 """As ``id`` of a spec: the point's own id."""
@@ -278,3 +280,35 @@ def _space(name: str, layout: Layout, vector: str, width: int | None) -> VectorS
             configured=str(width),
         )
     return space
+
+
+def findings(collection: Collection) -> Iterator[Finding]:
+    """The findings about a collection; no point is read."""
+    if collection.layout.points < MANY:
+        return
+    place = f"collection {collection.name}"
+    for pair in collection.pairs:
+        if not pair.indexed:
+            yield Finding(
+                check="tables.text-search",
+                place=place,
+                detail=f"no text index on the field {pair.text.key!r}",
+                why=(
+                    "each keyword search reads every text"
+                    if pair.vector is None
+                    else "keywords are looked for among the nearest vectors only"
+                ),
+                remedy="have a payload index of the type text made on it",
+                dataset_id=collection.spec.name,
+            )
+    paths = [collection.id, *collection.own.values()]
+    for key in dict.fromkeys(path.key for path in paths if path is not None):
+        if key not in collection.layout.indexes:
+            yield Finding(
+                check="tables.payload-index",
+                place=place,
+                detail=f"no payload index on the field {key!r}",
+                why="points are looked for by it one by one",
+                remedy="have a payload index of the type of its values made on it",
+                dataset_id=collection.spec.name,
+            )

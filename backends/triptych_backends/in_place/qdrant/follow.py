@@ -6,17 +6,19 @@ import json
 import time
 from bisect import bisect_right
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final, Literal, TypeAlias
 
 import attrs
 from qdrant_client import models
 
 from triptych.sync.rows import RowPage, SourceRow
-from triptych_backends.collections.catalog import Collection, Passing
-from triptych_backends.collections.connection import FoundPoint, PointId, PointReader
-from triptych_backends.collections.source import CollectionSource
-from triptych_backends.in_place import EPOCH, OVERLAP, FollowedRows, TableSpec, source_row
+from triptych_backends.in_place.follow import OVERLAP, FollowedRows, source_row
+from triptych_backends.in_place.qdrant.catalog import Collection, Passing
+from triptych_backends.in_place.qdrant.connection import FoundPoint, PointId, PointReader
+from triptych_backends.in_place.qdrant.source import CollectionSource, OpenCollection
+from triptych_backends.in_place.rows import moment_of
+from triptych_backends.in_place.spec import TableSpec
 
 __all__ = ["CollectionRows"]
 
@@ -47,7 +49,7 @@ class _Place:
         return json.dumps([self.kind, self.stage, self.value, self.id])
 
 
-class CollectionRows(FollowedRows):
+class CollectionRows(FollowedRows[OpenCollection]):
     """A `RowSource` over one collection of Qdrant, which it only reads.
 
     Where ``updated_at`` has a payload index of times or numbers, each pass begins ``overlap``
@@ -57,10 +59,8 @@ class CollectionRows(FollowedRows):
 
     def __init__(self, reader: PointReader, table: TableSpec, *, overlap: float = OVERLAP) -> None:
         """Raises ValidationError: ``overlap`` is negative, or a key is not for collections."""
-        super().__init__(table, reader.where, overlap)
-        self._source = CollectionSource(
-            reader, [self.spec], chunker_sig="", embedder=None, language="none"
-        )
+        super().__init__(table, overlap, partial(CollectionSource, reader))
+        self._reader = reader
         self._listed: list[str] = []
 
     def resume(self, cursor: str) -> str:
@@ -91,7 +91,7 @@ class CollectionRows(FollowedRows):
     def _by_id(self, passing: Passing, place: _Place, limit: int) -> RowPage:
         """The next points of one value, or of all."""
         more = [] if place.stage == "all" else [self._bounds(passing, place)]
-        points, following = self._source.reader.scroll(
+        points, following = self._reader.scroll(
             passing.collection.name,
             passing.filter(*more),
             limit=limit,
@@ -112,7 +112,7 @@ class CollectionRows(FollowedRows):
         path = passing.collection.updated_at
         assert path is not None
         more = [] if place.value == float("-inf") else [self._bounds(passing, place)]
-        found, _ = self._source.reader.scroll(
+        found, _ = self._reader.scroll(
             passing.collection.name,
             passing.filter(*more),
             limit=limit,
@@ -141,29 +141,18 @@ class CollectionRows(FollowedRows):
                 **dict.fromkeys(names, place.value)
             )
         else:
-            bounds = models.DatetimeRange(**dict.fromkeys(names, _moment(place.value)))
+            bounds = models.DatetimeRange(**dict.fromkeys(names, moment_of(place.value)))
         return models.FieldCondition(key=path.key, range=bounds)
-
-    def read(self, names: Sequence[str]) -> Sequence[SourceRow]:
-        """See `RowSource.read`."""
-        rows = self._source.by_names(self._collection(), names)
-        return [source_row(row) for _, row in rows]
 
     def names(self, after: str, limit: int) -> Sequence[str]:
         """See `RowSource.names`. Qdrant sorts no names: all are read with the first of them."""
         if not after or not self._listed:
-            self._listed = sorted(set(self._source.row_names(self._collection())))
+            self._listed = sorted(set(self._read(OpenCollection.row_names)))
         start = bisect_right(self._listed, after) if after else 0
         return self._listed[start : start + limit]
 
     def _collection(self) -> Collection:
-        found = self._source.collection(self.spec.name)
-        assert found is not None
-        return found
-
-    def close(self) -> None:
-        """Close the connection. Idempotent."""
-        self._source.close()
+        return self._read(lambda opened: opened.collection)
 
 
 def _kind(collection: Collection) -> str:
@@ -177,10 +166,3 @@ def _kind(collection: Collection) -> str:
 def _rows(passing: Passing, points: Sequence[FoundPoint]) -> list[SourceRow]:
     rows = {row.name: row for point in points if (row := passing.row(point)) is not None}
     return [source_row(row) for row in rows.values()]
-
-
-def _moment(microseconds: float) -> datetime:
-    try:
-        return EPOCH + timedelta(microseconds=microseconds)
-    except OverflowError:
-        return (datetime.max if microseconds > 0 else datetime.min).replace(tzinfo=UTC)

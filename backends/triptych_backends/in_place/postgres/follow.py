@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 from psycopg import sql
 
-from triptych.sync.rows import RowPage, SourceRow
-from triptych_backends.in_place import OVERLAP, FollowedRows, Row, TableSpec, source_row
-from triptych_backends.tables.catalog import Table
-from triptych_backends.tables.columns import identifier
-from triptych_backends.tables.conditions import Parameters, name_condition
-from triptych_backends.tables.connections import ForeignDatabase, Reader
-from triptych_backends.tables.rows import read_rows, searched
-from triptych_backends.tables.source import TableSource
+from triptych.sync.rows import RowPage
+from triptych_backends.in_place.follow import OVERLAP, FollowedRows, source_row
+from triptych_backends.in_place.postgres.columns import identifier
+from triptych_backends.in_place.postgres.conditions import Parameters, name_condition
+from triptych_backends.in_place.postgres.rows import read_rows, searched
+from triptych_backends.in_place.postgres.source import PostgresTable, TableSource
+from triptych_backends.in_place.spec import TableSpec
 
 __all__ = ["TableRows"]
 
-T = TypeVar("T")
 
-
-class TableRows(FollowedRows):
+class TableRows(FollowedRows[PostgresTable]):
     """A `RowSource` over one table of a PostgreSQL database, which it only reads.
 
     Changes are found by ``updated_at`` and the id. A transaction stamps its rows when it begins,
@@ -33,11 +31,7 @@ class TableRows(FollowedRows):
 
     def __init__(self, url: str, table: TableSpec, *, overlap: float = OVERLAP) -> None:
         """Raises ValidationError: the URL is invalid, or ``overlap`` is negative."""
-        database = ForeignDatabase(url)
-        super().__init__(table, database.where, overlap)
-        self._source = TableSource(
-            database, [self.spec], chunker_sig="", embedder=None, language="none"
-        )
+        super().__init__(table, overlap, partial(TableSource, url))
 
     def resume(self, cursor: str) -> str:
         """See `RowSource.resume`."""
@@ -45,7 +39,8 @@ class TableRows(FollowedRows):
         if time is None:
             return ""
 
-        def ask(reader: Reader, table: Table) -> str:
+        def ask(opened: PostgresTable) -> str:
+            reader, table = opened.reader, opened.table
             assert table.updated_at is not None
             kind, values = table.updated_at.kind, Parameters()
             if (kind == "int") != _is_whole(time):
@@ -68,7 +63,8 @@ class TableRows(FollowedRows):
         """See `RowSource.changed`. Rows whose ``updated_at`` is NULL are found by their ids."""
         since, after = _position(cursor)
 
-        def ask(reader: Reader, table: Table) -> RowPage:
+        def ask(opened: PostgresTable) -> RowPage:
+            reader, table = opened.reader, opened.table
             values = Parameters()
             name = identifier(table.id.name)
             order: sql.Composable = name
@@ -111,22 +107,11 @@ class TableRows(FollowedRows):
 
         return self._read(ask)
 
-    def read(self, names: Sequence[str]) -> Sequence[SourceRow]:
-        """See `RowSource.read`."""
-
-        def ask(reader: Reader, table: Table) -> list[Row]:
-            values = Parameters()
-            where = sql.SQL("{} AND {}").format(
-                name_condition(table.id, list(names), values), searched(table, None, values)
-            )
-            return read_rows(reader, table, where, values)
-
-        return [source_row(row) for row in self._read(ask)] if names else []
-
     def names(self, after: str, limit: int) -> Sequence[str]:
         """See `RowSource.names`."""
 
-        def ask(reader: Reader, table: Table) -> list[str]:
+        def ask(opened: PostgresTable) -> list[str]:
+            reader, table = opened.reader, opened.table
             values = Parameters()
             name = sql.SQL('{}::text COLLATE "C"').format(identifier(table.id.name))
             statement = sql.SQL(
@@ -142,16 +127,6 @@ class TableRows(FollowedRows):
             return [found for (found,) in reader.rows(statement, values)]
 
         return self._read(ask)
-
-    def _read(self, ask: Callable[[Reader, Table], T]) -> T:
-        def asked(reader: Reader, tables: Mapping[str, Table]) -> T:
-            return ask(reader, tables[self.spec.name])
-
-        return self._source.read(asked)
-
-    def close(self) -> None:
-        """Close every connection. Idempotent."""
-        self._source.close()
 
 
 def _position(cursor: str) -> tuple[str | None, str | None]:

@@ -11,7 +11,7 @@ import attrs
 
 from triptych.errors import ValidationError
 from triptych.records.metadata import MetadataValue, check_metadata
-from triptych_backends.in_place import split_name
+from triptych_backends.in_place.spec import split_name
 
 __all__ = ["Path", "name_of", "read_moment", "read_value"]
 

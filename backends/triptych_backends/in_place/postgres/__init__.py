@@ -1,0 +1,6 @@
+"""The driver of tables in PostgreSQL that are not ours (extra ``postgres``)."""
+
+from triptych_backends.in_place.postgres.follow import TableRows
+from triptych_backends.in_place.postgres.source import TableSource
+
+__all__ = ["TableRows", "TableSource"]

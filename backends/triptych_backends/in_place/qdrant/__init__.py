@@ -1,0 +1,21 @@
+"""The driver of collections in Qdrant that are not ours (extra ``qdrant``)."""
+
+from triptych_backends.in_place.qdrant.connection import (
+    FoundPoint,
+    Layout,
+    PointReader,
+    VectorSpace,
+    reader_of,
+)
+from triptych_backends.in_place.qdrant.follow import CollectionRows
+from triptych_backends.in_place.qdrant.source import CollectionSource
+
+__all__ = [
+    "CollectionRows",
+    "CollectionSource",
+    "FoundPoint",
+    "Layout",
+    "PointReader",
+    "VectorSpace",
+    "reader_of",
+]

@@ -1,0 +1,252 @@
+"""Collections of Qdrant, open for reading, and those of one pipeline, loaded when first used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeVar
+from uuid import UUID
+
+import attrs
+from qdrant_client.models import Condition, HasIdCondition
+
+from triptych import deadlines
+from triptych.contracts import Embedder
+from triptych.records import FilterTree, Finding, Vector
+from triptych_backends.in_place.qdrant.catalog import Collection, Passing, findings, load_collection
+from triptych_backends.in_place.qdrant.connection import FoundPoint, PointId, PointReader
+from triptych_backends.in_place.qdrant.keyword_lane import find_by_words, holds
+from triptych_backends.in_place.qdrant.vector_lane import find_nearest
+from triptych_backends.in_place.query_words import QueryWord
+from triptych_backends.in_place.rows import Row
+from triptych_backends.in_place.source import InPlaceSource
+from triptych_backends.in_place.spec import TableSpec
+from triptych_backends.in_place.table import Near, Text, WantedWord
+
+__all__ = ["CollectionSource", "OpenCollection"]
+
+T = TypeVar("T")
+
+PAGE: Final = 500
+
+NAMES: Final = 5_000
+
+COUNTED: Final = 5_000
+"""Up to so many points are read to count those that are rows."""
+
+
+@attrs.frozen(eq=False)
+class OpenCollection:
+    """An `OpenTable`: a collection. The key of a row is the id of its point."""
+
+    reader: PointReader
+    collection: Collection
+
+    @property
+    def spec(self) -> TableSpec:
+        """See `OpenTable.spec`."""
+        return self.collection.spec
+
+    @property
+    def size(self) -> float:
+        """See `OpenTable.size`: Qdrant's estimate."""
+        return self.collection.layout.points
+
+    def has_vector(self, pair: int) -> bool:
+        """See `OpenTable.has_vector`."""
+        return self.collection.pairs[pair].vector is not None
+
+    def has_text_index(self, pair: int) -> bool:
+        """See `OpenTable.has_text_index`."""
+        return self.collection.pairs[pair].indexed
+
+    def names(self) -> Sequence[str]:
+        """See `OpenTable.names`. Every point is read."""
+        return sorted(row.name for row in self._scan(self._passing(None)))
+
+    def rows(self, keys: Sequence[Hashable], tree: FilterTree | None) -> Mapping[Hashable, Row]:
+        """See `OpenTable.rows`."""
+        passing = self._passing(tree)
+        found: dict[Hashable, Row] = {}
+        for start in range(0, len(keys), PAGE):
+            if passing.conditions is None:
+                break
+            some = [key for key in keys[start : start + PAGE] if isinstance(key, int | str | UUID)]
+            points, _ = self.reader.scroll(
+                self.collection.name,
+                passing.filter(HasIdCondition(has_id=some)),
+                limit=len(some),
+                fields=self.collection.row_fields,
+            )
+            for point in points:
+                row = passing.row(point)
+                if row is not None:
+                    found[point.id] = row
+        return found
+
+    def rows_named(self, names: Sequence[str]) -> list[Row]:
+        """See `OpenTable.rows_named`: each name once."""
+        wanted = set(names)
+        found: dict[str, Row] = {}
+        passing = self._passing(None)
+        for start in range(0, len(names), PAGE):
+            named = self.collection.has_name(list(names[start : start + PAGE]))
+            if named is False or passing.conditions is None:
+                continue
+            several = [*passing.conditions, *([] if named is True else [named])]
+            for row in self._scan(attrs.evolve(passing, conditions=several)):
+                if row.name in wanted:
+                    found.setdefault(row.name, row)
+        return list(found.values())
+
+    def rows_in_order(self, tree: FilterTree | None, limit: int | None) -> list[Row]:
+        """See `OpenTable.rows_in_order`. Qdrant sorts no texts: every point that may pass is
+        read."""
+        return sorted(self._scan(self._passing(tree)), key=lambda row: row.name)[:limit]
+
+    def row_names(self) -> Iterator[str]:
+        """The names of all rows, without their texts, in the order of the points' ids."""
+        passing = self._passing(None)
+        for points in self._pages(
+            passing, NAMES, self.collection.judged_fields, self.collection.has_text()
+        ):
+            for point in points:
+                name = self.collection.point_name(point)
+                if name is not None and passing.admits(point):
+                    yield name
+
+    def count(self, tree: FilterTree | None) -> int:
+        """See `OpenTable.count`: without ``tree``, of large collections, how many points."""
+        passing = self._passing(tree)
+        if tree is None and passing.conditions is not None:
+            points = self.reader.count(self.collection.name, passing.filter())
+            if points > COUNTED:
+                return points
+        return sum(1 for _ in self._scan(passing))
+
+    def count_texts(self, pair: int, tree: FilterTree | None, word: QueryWord | None = None) -> int:
+        """See `OpenTable.count_texts`: points that fulfil what Qdrant can be asked of ``tree``."""
+        passing = self._passing(tree)
+        if passing.conditions is None:
+            return 0
+        more = [] if word is None else [holds(self.collection.pairs[pair], [word])]
+        return self.reader.count(self.collection.name, passing.filter(*more))
+
+    def best_texts(
+        self, pair: int, words: Sequence[WantedWord], tree: FilterTree | None, limit: int
+    ) -> list[Text]:
+        """See `OpenTable.best_texts`."""
+        there = self.collection.pairs[pair]
+        best = find_by_words(self.reader, self._passing(tree), there, words, limit)
+        return _texts(pair, self.rows(best, tree).items())
+
+    def nearest(self, pair: int, vector: Vector, tree: FilterTree | None, limit: int) -> list[Near]:
+        """See `OpenTable.nearest`."""
+        found = self._nearest(pair, vector, tree, limit)
+        return [Near(point.id, row.name, score) for point, row, score in found]
+
+    def nearest_texts(
+        self, pair: int, vector: Vector, tree: FilterTree | None, limit: int
+    ) -> list[Text]:
+        """See `OpenTable.nearest_texts`."""
+        found = self._nearest(pair, vector, tree, limit)
+        return _texts(pair, ((point.id, row) for point, row, _ in found))
+
+    def attempt(self, ask: Callable[[], T]) -> T:
+        """See `OpenTable.attempt`: no call depends on another."""
+        return ask()
+
+    def _nearest(
+        self, pair: int, vector: Vector, tree: FilterTree | None, limit: int
+    ) -> list[tuple[FoundPoint, Row, float]]:
+        there = self.collection.pairs[pair]
+        return find_nearest(self.reader, self._passing(tree), there, vector, limit)
+
+    def _passing(self, tree: FilterTree | None) -> Passing:
+        return Passing.of(self.collection, tree)
+
+    def _scan(self, passing: Passing) -> Iterator[Row]:
+        """All rows that pass, in the order of the points' ids, each name once."""
+        seen: set[str] = set()
+        for points in self._pages(passing, PAGE, self.collection.row_fields):
+            for point in points:
+                row = passing.row(point)
+                if row is not None and row.name not in seen:
+                    seen.add(row.name)
+                    yield row
+
+    def _pages(
+        self, passing: Passing, limit: int, fields: Sequence[str], *more: Condition
+    ) -> Iterator[Sequence[FoundPoint]]:
+        """The points that may pass, in the order of their ids."""
+        after: PointId | None = None
+        while passing.conditions is not None:
+            deadlines.check("reading a collection")
+            points, after = self.reader.scroll(
+                self.collection.name, passing.filter(*more), limit=limit, fields=fields, after=after
+            )
+            yield points
+            if after is None:
+                return
+
+
+def _texts(pair: int, found: Iterable[tuple[Hashable, Row]]) -> list[Text]:
+    return [
+        Text(row.dataset_id, row.name, pair, point, text)
+        for point, row in found
+        if (text := row.texts[pair]) is not None
+    ]
+
+
+class CollectionSource(InPlaceSource[OpenCollection]):
+    """The collections of one Qdrant. Each is loaded when it is first read."""
+
+    others = ("text_search", "text_config", "distance")
+    other = "tables of PostgreSQL"
+
+    def __init__(
+        self,
+        reader: PointReader,
+        specs: Sequence[TableSpec],
+        *,
+        chunker_sig: str,
+        embedder: Embedder | None = None,
+        language: str = "english",
+    ) -> None:
+        """``embedder`` is the model that filled the vectors; without one searches are by keyword.
+
+        Raises:
+            ValidationError: two tables have one name, or a key is not for collections.
+            NotAvailableError: a vector is named, and there is no embedder.
+        """
+        super().__init__(
+            specs, reader.where, chunker_sig=chunker_sig, embedder=embedder, language=language
+        )
+        self.reader = reader
+        self._collections: dict[str, Collection] = {}
+
+    def embed_sig(self, spec: TableSpec) -> str:
+        """The embedder's signature, "" without one."""
+        return "" if self.embedder is None else self.embedder.signature
+
+    def read(self, dataset_ids: Sequence[str], ask: Callable[[Sequence[OpenCollection]], T]) -> T:
+        """See `InPlaceSource.read`."""
+        names = [each for each in dict.fromkeys(dataset_ids) if each in self.specs]
+        return ask([OpenCollection(self.reader, self._collection(name)) for name in names])
+
+    def examine(self, dataset_id: str) -> Iterator[Finding]:
+        """See `InPlaceSource.examine`."""
+        return findings(self._load(dataset_id))
+
+    def _collection(self, name: str) -> Collection:
+        """The collection as it was when it was first used."""
+        found = self._collections.get(name)
+        if found is None:
+            found = self._collections.setdefault(name, self._load(name))
+        return found
+
+    def _load(self, name: str) -> Collection:
+        return load_collection(self.reader, self.specs[name], self.width)
+
+    def close(self) -> None:
+        """Close the connection. Idempotent."""
+        self.reader.close()
