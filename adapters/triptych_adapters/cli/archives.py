@@ -11,8 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from triptych_adapters.cli.options import option
 from triptych_adapters.cli.output import Output
 from triptych_adapters.cli.session import Session
 
@@ -35,9 +34,9 @@ __all__ = [
 
 Replace = Annotated[
     bool,
-    typer.Option(
+    option(
         "--replace",
-        help="Of a backup: remove what the store has in its datasets and the backup has not.",
+        "Of a backup: remove what the store has in its datasets and the backup has not.",
     ),
 ]
 _SHOWN = 5

@@ -8,8 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from triptych_adapters.cli.options import option
 from triptych_adapters.cli.query_options import (
     Dataset,
     FreshOnly,
@@ -21,7 +20,7 @@ from triptych_adapters.cli.query_options import (
     make_query,
     query_fields,
 )
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.session import Session, command, new_app
 
 if TYPE_CHECKING:
     from triptych.answering import Answer, AnswerStream
@@ -29,54 +28,42 @@ if TYPE_CHECKING:
     from triptych_adapters.cli.source_files import SourceFiles
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``ask``."""
-    command(
-        app,
-        "ask",
-        epilog=examples(
-            "triptych ask how do I start --llm ollama:qwen3",
-            "triptych ask 'which port does the broker use?' --where lang=en",
-            "triptych ask and the other one --conversation chat.json",
-            "triptych ask how are backups made --json | jq -r '.citations\\[].path'",
-        ),
-    )(ask)
+app = new_app()
 
 
+@command(
+    app,
+    "triptych ask how do I start --llm ollama:qwen3",
+    "triptych ask 'which port does the broker use?' --where lang=en",
+    "triptych ask and the other one --conversation chat.json",
+    "triptych ask how are backups made --json | jq -r '.citations\\[].path'",
+)
 def ask(
     session: Session,
     query: QueryArgument,
     llm: Annotated[
         str | None,
-        typer.Option(
-            "--llm",
-            metavar="PROVIDER:MODEL",
-            help="The model that answers. By default the setting llm, or the pipeline's.",
+        option(
+            "--llm PROVIDER:MODEL",
+            "The model that answers. By default the setting llm, or the pipeline's.",
         ),
     ] = None,
     budget: Annotated[
         int | None,
-        typer.Option(
-            "--budget",
-            "-b",
-            metavar="TOKENS",
-            help="Maximum number of tokens of the sources. By default 2800, or the pipeline's.",
+        option(
+            "--budget -b TOKENS",
+            "Maximum number of tokens of the sources. By default 2800, or the pipeline's.",
         ),
     ] = None,
     max_tokens: Annotated[
-        int,
-        typer.Option(
-            "--max-tokens", metavar="TOKENS", help="Maximum number of tokens of the answer."
-        ),
+        int, option("--max-tokens TOKENS", "Maximum number of tokens of the answer.")
     ] = 1024,
     top_k: Annotated[
         int | None,
-        typer.Option(
-            "--top-k",
-            "-k",
+        option(
+            "--top-k -k N",
+            "Maximum number of sources. Without it as many as the budget holds.",
             min=1,
-            metavar="N",
-            help="Maximum number of sources. Without it as many as the budget holds.",
         ),
     ] = None,
     dataset: Dataset = None,
@@ -86,24 +73,20 @@ def ask(
     pipeline: PipelineOption = None,
     conversation: Annotated[
         Path | None,
-        typer.Option(
-            "--conversation",
-            metavar="FILE",
-            help="Go on with the conversation in this file, and add the question and its answer. "
-            "A file that is missing is made.",
+        option(
+            "--conversation FILE",
+            "Go on with the conversation in this file, and add the question and its answer. A "
+            "file that is missing is made.",
         ),
     ] = None,
     timeout: Annotated[
-        float | None,
-        typer.Option("--timeout", min=0, metavar="SECONDS", help="End after so many seconds."),
+        float | None, option("--timeout SECONDS", "End after so many seconds.", min=0)
     ] = None,
     price_input: Annotated[
-        float | None,
-        typer.Option("--price-input", metavar="PRICE", help="Of a million tokens in."),
+        float | None, option("--price-input PRICE", "Of a million tokens in.")
     ] = None,
     price_output: Annotated[
-        float | None,
-        typer.Option("--price-output", metavar="PRICE", help="Of a million tokens out."),
+        float | None, option("--price-output PRICE", "Of a million tokens out.")
     ] = None,
 ) -> None:
     """Answer a question from the documents, with the files and lines that say so.

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from triptych_adapters.cli.exits import Exit
+from triptych_adapters.cli.options import option
 from triptych_adapters.cli.output import SCHEMA, Output, json_text
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.session import Session, command, new_app
 
 if TYPE_CHECKING:
     from triptych.records import ChangePage
@@ -17,44 +16,31 @@ if TYPE_CHECKING:
 _LIMIT = 1000
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(
-        app,
-        "changes",
-        epilog=examples(
-            "triptych changes                          every document, as added",
-            "triptych changes --since CURSOR --json    what became of them since",
-            "triptych changes --follow                 and each change as it comes, until Ctrl-C",
-        ),
-    )(changes)
+app = new_app()
 
 
+@command(
+    app,
+    "triptych changes                          every document, as added",
+    "triptych changes --since CURSOR --json    what became of them since",
+    "triptych changes --follow                 and each change as it comes, until Ctrl-C",
+)
 def changes(
     session: Session,
     since: Annotated[
         str | None,
-        typer.Option(
-            "--since",
-            metavar="CURSOR",
-            help="Where an earlier run ended. By default begin with every document.",
-            show_default=False,
+        option(
+            "--since CURSOR", "Where an earlier run ended. By default begin with every document."
         ),
     ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option("--dataset", "-d", help="By default all datasets.", show_default=False),
-    ] = None,
+    dataset: Annotated[str | None, option("--dataset -d", "By default all datasets.")] = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, max=10_000, help="Maximum number of changes.")
+        int, option("--limit -n", "Maximum number of changes.", min=1, max=10_000)
     ] = _LIMIT,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on, and print each change as it comes.")
+        bool, option("--follow -f", "Go on, and print each change as it comes.")
     ] = False,
-    poll: Annotated[
-        float,
-        typer.Option("--poll", metavar="SECONDS", help="With --follow: look this often."),
-    ] = 0.5,
+    poll: Annotated[float, option("--poll SECONDS", "With --follow: look this often.")] = 0.5,
 ) -> Exit:
     """List which documents were added, updated or deleted since a cursor, oldest first.
 

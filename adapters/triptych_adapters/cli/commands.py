@@ -81,7 +81,5 @@ class LazyGroup(PlainGroup):
 
 @cache
 def _group_of(module: str) -> TyperGroup:
-    """What ``module`` registers. Cached: some modules add to a group of their own."""
-    app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
-    import_module(f"triptych_adapters.cli.{module}").register(app)
-    return typer.main.get_group(app)
+    """The commands of ``module``."""
+    return typer.main.get_group(import_module(f"triptych_adapters.cli.{module}").app)

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
-import typer
-
 from triptych_adapters.cli.exits import Exit
+from triptych_adapters.cli.options import option
 from triptych_adapters.cli.query_options import (
     AsOf,
     Dataset,
@@ -22,7 +21,7 @@ from triptych_adapters.cli.query_options import (
     moment_note,
     query_fields,
 )
-from triptych_adapters.cli.session import Session, command, conditions, examples
+from triptych_adapters.cli.session import Session, command, conditions, new_app
 
 _BUDGET = 2000
 
@@ -35,53 +34,43 @@ class FormatChoice(StrEnum):
     XML = "xml"
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``context``."""
-    command(
-        app,
-        "context",
-        epilog=examples(
-            "triptych context how do I start --budget 2000",
-            "triptych context retries --format xml > prompt.xml",
-            "triptych context auth --json | jq -r '.pieces\\[].citation.doc_name'",
-            "triptych context --hook < hook.json",
-        ),
-    )(context)
+app = new_app()
 
 
+@command(
+    app,
+    "triptych context how do I start --budget 2000",
+    "triptych context retries --format xml > prompt.xml",
+    "triptych context auth --json | jq -r '.pieces\\[].citation.doc_name'",
+    "triptych context --hook < hook.json",
+)
 def context(
     session: Session,
     query: OptionalQuery = None,
     budget: Annotated[
         int | None,
-        typer.Option(
-            "--budget",
-            "-b",
-            metavar="TOKENS",
-            help="Maximum number of tokens. By default 2000, or the pipeline's.",
+        option(
+            "--budget -b TOKENS", "Maximum number of tokens. By default 2000, or the pipeline's."
         ),
     ] = None,
     top_k: Annotated[
         int | None,
-        typer.Option(
-            "--top-k",
-            "-k",
+        option(
+            "--top-k -k N",
+            "Maximum number of pieces. Without it as many as the budget holds; with --hook 6.",
             min=1,
-            metavar="N",
-            help="Maximum number of pieces. Without it as many as the budget holds; with --hook 6.",
         ),
     ] = None,
     format: Annotated[
-        FormatChoice, typer.Option("--format", "-f", help="How the pieces are written.")
+        FormatChoice, option("--format -f", "How the pieces are written.")
     ] = FormatChoice.TEXT,
     dataset: Dataset = None,
     mode: ModeOption = None,
     layer: Annotated[
         list[LayerChoice] | None,
-        typer.Option(
-            "--layer",
-            "-l",
-            help="Only these layers: L0 abstracts, L1 overviews, L2 passages. Without it: all.",
+        option(
+            "--layer -l",
+            "Only these layers: L0 abstracts, L1 overviews, L2 passages. Without it: all.",
         ),
     ] = None,
     where: Where = None,
@@ -89,24 +78,18 @@ def context(
     as_of: AsOf = None,
     pipeline: PipelineOption = None,
     fence: Annotated[
-        bool,
-        typer.Option(
-            "--fence", help="Put each text between delimiters that no document can guess."
-        ),
+        bool, option("--fence", "Put each text between delimiters that no document can guess.")
     ] = False,
     hook: Annotated[
         bool,
-        typer.Option(
+        option(
             "--hook",
-            help="Serve as a session hook of a coding agent: read its JSON from stdin, and print "
-            "the context of its prompt for it. Prints nothing where nothing is found.",
+            "Serve as a session hook of a coding agent: read its JSON from stdin, and print the "
+            "context of its prompt for it. Prints nothing where nothing is found.",
         ),
     ] = False,
     timeout: Annotated[
-        float,
-        typer.Option(
-            "--timeout", min=0, metavar="SECONDS", help="With --hook: end after so many seconds."
-        ),
+        float, option("--timeout SECONDS", "With --hook: end after so many seconds.", min=0)
     ] = 5.0,
 ) -> Exit | None:
     """Print what answers best for a prompt, with citations, within a budget of tokens.

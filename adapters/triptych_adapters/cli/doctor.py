@@ -4,42 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from triptych_adapters.cli.exits import Exit
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.options import option
+from triptych_adapters.cli.session import Session, command, new_app
 
 if TYPE_CHECKING:
     from triptych.records import DoctorReport, Finding
     from triptych_adapters.cli.output import Output
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``doctor``."""
-    command(
-        app,
-        "doctor",
-        epilog=examples(
-            "triptych doctor",
-            "triptych doctor --repair",
-            "triptych doctor --json | jq '.findings'",
-        ),
-    )(doctor)
+app = new_app()
 
 
+@command(
+    app, "triptych doctor", "triptych doctor --repair", "triptych doctor --json | jq '.findings'"
+)
 def doctor(
     session: Session,
     dataset: Annotated[
-        str | None,
-        typer.Option(
-            "--dataset",
-            "-d",
-            help="The one dataset to look at, beside the store itself.",
-            show_default=False,
-        ),
+        str | None, option("--dataset -d", "The one dataset to look at, beside the store itself.")
     ] = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Repair what can be made again from the documents.")
+        bool, option("--repair", "Repair what can be made again from the documents.")
     ] = False,
 ) -> Exit:
     """Check everything that is stored, and say what is wrong and why it matters.

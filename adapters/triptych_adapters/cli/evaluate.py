@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import typer
-
 from triptych_adapters.cli import (
     evaluate_ablate,
     evaluate_calibrate,
@@ -14,24 +12,19 @@ from triptych_adapters.cli import (
     evaluate_retrieval,
     evaluate_tune,
 )
-from triptych_adapters.cli.plain_help import PlainGroup
+from triptych_adapters.cli.session import new_app, new_group
 
-__all__ = ["register"]
+app = new_app()
+EVAL = new_group(app, "eval", "Measure how well documents are found.")
 
-EVAL = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode="rich")
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``eval`` with its commands."""
-    for each in (
-        evaluate_retrieval,
-        evaluate_compare,
-        evaluate_rag,
-        evaluate_ablate,
-        evaluate_tune,
-        evaluate_calibrate,
-        evaluate_questions,
-        evaluate_log,
-    ):
-        each.register(EVAL)
-    app.add_typer(EVAL, name="eval", help="Measure how well documents are found.")
+for each in (
+    evaluate_retrieval,
+    evaluate_compare,
+    evaluate_rag,
+    evaluate_ablate,
+    evaluate_tune,
+    evaluate_calibrate,
+    evaluate_questions,
+    evaluate_log,
+):
+    EVAL.add_typer(each.app)

@@ -5,45 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from triptych_adapters.cli.evaluate_options import Dataset, Golden, Html, Output, warn_unreviewed
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.options import option
+from triptych_adapters.cli.session import Session, command, new_app
 
 if TYPE_CHECKING:
     from triptych.evaluation import Comparison, Evaluation
 
-__all__ = ["register"]
+
+app = new_app()
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(
-        app,
-        "ablate",
-        epilog=examples(
-            "triptych eval ablate golden.yaml",
-            "triptych eval ablate golden.yaml --pipeline support --html stages.html",
-        ),
-    )(ablate)
-
-
+@command(
+    app,
+    "triptych eval ablate golden.yaml",
+    "triptych eval ablate golden.yaml --pipeline support --html stages.html",
+)
 def ablate(
     session: Session,
     golden: Golden,
     dataset: Dataset = None,
     pipeline: Annotated[
         str | None,
-        typer.Option(
-            "--pipeline",
-            metavar="NAME",
-            help="A pipeline of triptych.toml. Without it: what a search does by default.",
-            show_default=False,
+        option(
+            "--pipeline NAME",
+            "A pipeline of triptych.toml. Without it: what a search does by default.",
         ),
     ] = None,
-    metric: Annotated[
-        str, typer.Option("--metric", help="What is compared from stage to stage.")
-    ] = "ndcg@10",
+    metric: Annotated[str, option("--metric", "What is compared from stage to stage.")] = "ndcg@10",
     written: Output = None,
     html: Html = None,
 ) -> None:

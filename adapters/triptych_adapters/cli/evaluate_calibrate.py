@@ -4,39 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from triptych_adapters.cli.evaluate_options import Dataset, Golden, Output, warn_unreviewed
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.options import option
+from triptych_adapters.cli.session import Session, command, new_app
 
 if TYPE_CHECKING:
     from triptych.evaluation import CalibrationReport
 
-__all__ = ["register"]
+
+app = new_app()
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(
-        app,
-        "calibrate",
-        epilog=examples(
-            "triptych eval calibrate golden.yaml",
-            "triptych eval calibrate golden.yaml --dataset manual --save",
-        ),
-    )(calibrate)
-
-
+@command(
+    app,
+    "triptych eval calibrate golden.yaml",
+    "triptych eval calibrate golden.yaml --dataset manual --save",
+)
 def calibrate(
     session: Session,
     golden: Golden,
     dataset: Dataset = None,
-    top_k: Annotated[
-        int, typer.Option("--top-k", "-n", min=1, help="How many hits are looked at.")
-    ] = 10,
+    top_k: Annotated[int, option("--top-k -n", "How many hits are looked at.", min=1)] = 10,
     save: Annotated[
-        bool,
-        typer.Option("--save", help="Keep it in the store: searches of the dataset use it then."),
+        bool, option("--save", "Keep it in the store: searches of the dataset use it then.")
     ] = False,
     written: Output = None,
 ) -> None:

@@ -5,48 +5,36 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from triptych_adapters.cli.evaluate_options import Html, Metrics, Output, names
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.options import argument, option
+from triptych_adapters.cli.session import Session, command, new_app
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(
-        app,
-        "compare",
-        epilog=examples(
-            "triptych eval compare before.json after.json",
-            "triptych eval compare one.json one.json --modes bm25:hybrid --by-query ndcg@10",
-        ),
-    )(compare)
+app = new_app()
 
 
+@command(
+    app,
+    "triptych eval compare before.json after.json",
+    "triptych eval compare one.json one.json --modes bm25:hybrid --by-query ndcg@10",
+)
 def compare(
     session: Session,
-    a: Annotated[Path, typer.Argument(metavar="A", help="An evaluation in JSON: the baseline.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="An evaluation in JSON.")],
+    a: Annotated[Path, argument("A", "An evaluation in JSON: the baseline.")],
+    b: Annotated[Path, argument("B", "An evaluation in JSON.")],
     metrics: Metrics = None,
     modes: Annotated[
         str | None,
-        typer.Option(
-            "--modes",
-            metavar="MODES",
-            help="Separated by commas; bm25:hybrid compares one mode of A with another of B. "
-            "Without it: each mode that both have.",
-            show_default=False,
+        option(
+            "--modes MODES",
+            "Separated by commas; bm25:hybrid compares one mode of A with another of B. Without "
+            "it: each mode that both have.",
         ),
     ] = None,
     by_query: Annotated[
         str | None,
-        typer.Option(
-            "--by-query",
-            metavar="METRIC",
-            help="List the queries that differ in this metric, the greatest loss first.",
-            show_default=False,
+        option(
+            "--by-query METRIC",
+            "List the queries that differ in this metric, the greatest loss first.",
         ),
     ] = None,
     written: Output = None,

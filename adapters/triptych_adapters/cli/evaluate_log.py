@@ -5,44 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from triptych_adapters.cli.options import option
+from triptych_adapters.cli.session import Session, command, new_app
 
-from triptych_adapters.cli.session import Session, command, examples
-
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(
-        app,
-        "log",
-        epilog=examples(
-            "triptych eval log",
-            "triptych eval log --golden unanswered.yaml",
-            "triptych eval log --clear",
-        ),
-    )(log)
+app = new_app()
 
 
+@command(
+    app,
+    "triptych eval log",
+    "triptych eval log --golden unanswered.yaml",
+    "triptych eval log --clear",
+)
 def log(
     session: Session,
     dataset: Annotated[
-        str | None,
-        typer.Option(
-            "--dataset", "-d", help="Questions asked of this dataset only.", show_default=False
-        ),
+        str | None, option("--dataset -d", "Questions asked of this dataset only.")
     ] = None,
     golden: Annotated[
         Path | None,
-        typer.Option(
-            "--golden",
-            metavar="FILE",
-            help="Write the questions here as golden questions to fill in.",
-            show_default=False,
-        ),
+        option("--golden FILE", "Write the questions here as golden questions to fill in."),
     ] = None,
-    clear: Annotated[bool, typer.Option("--clear", help="Forget the questions.")] = False,
+    clear: Annotated[bool, option("--clear", "Forget the questions.")] = False,
 ) -> None:
     """List the questions that were not answered, the newest first.
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
@@ -15,45 +14,18 @@ if TYPE_CHECKING:
 __all__ = ["Dataset", "Golden", "Html", "Metrics", "Output", "names", "numbers", "warn_unreviewed"]
 
 Output = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Write everything here as JSON, for compare.",
-        show_default=False,
-    ),
+    Path | None, option("--output -o FILE", "Write everything here as JSON, for compare.")
 ]
 Html = Annotated[
-    Path | None,
-    typer.Option(
-        "--html",
-        metavar="FILE",
-        help="Write a page with plots here; it opens without a network.",
-        show_default=False,
-    ),
+    Path | None, option("--html FILE", "Write a page with plots here; it opens without a network.")
 ]
 Metrics = Annotated[
     str | None,
-    typer.Option(
-        "--metrics",
-        metavar="NAMES",
-        help="Metrics to show, separated by commas, such as ndcg@10,mrr.",
-        show_default=False,
-    ),
+    option("--metrics NAMES", "Metrics to show, separated by commas, such as ndcg@10,mrr."),
 ]
-Golden = Annotated[
-    Path,
-    typer.Argument(metavar="GOLDEN", help="Questions and the files that answer them, in YAML."),
-]
+Golden = Annotated[Path, argument("GOLDEN", "Questions and the files that answer them, in YAML.")]
 Dataset = Annotated[
-    str | None,
-    typer.Option(
-        "--dataset",
-        "-d",
-        help="The dataset. Without it: default, or the only one.",
-        show_default=False,
-    ),
+    str | None, option("--dataset -d", "The dataset. Without it: default, or the only one.")
 ]
 
 

@@ -5,50 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from triptych_adapters.cli.options import argument, option
+from triptych_adapters.cli.session import Session, command, new_app
 
-from triptych_adapters.cli.session import Session, command, examples
-
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(
-        app,
-        "questions",
-        epilog=examples(
-            "triptych eval questions manual --llm ollama:qwen3 --output golden.yaml",
-            "triptych eval questions manual --llm openai:gpt-4o-mini --count 100 -o golden.yaml",
-        ),
-    )(questions)
+app = new_app()
 
 
+@command(
+    app,
+    "triptych eval questions manual --llm ollama:qwen3 --output golden.yaml",
+    "triptych eval questions manual --llm openai:gpt-4o-mini --count 100 -o golden.yaml",
+)
 def questions(
     session: Session,
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="The dataset to ask about.")],
-    written: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the golden set here, in YAML."),
-    ],
+    dataset: Annotated[str, argument("DATASET", "The dataset to ask about.")],
+    written: Annotated[Path, option("--output -o FILE", "Write the golden set here, in YAML.")],
     llm: Annotated[
         str | None,
-        typer.Option(
-            "--llm",
-            metavar="PROVIDER:MODEL",
-            help="The model that proposes. By default the setting llm.",
-            show_default=False,
-        ),
+        option("--llm PROVIDER:MODEL", "The model that proposes. By default the setting llm."),
     ] = None,
-    count: Annotated[
-        int, typer.Option("--count", "-n", min=0, help="How many questions with an answer.")
-    ] = 50,
+    count: Annotated[int, option("--count -n", "How many questions with an answer.", min=0)] = 50,
     unanswerable: Annotated[
-        int, typer.Option("--unanswerable", min=0, help="How many questions without one.")
+        int, option("--unanswerable", "How many questions without one.", min=0)
     ] = 10,
-    force: Annotated[
-        bool, typer.Option("--force", help="Write over a file that is there.")
-    ] = False,
+    force: Annotated[bool, option("--force", "Write over a file that is there.")] = False,
 ) -> None:
     """Have a language model propose golden questions, for you to review.
 

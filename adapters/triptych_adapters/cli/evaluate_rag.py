@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from triptych._internal.protocols import conforms
 from triptych_adapters.cli.evaluate_options import (
     Dataset,
@@ -16,71 +14,46 @@ from triptych_adapters.cli.evaluate_options import (
     names,
     warn_unreviewed,
 )
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.options import option
+from triptych_adapters.cli.session import Session, command, new_app
 
 if TYPE_CHECKING:
     from triptych.evaluation import RagEvaluation
     from triptych.evaluation.answers import AbstentionScore
 
-__all__ = ["register"]
+
+app = new_app()
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(
-        app,
-        "rag",
-        epilog=examples(
-            "triptych eval rag golden.yaml --llm ollama:llama3.2 --judge openai:gpt-4o-mini",
-            "triptych eval rag golden.yaml --judge ollama:qwen3 --pipeline support --html rag.html",
-        ),
-    )(rag)
-
-
+@command(
+    app,
+    "triptych eval rag golden.yaml --llm ollama:llama3.2 --judge openai:gpt-4o-mini",
+    "triptych eval rag golden.yaml --judge ollama:qwen3 --pipeline support --html rag.html",
+)
 def rag(
     session: Session,
     golden: Golden,
-    judge: Annotated[
-        str,
-        typer.Option("--judge", metavar="PROVIDER:MODEL", help="The model that judges."),
-    ],
+    judge: Annotated[str, option("--judge PROVIDER:MODEL", "The model that judges.")],
     llm: Annotated[
         str | None,
-        typer.Option(
-            "--llm",
-            metavar="PROVIDER:MODEL",
-            help="The model that answers. By default the setting llm, or the pipeline's.",
-            show_default=False,
+        option(
+            "--llm PROVIDER:MODEL",
+            "The model that answers. By default the setting llm, or the pipeline's.",
         ),
     ] = None,
     dataset: Dataset = None,
     pipeline: Annotated[
-        str | None,
-        typer.Option(
-            "--pipeline",
-            metavar="NAME",
-            help="Answer as this pipeline of triptych.toml does.",
-            show_default=False,
-        ),
+        str | None, option("--pipeline NAME", "Answer as this pipeline of triptych.toml does.")
     ] = None,
     budget: Annotated[
-        int | None,
-        typer.Option(
-            "--budget",
-            "-b",
-            metavar="TOKENS",
-            help="Maximum number of tokens of a context.",
-            show_default=False,
-        ),
+        int | None, option("--budget -b TOKENS", "Maximum number of tokens of a context.")
     ] = None,
     metrics: Annotated[
         str | None,
-        typer.Option(
-            "--metrics",
-            metavar="NAMES",
-            help="faithfulness, answer_relevance, context_precision, context_recall, separated by "
+        option(
+            "--metrics NAMES",
+            "faithfulness, answer_relevance, context_precision, context_recall, separated by "
             "commas. Without it: all.",
-            show_default=False,
         ),
     ] = None,
     written: Output = None,

@@ -8,8 +8,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from triptych_adapters.cli.evaluate_options import (
     Html,
     Metrics,
@@ -19,14 +17,13 @@ from triptych_adapters.cli.evaluate_options import (
     warn_unreviewed,
 )
 from triptych_adapters.cli.exits import Exit, exit_after
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.options import option
+from triptych_adapters.cli.session import Session, command, new_app
 
 if TYPE_CHECKING:
     from triptych.evaluation import Collection
     from triptych.records import Failure
     from triptych.service import Service
-
-__all__ = ["register"]
 
 _FAILURES_SHOWN = 5
 
@@ -45,96 +42,74 @@ class SpaceChoice(StrEnum):
     NEXT = "next"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(
-        app,
-        "retrieval",
-        epilog=examples(
-            "triptych eval retrieval --beir scifact.zip --output before.json",
-            "triptych eval retrieval --golden golden.yaml --granularity chunk --html report.html",
-            "triptych eval retrieval --golden golden.yaml --space next --output after.json",
-        ),
-    )(retrieval)
+app = new_app()
 
 
+@command(
+    app,
+    "triptych eval retrieval --beir scifact.zip --output before.json",
+    "triptych eval retrieval --golden golden.yaml --granularity chunk --html report.html",
+    "triptych eval retrieval --golden golden.yaml --space next --output after.json",
+)
 def retrieval(
     session: Session,
     beir: Annotated[
         Path | None,
-        typer.Option(
-            "--beir",
-            metavar="PATH",
-            help="A collection in BEIR's layout, a folder or a zip file. Without --store its "
-            "documents are put into a store that ends with the command.",
-            show_default=False,
+        option(
+            "--beir PATH",
+            "A collection in BEIR's layout, a folder or a zip file. Without --store its documents "
+            "are put into a store that ends with the command.",
         ),
     ] = None,
     golden: Annotated[
         Path | None,
-        typer.Option(
-            "--golden",
-            metavar="FILE",
-            help="Questions and the files that answer them, in YAML, for a dataset of the store.",
-            show_default=False,
+        option(
+            "--golden FILE",
+            "Questions and the files that answer them, in YAML, for a dataset of the store.",
         ),
     ] = None,
     split: Annotated[
-        str, typer.Option("--split", help="Which judgements of the collection: qrels/SPLIT.tsv.")
+        str, option("--split", "Which judgements of the collection: qrels/SPLIT.tsv.")
     ] = "test",
     dataset: Annotated[
         str | None,
-        typer.Option(
-            "--dataset",
-            "-d",
-            help="The dataset. Without it: default, or the name of the BEIR collection.",
-            show_default=False,
+        option(
+            "--dataset -d", "The dataset. Without it: default, or the name of the BEIR collection."
         ),
     ] = None,
     modes: Annotated[
         str | None,
-        typer.Option(
-            "--modes",
-            metavar="MODES",
-            help="bm25, vector, hybrid, separated by commas. Without it: all that can be served.",
-            show_default=False,
+        option(
+            "--modes MODES",
+            "bm25, vector, hybrid, separated by commas. Without it: all that can be served.",
         ),
     ] = None,
     granularity: Annotated[
-        GranularityChoice, typer.Option("--granularity", help="What is ranked and judged.")
+        GranularityChoice, option("--granularity", "What is ranked and judged.")
     ] = GranularityChoice.DOCUMENT,
     space: Annotated[
         SpaceChoice,
-        typer.Option(
+        option(
             "--space",
-            help="Whose vectors: those that serve, or those that `triptych spaces fill` has made. "
-            "The latter are searched in memory; no document is embedded.",
+            "Whose vectors: those that serve, or those that `triptych spaces fill` has made. The "
+            "latter are searched in memory; no document is embedded.",
         ),
     ] = SpaceChoice.SERVING,
     cutoffs: Annotated[
-        str,
-        typer.Option(
-            "--k", metavar="DEPTHS", help="Depths of the metrics; the greatest is searched."
-        ),
+        str, option("--k DEPTHS", "Depths of the metrics; the greatest is searched.")
     ] = "1,5,10,100",
     budgets: Annotated[
-        str,
-        typer.Option("--budgets", metavar="TOKENS", help="For the share of evidence in chunks."),
+        str, option("--budgets TOKENS", "For the share of evidence in chunks.")
     ] = "500,1000,2000,4000",
     least_grade: Annotated[
-        int, typer.Option("--least-grade", help="Lowest grade that counts as relevant.")
+        int, option("--least-grade", "Lowest grade that counts as relevant.")
     ] = 1,
     metrics: Metrics = None,
     written: Output = None,
     html: Html = None,
     runs: Annotated[
         Path | None,
-        typer.Option(
-            "--runs",
-            metavar="DIR",
-            help="Write each mode's ranking here as a TREC run, with the judgements.",
-            show_default=False,
-        ),
+        option("--runs DIR", "Write each mode's ranking here as a TREC run, with the judgements."),
     ] = None,
 ) -> Exit:
     """Ask every judged question in every mode, and score what is found.

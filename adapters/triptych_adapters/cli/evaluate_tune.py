@@ -4,56 +4,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from triptych_adapters.cli.evaluate_options import Dataset, Golden, Output, warn_unreviewed
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.options import option
+from triptych_adapters.cli.session import Session, command, new_app
 
 if TYPE_CHECKING:
     from triptych.evaluation.tuning import Tuning
 
-__all__ = ["register"]
-
 _SHOWN = 10
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(
-        app,
-        "tune",
-        epilog=examples(
-            "triptych eval tune golden.yaml --grid ranker=z-score,rrf --grid weights.vector=1,2",
-            "triptych eval tune golden.yaml --grid grid.toml --pipeline support",
-        ),
-    )(tune)
+app = new_app()
 
 
+@command(
+    app,
+    "triptych eval tune golden.yaml --grid ranker=z-score,rrf --grid weights.vector=1,2",
+    "triptych eval tune golden.yaml --grid grid.toml --pipeline support",
+)
 def tune(
     session: Session,
     golden: Golden,
     grid: Annotated[
         list[str],
-        typer.Option(
-            "--grid",
-            metavar="KEY=VALUE,VALUE|FILE",
-            help="What to try: mode, ranker, depth, weights.LANE, keyword_boost, top_k and other "
+        option(
+            "--grid KEY=VALUE,VALUE|FILE",
+            "What to try: mode, ranker, depth, weights.LANE, keyword_boost, top_k and other "
             "options of a search; or a TOML file with a list for each key. Several are combined.",
         ),
     ],
     dataset: Dataset = None,
     pipeline: Annotated[
-        str | None,
-        typer.Option(
-            "--pipeline",
-            metavar="NAME",
-            help="A pipeline of triptych.toml to begin from.",
-            show_default=False,
-        ),
+        str | None, option("--pipeline NAME", "A pipeline of triptych.toml to begin from.")
     ] = None,
-    metric: Annotated[str, typer.Option("--metric", help="What to make as high as possible.")] = (
-        "ndcg@10"
-    ),
+    metric: Annotated[str, option("--metric", "What to make as high as possible.")] = ("ndcg@10"),
     written: Output = None,
 ) -> None:
     """Search a grid of options on half of the questions, and test the best on the other half.

@@ -5,9 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-import typer
-
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.options import argument
+from triptych_adapters.cli.session import Session, command, new_app
 
 
 class What(StrEnum):
@@ -16,16 +15,13 @@ class What(StrEnum):
     TOKENS = "tokens"
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``fetch``."""
-    command(app, "fetch", epilog=examples("triptych fetch tokens"))(fetch)
+app = new_app()
 
 
+@command(app, "triptych fetch tokens")
 def fetch(
     session: Session,
-    what: Annotated[
-        What, typer.Argument(help="tokens: tiktoken's vocabulary.", show_default=False)
-    ],
+    what: Annotated[What, argument("", "tokens: tiktoken's vocabulary.")],
 ) -> None:
     """Download once what is used offline afterwards.
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
-import typer
 
+from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ _NAMED = 5
 
 AllFolders = Annotated[
     bool | None,
-    typer.Option(
+    option(
         "--all-folders/--no-all-folders",
-        help="Take folders of installed or generated files too: node_modules, virtual "
+        "Take folders of installed or generated files too: node_modules, virtual "
         "environments, build outputs.",
         show_default=False,
     ),
@@ -62,93 +62,57 @@ class Folders:
     """The folders and options of a command; None is what was not given."""
 
     paths: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="PATH",
-            help="Folders; by default all that `triptych add` has.",
-            show_default=False,
-        ),
+        list[Path] | None, argument("PATH", "Folders; by default all that `triptych add` has.")
     ] = None
     dataset: Annotated[
         str | None,
-        typer.Option(
-            "--dataset",
-            "-d",
-            help="The dataset they go into; by default that they are remembered for, or default.",
-            show_default=False,
+        option(
+            "--dataset -d",
+            "The dataset they go into; by default that they are remembered for, or default.",
         ),
     ] = None
     include: Annotated[
         list[str] | None,
-        typer.Option(
-            "--include",
-            metavar="PATTERN",
-            help="Take only files that match, as in a .gitignore. Repeatable.",
-            show_default=False,
-        ),
+        option("--include PATTERN", "Take only files that match, as in a .gitignore. Repeatable."),
     ] = None
     exclude: Annotated[
         list[str] | None,
-        typer.Option(
-            "--exclude",
-            metavar="PATTERN",
-            help="Skip files and folders that match. Repeatable.",
-            show_default=False,
-        ),
+        option("--exclude PATTERN", "Skip files and folders that match. Repeatable."),
     ] = None
     all_folders: AllFolders = None
     prefix: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--prefix",
-            help="What each document's name begins with, such as docs/. Given once for all "
-            "folders, or once for each, in their order.",
-            show_default=False,
+            "What each document's name begins with, such as docs/. Given once for all folders, or "
+            "once for each, in their order.",
         ),
     ] = None
     key: Annotated[
         str | None,
-        typer.Option(
-            "--key",
-            metavar="NAME",
-            help="What the folder is known by, in place of its path and machine: give it where "
-            "those change from run to run, such as in CI. For one folder.",
-            show_default=False,
+        option(
+            "--key NAME",
+            "What the folder is known by, in place of its path and machine: give it where those "
+            "change from run to run, such as in CI. For one folder.",
         ),
     ] = None
     max_bytes: Annotated[
         int | None,
-        typer.Option(
-            "--max-bytes",
-            metavar="N",
-            help="Leave out larger files; by default those over 16 MiB.",
-            min=1,
-            show_default=False,
-        ),
+        option("--max-bytes N", "Leave out larger files; by default those over 16 MiB.", min=1),
     ] = None
     delete: Annotated[
         bool | None,
-        typer.Option(
-            "--delete/--no-delete",
-            help="Delete documents whose file is gone; by default yes.",
-            show_default=False,
-        ),
+        option("--delete/--no-delete", "Delete documents whose file is gone; by default yes."),
     ] = None
     adopt: Annotated[
         bool | None,
-        typer.Option(
-            "--adopt/--no-adopt",
-            help="Replace documents of the same name that came from elsewhere.",
-            show_default=False,
+        option(
+            "--adopt/--no-adopt", "Replace documents of the same name that came from elsewhere."
         ),
     ] = None
     yes: Annotated[
         bool,
-        typer.Option(
-            "--yes",
-            "-y",
-            help="Delete also where more than half of a folder's documents would go.",
-        ),
+        option("--yes -y", "Delete also where more than half of a folder's documents would go."),
     ] = False
 
     def check(self) -> None:
@@ -319,9 +283,7 @@ class Folders:
 class AddedFolders(Folders):
     """Folders to remember: they must be named."""
 
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH", help="Folders.", show_default=False)
-    ]
+    paths: Annotated[list[Path], argument("PATH", "Folders.")]
 
 
 @attrs.frozen(kw_only=True)

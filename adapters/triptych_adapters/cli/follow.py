@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from triptych_adapters.cli.exits import Exit, exit_after
-from triptych_adapters.cli.session import Session, command, conditions, examples
+from triptych_adapters.cli.options import argument, option
+from triptych_adapters.cli.session import Session, command, conditions, new_app
 from triptych_adapters.cli.signals import until_stopped
 
 if TYPE_CHECKING:
@@ -19,125 +18,77 @@ _GRACE = 10.0
 _COMPARED = 600.0  # seconds between two comparisons of all ids
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``follow``."""
-    command(
-        app,
-        "follow",
-        epilog=examples(
-            "triptych follow postgresql://reader@db.example/shop public.products --id sku "
-            "--text title --text description -m brand --updated-at changed",
-            "triptych follow postgresql://reader@db.example/shop notes --text body "
-            "--updated-at changed --every 30",
-            "triptych follow qdrant://localhost:6333 manuals --document metadata.source "
-            "--text page_content --updated-at changed",
-        ),
-    )(follow)
+app = new_app()
 
 
+@command(
+    app,
+    "triptych follow postgresql://reader@db.example/shop public.products --id sku "
+    "--text title --text description -m brand --updated-at changed",
+    "triptych follow postgresql://reader@db.example/shop notes --text body "
+    "--updated-at changed --every 30",
+    "triptych follow qdrant://localhost:6333 manuals --document metadata.source "
+    "--text page_content --updated-at changed",
+)
 def follow(
     session: Session,
-    url: Annotated[
-        str,
-        typer.Argument(
-            metavar="URL", help="The database, or qdrant://HOST:6333.", show_default=False
-        ),
-    ],
+    url: Annotated[str, argument("URL", "The database, or qdrant://HOST:6333.")],
     table: Annotated[
-        str,
-        typer.Argument(
-            metavar="TABLE",
-            help="A table or a view, SCHEMA.TABLE; of Qdrant a collection.",
-            show_default=False,
-        ),
+        str, argument("TABLE", "A table or a view, SCHEMA.TABLE; of Qdrant a collection.")
     ],
     text: Annotated[
         list[str],
-        typer.Option(
-            "--text",
-            "-t",
-            metavar="COLUMN",
-            help="Holds a document's text; may be given several times.",
-            show_default=False,
-        ),
+        option("--text -t COLUMN", "Holds a document's text; may be given several times."),
     ],
     id_column: Annotated[
-        str,
-        typer.Option(
-            "--id", metavar="COLUMN", help="Names a row; unique. Of Qdrant the point's own."
-        ),
+        str, option("--id COLUMN", "Names a row; unique. Of Qdrant the point's own.")
     ] = "id",
     document: Annotated[
         str | None,
-        typer.Option(
-            "--document",
-            metavar="FIELD",
-            help="Of a collection: stands before the id in the name, such as the file.",
-            show_default=False,
+        option(
+            "--document FIELD",
+            "Of a collection: stands before the id in the name, such as the file.",
         ),
     ] = None,
     metadata: Annotated[
         list[str] | None,
-        typer.Option(
-            "--metadata-field",
-            "-m",
-            metavar="COLUMN",
-            help="Becomes metadata; may be given several times.",
-        ),
+        option("--metadata-field -m COLUMN", "Becomes metadata; may be given several times."),
     ] = None,
     updated_at: Annotated[
         str | None,
-        typer.Option(
-            "--updated-at",
-            metavar="COLUMN",
-            help="Says when a row last changed. Without it each pass reads every row.",
+        option(
+            "--updated-at COLUMN",
+            "Says when a row last changed. Without it each pass reads every row.",
         ),
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(
-            "--where",
-            "-w",
-            metavar="KEY=VALUE",
-            help="A condition on any column that rows must pass; JSON for comparisons.",
+        option(
+            "--where -w KEY=VALUE",
+            "A condition on any column that rows must pass; JSON for comparisons.",
         ),
     ] = None,
     dataset: Annotated[
-        str | None,
-        typer.Option(
-            "--dataset",
-            "-d",
-            help="The dataset to write to, by default the table's name.",
-            show_default=False,
-        ),
+        str | None, option("--dataset -d", "The dataset to write to, by default the table's name.")
     ] = None,
     overlap: Annotated[
         float,
-        typer.Option(
-            "--overlap",
-            metavar="SECONDS",
-            help="How far back each pass reads again: longer than a transaction takes.",
+        option(
+            "--overlap SECONDS",
+            "How far back each pass reads again: longer than a transaction takes.",
             min=0,
         ),
     ] = 600.0,
     every: Annotated[
         float | None,
-        typer.Option(
-            "--every",
-            metavar="SECONDS",
-            help="Go on, with a pause of so long, until interrupted.",
-            min=0.1,
-            show_default=False,
-        ),
+        option("--every SECONDS", "Go on, with a pause of so long, until interrupted.", min=0.1),
     ] = None,
-    full: Annotated[
-        bool, typer.Option("--full", help="Read every row, whatever was read before.")
-    ] = False,
+    full: Annotated[bool, option("--full", "Read every row, whatever was read before.")] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Delete more than half of the documents, too.")
+        bool, option("--yes -y", "Delete more than half of the documents, too.")
     ] = False,
     adopt: Annotated[
-        bool, typer.Option("--adopt", help="Replace documents of the dataset from elsewhere.")
+        bool, option("--adopt", "Replace documents of the dataset from elsewhere.")
     ] = False,
 ) -> Exit:
     """Keep a dataset as the rows of a table are, or the points of a collection of Qdrant.

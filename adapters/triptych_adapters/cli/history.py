@@ -6,43 +6,26 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.text import Text
 
 from triptych_adapters.cli import archives
 from triptych_adapters.cli.archives import Replace
 from triptych_adapters.cli.names import dataset_in_use
+from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.output import visible
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.session import Session, command, new_app
 
-_NAME = Annotated[str, typer.Argument(metavar="NAME", help="The document.", show_default=False)]
+_NAME = Annotated[str, argument("NAME", "The document.")]
 _DATASET = Annotated[
-    str | None,
-    typer.Option(
-        "--dataset",
-        "-d",
-        help="Its dataset. By default 'default', or the only one.",
-        show_default=False,
-    ),
+    str | None, option("--dataset -d", "Its dataset. By default 'default', or the only one.")
 ]
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the three commands."""
-    command(app, "history", epilog=examples("triptych history guide/start.md"))(history)
-    command(
-        app,
-        "diff",
-        epilog=examples("triptych diff start.md", "triptych diff start.md 3 5"),
-    )(diff)
-    command(
-        app,
-        "restore",
-        epilog=examples("triptych restore start.md 3", "triptych restore backup.zip other.db"),
-    )(restore)
+app = new_app()
 
 
+@command(app, "triptych history guide/start.md")
 def history(
     session: Session,
     name: _NAME,
@@ -72,16 +55,15 @@ def history(
     )
 
 
+@command(app, "triptych diff start.md", "triptych diff start.md 3 5")
 def diff(
     session: Session,
     name: _NAME,
     old: Annotated[
-        int | None,
-        typer.Argument(metavar="OLD", min=1, help="A version; without it, the previous one."),
+        int | None, argument("OLD", "A version; without it, the previous one.", min=1)
     ] = None,
     new: Annotated[
-        int | None,
-        typer.Argument(metavar="NEW", min=1, help="Another; without it, the current one."),
+        int | None, argument("NEW", "Another; without it, the current one.", min=1)
     ] = None,
     dataset: _DATASET = None,
 ) -> None:
@@ -105,26 +87,17 @@ def diff(
         output.note("no difference")
 
 
+@command(app, "triptych restore start.md 3", "triptych restore backup.zip other.db")
 def restore(
     session: Session,
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME", help="The document; or the file of a backup.", show_default=False
-        ),
-    ],
+    name: Annotated[str, argument("NAME", "The document; or the file of a backup.")],
     version: Annotated[
         str | None,
-        typer.Argument(
-            metavar="VERSION",
-            help="The version; for a backup the store to make of it, or to complete.",
-            show_default=False,
-        ),
+        argument("VERSION", "The version; for a backup the store to make of it, or to complete."),
     ] = None,
     dataset: _DATASET = None,
     if_version: Annotated[
-        int | None,
-        typer.Option("--if-version", min=1, help="Only if the document is at this version."),
+        int | None, option("--if-version", "Only if the document is at this version.", min=1)
     ] = None,
     replace: Replace = False,
 ) -> None:

@@ -5,25 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from triptych_adapters.cli.options import argument
+from triptych_adapters.cli.session import Session, command, new_app
 
-from triptych_adapters.cli.session import Session, command, examples
-
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``init``."""
-    command(app, "init", epilog=examples("triptych init", "triptych init ~/notes && cd ~/notes"))(
-        init
-    )
+app = new_app()
 
 
+@command(app, "triptych init", "triptych init ~/notes && cd ~/notes")
 def init(
     session: Session,
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="The folder.", show_default=False)
-    ] = Path(),
+    folder: Annotated[Path, argument("FOLDER", "The folder.", show_default=False)] = Path(),
 ) -> None:
     """Make a store for a folder: every command in it, or below it, then uses that store.
 

@@ -5,83 +5,49 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
-import typer
 
 from triptych_adapters.cli.expiry import expiry_of
-from triptych_adapters.cli.plain_help import PlainGroup
+from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.query_options import Where
-from triptych_adapters.cli.session import Session, command, conditions, examples
+from triptych_adapters.cli.session import Session, command, conditions, new_app, new_group
 
 if TYPE_CHECKING:
     from triptych_adapters.access import AccessKey
     from triptych_factory import Settings
 
-__all__ = ["register"]
-
-KEYS = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode="rich")
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``keys`` with its commands."""
-    command(
-        KEYS,
-        "add",
-        epilog=examples(
-            "triptych keys add 'the website' --dataset handbook",
-            "triptych keys add agents --write --where team=red --rate 600 --ttl 30d",
-        ),
-    )(add)
-    command(KEYS, "list", epilog=examples("triptych keys list"))(list_keys)
-    command(KEYS, "revoke", epilog=examples("triptych keys revoke 4f1d0c9a7b23"))(revoke)
-    app.add_typer(KEYS, name="keys", help="Say who may ask a served knowledge base.")
+app = new_app()
+KEYS = new_group(app, "keys", "Say who may ask a served knowledge base.")
 
 
+@command(
+    KEYS,
+    "triptych keys add 'the website' --dataset handbook",
+    "triptych keys add agents --write --where team=red --rate 600 --ttl 30d",
+)
 def add(
     session: Session,
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Whose it is, or what for.", show_default=False)
-    ],
+    name: Annotated[str, argument("NAME", "Whose it is, or what for.")],
     datasets: Annotated[
         list[str] | None,
-        typer.Option(
-            "--dataset",
-            "-d",
-            metavar="ID",
-            help="A dataset that it may see; repeat it for several. By default all.",
-            show_default=False,
+        option(
+            "--dataset -d ID", "A dataset that it may see; repeat it for several. By default all."
         ),
     ] = None,
     write: Annotated[
-        bool, typer.Option("--write", help="Let it change documents too, not only read.")
+        bool, option("--write", "Let it change documents too, not only read.")
     ] = False,
     where: Where = None,
     rate: Annotated[
-        int | None,
-        typer.Option(
-            "--rate",
-            metavar="N",
-            min=1,
-            help="The most requests a minute. By default any number.",
-            show_default=False,
-        ),
+        int | None, option("--rate N", "The most requests a minute. By default any number.", min=1)
     ] = None,
     expires: Annotated[
         str | None,
-        typer.Option(
-            "--expires",
-            metavar="MOMENT",
-            help="Until when it is valid, such as 2026-12-31 or 2026-12-31T18:00Z.",
-            show_default=False,
+        option(
+            "--expires MOMENT", "Until when it is valid, such as 2026-12-31 or 2026-12-31T18:00Z."
         ),
     ] = None,
     ttl: Annotated[
-        str | None,
-        typer.Option(
-            "--ttl",
-            metavar="LENGTH",
-            help="How long it is valid from now: 30d, 12h, 90m.",
-            show_default=False,
-        ),
+        str | None, option("--ttl LENGTH", "How long it is valid from now: 30d, 12h, 90m.")
     ] = None,
 ) -> None:
     """Make a key and print it, once: the store keeps no more of it than a digest.
@@ -110,6 +76,7 @@ def add(
     session.output.write(f"{made.token}\n")
 
 
+@command(KEYS, "triptych keys list", name="list")
 def list_keys(session: Session) -> None:
     """List the keys, and what each may do; never the keys themselves."""
     from triptych_adapters.access import KeyStore
@@ -138,12 +105,10 @@ def list_keys(session: Session) -> None:
     )
 
 
+@command(KEYS, "triptych keys revoke 4f1d0c9a7b23")
 def revoke(
     session: Session,
-    ids: Annotated[
-        list[str],
-        typer.Argument(metavar="ID", help="The ids of keys, as listed.", show_default=False),
-    ],
+    ids: Annotated[list[str], argument("ID", "The ids of keys, as listed.")],
 ) -> None:
     """Make keys invalid at once, in every process that serves the store."""
     from triptych_adapters.access import KeyStore

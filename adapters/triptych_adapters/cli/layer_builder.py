@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
-import typer
 
 from triptych._internal.plurals import counted
 from triptych_adapters.cli.exits import Exit, exit_for
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.options import argument, option
+from triptych_adapters.cli.session import Session, command, new_app
 
 if TYPE_CHECKING:
     from triptych.layers import (
@@ -24,67 +24,37 @@ if TYPE_CHECKING:
     from triptych.records import ModelUsage
     from triptych_adapters.wire.layer_build import LayerBuild
 
-_DATASET = Annotated[str, typer.Option("--dataset", "-d", help="The dataset.")]
+_DATASET = Annotated[str, option("--dataset -d", "The dataset.")]
 _NAMES = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="NAME",
-        help="Documents and folders to look at, with the folders around. Without any: all.",
-        show_default=False,
+    argument(
+        "NAME", "Documents and folders to look at, with the folders around. Without any: all."
     ),
 ]
 _LLM = Annotated[
     str | None,
-    typer.Option(
-        "--llm",
-        metavar="PROVIDER:MODEL",
-        help="What writes: ollama:…, openai:…, anthropic:… or none. By default the setting llm; "
+    option(
+        "--llm PROVIDER:MODEL",
+        "What writes: ollama:…, openai:…, anthropic:… or none. By default the setting llm; "
         "without a model, sentences of the documents themselves are taken.",
-        show_default=False,
     ),
 ]
-_RETRY = Annotated[
-    bool, typer.Option("--retry-quarantined", help="Try again what broke the model before.")
-]
-_REWRITE = Annotated[
-    bool, typer.Option("--rewrite", help="Replace stale layers that a person wrote.")
-]
-_PRICE_IN = Annotated[
-    float | None,
-    typer.Option("--price-input", help="Price of a million tokens in.", show_default=False),
-]
-_PRICE_OUT = Annotated[
-    float | None,
-    typer.Option("--price-output", help="Price of a million tokens out.", show_default=False),
-]
+_RETRY = Annotated[bool, option("--retry-quarantined", "Try again what broke the model before.")]
+_REWRITE = Annotated[bool, option("--rewrite", "Replace stale layers that a person wrote.")]
+_PRICE_IN = Annotated[float | None, option("--price-input", "Price of a million tokens in.")]
+_PRICE_OUT = Annotated[float | None, option("--price-output", "Price of a million tokens out.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the three commands to ``layers``."""
-    command(
-        app,
-        "plan",
-        epilog=examples(
-            "triptych layers plan --llm ollama:llama3.2", "triptych layers plan --list"
-        ),
-    )(plan)
-    command(
-        app,
-        "build",
-        epilog=examples(
-            "triptych layers build --llm none",
-            "triptych layers build --llm openai:gpt-4o-mini --max-calls 100",
-        ),
-    )(build)
-    command(app, "ledger", epilog=examples("triptych layers ledger --quarantined"))(ledger)
+app = new_app()
 
 
+@command(app, "triptych layers plan --llm ollama:llama3.2", "triptych layers plan --list")
 def plan(
     session: Session,
     names: _NAMES = None,
     dataset: _DATASET = "default",
     llm: _LLM = None,
-    listed: Annotated[bool, typer.Option("--list", help="List every artifact.")] = False,
+    listed: Annotated[bool, option("--list", "List every artifact.")] = False,
     retry_quarantined: _RETRY = False,
     rewrite: _REWRITE = False,
     price_input: _PRICE_IN = None,
@@ -127,26 +97,24 @@ def plan(
         output.table(("layers", dataset), list(_counts(made).items()))
 
 
+@command(
+    app,
+    "triptych layers build --llm none",
+    "triptych layers build --llm openai:gpt-4o-mini --max-calls 100",
+)
 def build(
     session: Session,
     names: _NAMES = None,
     dataset: _DATASET = "default",
     llm: _LLM = None,
     max_calls: Annotated[
-        int | None,
-        typer.Option("--max-calls", min=0, help="Maximum number of calls.", show_default=False),
+        int | None, option("--max-calls", "Maximum number of calls.", min=0)
     ] = None,
     max_tokens: Annotated[
-        int | None,
-        typer.Option("--max-tokens", min=0, help="Maximum number of tokens.", show_default=False),
+        int | None, option("--max-tokens", "Maximum number of tokens.", min=0)
     ] = None,
-    max_cost: Annotated[
-        float | None,
-        typer.Option("--max-cost", help="Maximum cost; needs prices.", show_default=False),
-    ] = None,
-    concurrency: Annotated[
-        int, typer.Option("--concurrency", min=1, max=64, help="Calls at a time.")
-    ] = 4,
+    max_cost: Annotated[float | None, option("--max-cost", "Maximum cost; needs prices.")] = None,
+    concurrency: Annotated[int, option("--concurrency", "Calls at a time.", min=1, max=64)] = 4,
     retry_quarantined: _RETRY = False,
     rewrite: _REWRITE = False,
     price_input: _PRICE_IN = None,
@@ -256,11 +224,12 @@ def _tell(session: Session, built: LayerBuild) -> Exit:
     return Exit.MODEL if report.quarantined else exit_for(report.failed[0].error)
 
 
+@command(app, "triptych layers ledger --quarantined")
 def ledger(
     session: Session,
     dataset: _DATASET = "default",
     quarantined: Annotated[
-        bool, typer.Option("--quarantined", help="List what broke a model instead.")
+        bool, option("--quarantined", "List what broke a model instead.")
     ] = False,
 ) -> None:
     """Show what making a dataset's layers cost so far, by model."""

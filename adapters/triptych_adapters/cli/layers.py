@@ -4,48 +4,30 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from triptych_adapters.cli import layer_builder as building
-from triptych_adapters.cli.plain_help import PlainGroup
+from triptych_adapters.cli import layer_builder
+from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.query_options import LayerChoice
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.session import Session, command, new_app, new_group
 
-LAYERS = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode="rich")
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``layers`` with its commands."""
-    command(
-        LAYERS,
-        "show",
-        epilog=examples(
-            "triptych layers show start.md",
-            "triptych layers show guide/",
-            "triptych layers show --dataset-layer",
-        ),
-    )(show)
-    building.register(LAYERS)
-    app.add_typer(
-        LAYERS, name="layers", help="Plan, build and show abstracts (L0) and overviews (L1)."
-    )
+app = new_app()
+LAYERS = new_group(app, "layers", "Plan, build and show abstracts (L0) and overviews (L1).")
 
 
+@command(
+    LAYERS,
+    "triptych layers show start.md",
+    "triptych layers show guide/",
+    "triptych layers show --dataset-layer",
+)
 def show(
     session: Session,
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NAME", help="The document, or a folder: guide/.", show_default=False
-        ),
-    ] = None,
+    name: Annotated[str | None, argument("NAME", "The document, or a folder: guide/.")] = None,
     dataset_layer: Annotated[
-        bool, typer.Option("--dataset-layer", help="Show the dataset's own layers instead.")
+        bool, option("--dataset-layer", "Show the dataset's own layers instead.")
     ] = False,
-    dataset: Annotated[str, typer.Option("--dataset", "-d", help="The dataset.")] = "default",
+    dataset: Annotated[str, option("--dataset -d", "The dataset.")] = "default",
     layer: Annotated[
-        LayerChoice | None,
-        typer.Option("--layer", "-l", help="L0 or L1. Without it: both.", show_default=False),
+        LayerChoice | None, option("--layer -l", "L0 or L1. Without it: both.")
     ] = None,
 ) -> None:
     """Show the abstract and the overview of a document, a folder or a whole dataset."""
@@ -76,3 +58,6 @@ def show(
         stale = "" if each.stale is None else f" (stale: {each.stale})"
         output.note(f"{each.layer} of {each.doc_name or 'the dataset ' + dataset}{stale}")
         output.say(each.content)
+
+
+LAYERS.add_typer(layer_builder.app)

@@ -8,49 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triptych_adapters.cli.exits import Exit, exit_after
+from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.query_options import Where
-from triptych_adapters.cli.session import Session, command, conditions, examples
+from triptych_adapters.cli.session import Session, command, conditions, new_app
 
 if TYPE_CHECKING:
     from triptych.service import Service
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``create``, ``rebuild``, ``embed`` and ``delete``."""
-    command(
-        app,
-        "create",
-        epilog=examples("triptych create docs", "triptych create docs --language german"),
-    )(create)
-    command(
-        app,
-        "rebuild",
-        epilog=examples(
-            "triptych rebuild --all", "triptych rebuild --dataset docs --doc guide/start.md"
-        ),
-    )(rebuild)
-    command(
-        app,
-        "embed",
-        epilog=examples("triptych embed", "triptych embed --dataset docs"),
-    )(embed)
-    command(
-        app,
-        "delete",
-        epilog=examples(
-            "triptych delete guide/old.md", "triptych delete --dataset-wide --dataset docs --yes"
-        ),
-    )(delete)
+app = new_app()
 
 
+@command(app, "triptych create docs", "triptych create docs --language german")
 def create(
     session: Session,
-    dataset: Annotated[
-        str, typer.Argument(metavar="DATASET", help="The dataset.", show_default=False)
-    ],
-    language: Annotated[
-        str | None, typer.Option("--language", help="The language it is analysed in.")
-    ] = None,
+    dataset: Annotated[str, argument("DATASET", "The dataset.")],
+    language: Annotated[str | None, option("--language", "The language it is analysed in.")] = None,
 ) -> None:
     """Create an empty dataset.
 
@@ -66,13 +39,12 @@ def create(
         )
 
 
+@command(app, "triptych rebuild --all", "triptych rebuild --dataset docs --doc guide/start.md")
 def rebuild(
     session: Session,
-    dataset: Annotated[str, typer.Option("--dataset", "-d", help="The dataset.")] = "default",
-    doc: Annotated[
-        str, typer.Option("--doc", metavar="NAME", help="One document of it.", show_default=False)
-    ] = "",
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Every dataset.")] = False,
+    dataset: Annotated[str, option("--dataset -d", "The dataset.")] = "default",
+    doc: Annotated[str, option("--doc NAME", "One document of it.")] = "",
+    everything: Annotated[bool, option("--all -a", "Every dataset.")] = False,
 ) -> Exit:
     """Bring chunks and vectors up to date with their documents and the settings.
 
@@ -104,12 +76,10 @@ def rebuild(
     return exit_after([failure.error for failure in report.failed], done=done)
 
 
+@command(app, "triptych embed", "triptych embed --dataset docs")
 def embed(
     session: Session,
-    dataset: Annotated[
-        str | None,
-        typer.Option("--dataset", "-d", help="The dataset. By default all.", show_default=False),
-    ] = None,
+    dataset: Annotated[str | None, option("--dataset -d", "The dataset. By default all.")] = None,
 ) -> Exit:
     """Add the vectors that documents still lack.
 
@@ -149,21 +119,19 @@ def _given_up(service: Service, scope: str) -> list[str]:
     ]
 
 
+@command(app, "triptych delete guide/old.md", "triptych delete --dataset-wide --dataset docs --yes")
 def delete(
     session: Session,
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME", help="Documents to delete.", show_default=False),
-    ] = None,
-    dataset: Annotated[str, typer.Option("--dataset", "-d", help="Their dataset.")] = "default",
+    names: Annotated[list[str] | None, argument("NAME", "Documents to delete.")] = None,
+    dataset: Annotated[str, option("--dataset -d", "Their dataset.")] = "default",
     dataset_wide: Annotated[
-        bool, typer.Option("--dataset-wide", help="Delete the whole dataset instead.")
+        bool, option("--dataset-wide", "Delete the whole dataset instead.")
     ] = False,
     where: Where = None,
     purge: Annotated[
-        bool, typer.Option("--purge", help="Erase also what the store's files still hold of it.")
+        bool, option("--purge", "Erase also what the store's files still hold of it.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, option("--yes -y", "Do not ask.")] = False,
 ) -> Exit:
     """Delete documents, or a whole dataset, with all that was derived from them.
 

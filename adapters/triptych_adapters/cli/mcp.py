@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import attrs
-import typer
 
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.options import option
+from triptych_adapters.cli.session import Session, command, new_app
 
 if TYPE_CHECKING:
     from triptych_factory import Settings
@@ -27,75 +27,48 @@ class AgentChoice(StrEnum):
     CODEX = "codex"
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``mcp``."""
-    command(
-        app,
-        "mcp",
-        epilog=examples(
-            "triptych mcp --print-config > .mcp.json",
-            "triptych mcp --print-config --agent codex --write",
-            "triptych mcp --http --port 8765",
-        ),
-    )(mcp)
+app = new_app()
 
 
+@command(
+    app,
+    "triptych mcp --print-config > .mcp.json",
+    "triptych mcp --print-config --agent codex --write",
+    "triptych mcp --http --port 8765",
+)
 def mcp(
     session: Session,
-    dataset: Annotated[
-        str | None,
-        typer.Option("--dataset", "-d", help="Show this dataset only.", show_default=False),
-    ] = None,
-    write: Annotated[
-        bool, typer.Option("--write", help="Let the model put documents, too.")
-    ] = False,
+    dataset: Annotated[str | None, option("--dataset -d", "Show this dataset only.")] = None,
+    write: Annotated[bool, option("--write", "Let the model put documents, too.")] = False,
     http: Annotated[
-        bool, typer.Option("--http", help="Serve streamable HTTP instead of stdin and stdout.")
+        bool, option("--http", "Serve streamable HTTP instead of stdin and stdout.")
     ] = False,
     host: Annotated[
-        str, typer.Option("--host", help="Where to listen. Without keys loopback only.")
+        str, option("--host", "Where to listen. Without keys loopback only.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Where to listen; 0: any free port.")
+        int, option("--port", "Where to listen; 0: any free port.", min=0, max=65535)
     ] = 8765,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(
-            "--allow-host",
-            metavar="NAME",
-            help="A name that clients call this server by, beside localhost.",
-            show_default=False,
-        ),
+        option("--allow-host NAME", "A name that clients call this server by, beside localhost."),
     ] = None,
     allow_origin: Annotated[
         list[str] | None,
-        typer.Option(
-            "--allow-origin",
-            metavar="ORIGIN",
-            help="An origin, such as https://example.com, whose pages may ask.",
-            show_default=False,
+        option(
+            "--allow-origin ORIGIN", "An origin, such as https://example.com, whose pages may ask."
         ),
     ] = None,
-    max_tokens: Annotated[
-        int, typer.Option("--max-tokens", min=256, help="The limit of an answer.")
-    ] = 4000,
-    timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", help="The limit of a call.")
-    ] = 120.0,
+    max_tokens: Annotated[int, option("--max-tokens", "The limit of an answer.", min=256)] = 4000,
+    timeout: Annotated[float, option("--timeout SECONDS", "The limit of a call.")] = 120.0,
     key_share: Annotated[
-        float,
-        typer.Option(
-            "--key-share",
-            metavar="PART",
-            help="The most of the server that one key may have; 1: all.",
-        ),
+        float, option("--key-share PART", "The most of the server that one key may have; 1: all.")
     ] = 0.5,
     print_config: Annotated[
-        bool,
-        typer.Option("--print-config", help="Print what a coding agent takes as configuration."),
+        bool, option("--print-config", "Print what a coding agent takes as configuration.")
     ] = False,
     agent: Annotated[
-        AgentChoice, typer.Option("--agent", help="The agent that --print-config is for.")
+        AgentChoice, option("--agent", "The agent that --print-config is for.")
     ] = AgentChoice.CLAUDE,
 ) -> None:
     """Serve the knowledge base to agents, by the Model Context Protocol.

@@ -5,26 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from triptych_adapters.cli.exits import Exit
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.session import Session, command, new_app
 
 if TYPE_CHECKING:
     from triptych.search.pipeline_record import Pipeline
 
-__all__ = ["register"]
+
+app = new_app()
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``pipelines``."""
-    command(
-        app,
-        "pipelines",
-        epilog=examples("triptych pipelines", "triptych search --pipeline support lost password"),
-    )(pipelines)
-
-
+@command(app, "triptych pipelines", "triptych search --pipeline support lost password")
 def pipelines(session: Session) -> Exit | None:
     """List the pipelines of triptych.toml, and check each.
 

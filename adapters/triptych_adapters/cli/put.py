@@ -6,11 +6,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.folders import NOT_TOLD, AllFolders, tell_generated, tell_notes
-from triptych_adapters.cli.session import Session, command, examples, metadata_of
+from triptych_adapters.cli.options import argument, option
+from triptych_adapters.cli.session import Session, command, metadata_of, new_app
 
 if TYPE_CHECKING:
     from triptych.records import Failure, PutReport
@@ -20,72 +19,52 @@ _SHOWN = 5
 """How many skipped files a remark names."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``put``."""
-    command(
-        app,
-        "put",
-        epilog=examples(
-            "triptych put docs/                         every file below docs/ that can be read",
-            "triptych put notes.md --metadata lang=en   one file",
-            "cat log.txt | triptych put - --name log    standard input",
-            "triptych put today.md --ttl 30d            found for 30 days",
-        ),
-    )(put)
+app = new_app()
 
 
+@command(
+    app,
+    "triptych put docs/                         every file below docs/ that can be read",
+    "triptych put notes.md --metadata lang=en   one file",
+    "cat log.txt | triptych put - --name log    standard input",
+    "triptych put today.md --ttl 30d            found for 30 days",
+)
 def put(
     session: Session,
     paths: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="PATH",
-            help="Files, directories, or - for standard input.",
-            show_default=False,
-            allow_dash=True,
-        ),
+        argument("PATH", "Files, directories, or - for standard input.", allow_dash=True),
     ],
-    dataset: Annotated[
-        str, typer.Option("--dataset", "-d", help="The dataset to put into.")
-    ] = "default",
-    name: Annotated[
-        str | None, typer.Option("--name", help="The name of a single document.")
-    ] = None,
+    dataset: Annotated[str, option("--dataset -d", "The dataset to put into.")] = "default",
+    name: Annotated[str | None, option("--name", "The name of a single document.")] = None,
     metadata: Annotated[
         list[str] | None,
-        typer.Option(
-            "--metadata",
-            "-m",
-            metavar="KEY=VALUE",
-            help="Metadata for every document: text, or a JSON object of typed values.",
+        option(
+            "--metadata -m KEY=VALUE",
+            "Metadata for every document: text, or a JSON object of typed values.",
         ),
     ] = None,
     if_version: Annotated[
         int | None,
-        typer.Option(
-            "--if-version",
-            metavar="N",
-            help="Put a single document only over this version (0: only if there is none).",
+        option(
+            "--if-version N",
+            "Put a single document only over this version (0: only if there is none).",
         ),
     ] = None,
     expires: Annotated[
         str | None,
-        typer.Option(
-            "--expires",
-            metavar="TIME",
-            help="From this moment on nothing finds it: ISO 8601, in UTC unless it says; or never.",
+        option(
+            "--expires TIME",
+            "From this moment on nothing finds it: ISO 8601, in UTC unless it says; or never.",
         ),
     ] = None,
     ttl: Annotated[
-        str | None,
-        typer.Option("--ttl", metavar="30d", help="The same, from now on: s, m, h, d or w."),
+        str | None, option("--ttl 30d", "The same, from now on: s, m, h, d or w.")
     ] = None,
     all_folders: AllFolders = False,
     later: Annotated[
         bool,
-        typer.Option(
-            "--later", help="Do not wait for vectors: `triptych embed` adds them. Keywords work."
-        ),
+        option("--later", "Do not wait for vectors: `triptych embed` adds them. Keywords work."),
     ] = False,
 ) -> Exit:
     """Put files into a dataset: add new documents, update changed ones.

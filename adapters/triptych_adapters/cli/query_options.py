@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.session import conditions
 
 if TYPE_CHECKING:
@@ -49,62 +48,43 @@ class LayerChoice(StrEnum):
     DETAIL = "L2"
 
 
-QueryArgument = Annotated[
-    list[str],
-    typer.Argument(metavar="QUERY", help="A question, or some words.", show_default=False),
-]
+QueryArgument = Annotated[list[str], argument("QUERY", "A question, or some words.")]
 OptionalQuery = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="QUERY",
-        help="A question, or some words. Without any, --where lists what passes it.",
-        show_default=False,
-    ),
+    argument("QUERY", "A question, or some words. Without any, --where lists what passes it."),
 ]
-Dataset = Annotated[
-    str | None,
-    typer.Option("--dataset", "-d", help="Search this dataset only.", show_default=False),
-]
+Dataset = Annotated[str | None, option("--dataset -d", "Search this dataset only.")]
 ModeOption = Annotated[
     ModeChoice | None,
-    typer.Option(
-        "--mode",
-        metavar="MODE",
-        help="bm25, vector, hybrid or sparse. By default hybrid, or bm25 without a model.",
+    option(
+        "--mode MODE", "bm25, vector, hybrid or sparse. By default hybrid, or bm25 without a model."
     ),
 ]
 Where = Annotated[
     list[str] | None,
-    typer.Option(
-        "--where",
-        "-w",
-        metavar="KEY=VALUE",
-        help="Only documents with this metadata; doc_name, doc_prefix and heading work "
-        "too. Repeat a key to allow several values. Or conditions as JSON: "
-        '\'{"year": {"$gte": 2024}}\'.',
+    option(
+        "--where -w KEY=VALUE",
+        "Only documents with this metadata; doc_name, doc_prefix and heading work too. Repeat "
+        'a key to allow several values. Or conditions as JSON: \'{"year": {"$gte": 2024}}\'.',
     ),
 ]
 PipelineOption = Annotated[
     str | None,
-    typer.Option(
-        "--pipeline",
-        metavar="NAME",
-        help="Search as this pipeline of triptych.toml does; other options take the place of its "
+    option(
+        "--pipeline NAME",
+        "Search as this pipeline of triptych.toml does; other options take the place of its "
         "own. `triptych pipelines` lists them.",
-        show_default=False,
     ),
 ]
 AsOf = Annotated[
     str | None,
-    typer.Option(
-        "--as-of",
-        metavar="MOMENT",
-        help="Search what was stored at a moment, such as 2026-11-01 or 2026-11-01T12:00+01:00, "
-        "in UTC unless it says; or a version number. Slower.",
-        show_default=False,
+    option(
+        "--as-of MOMENT",
+        "Search what was stored at a moment, such as 2026-11-01 or 2026-11-01T12:00+01:00, in "
+        "UTC unless it says; or a version number. Slower.",
     ),
 ]
-FreshOnly = Annotated[bool, typer.Option("--fresh-only", help="Leave out stale hits.")]
+FreshOnly = Annotated[bool, option("--fresh-only", "Leave out stale hits.")]
 
 
 def query_fields(

@@ -6,10 +6,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.query_options import Where
-from triptych_adapters.cli.session import Session, command, conditions, examples
+from triptych_adapters.cli.session import Session, command, conditions, new_app
 
 if TYPE_CHECKING:
     from triptych.records import SourceDocument
@@ -18,51 +17,25 @@ if TYPE_CHECKING:
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n?|\n)|[^\r\n]++")
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``get`` and ``list``."""
-    command(
-        app,
-        "get",
-        epilog=examples(
-            "triptych get guide/start.md > start.md",
-            "triptych get start.md:50:40              40 lines, from line 50 on",
-            "triptych get start.md end.md --info",
-            "triptych get start.md --version 3",
-        ),
-    )(get)
-    command(
-        app,
-        "list",
-        epilog=examples(
-            "triptych list --prefix guide/",
-            "triptych list --datasets",
-            "triptych list | cut -f1     only the names",
-        ),
-    )(list_)
+app = new_app()
 
 
+@command(
+    app,
+    "triptych get guide/start.md > start.md",
+    "triptych get start.md:50:40              40 lines, from line 50 on",
+    "triptych get start.md end.md --info",
+    "triptych get start.md --version 3",
+)
 def get(
     session: Session,
-    names: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="NAME",
-            help="Documents: NAME, NAME:LINE or NAME:LINE:COUNT.",
-            show_default=False,
-        ),
-    ],
-    dataset: Annotated[
-        str | None,
-        typer.Option("--dataset", "-d", help="Look in this dataset only.", show_default=False),
-    ] = None,
+    names: Annotated[list[str], argument("NAME", "Documents: NAME, NAME:LINE or NAME:LINE:COUNT.")],
+    dataset: Annotated[str | None, option("--dataset -d", "Look in this dataset only.")] = None,
     version: Annotated[
-        int | None,
-        typer.Option(
-            "--version", metavar="N", min=1, help="An old version, as `triptych history` lists."
-        ),
+        int | None, option("--version N", "An old version, as `triptych history` lists.", min=1)
     ] = None,
     info: Annotated[
-        bool, typer.Option("--info", help="Print what is known about it, not its content.")
+        bool, option("--info", "Print what is known about it, not its content.")
     ] = False,
 ) -> None:
     """Print the text of documents: what was put, unchanged.
@@ -164,36 +137,28 @@ def _rows(document: SourceDocument, path: Path | None) -> list[tuple[str, object
     return rows + [(f"metadata.{key}", value) for key, value in sorted(metadata.items())]
 
 
+@command(
+    app,
+    "triptych list --prefix guide/",
+    "triptych list --datasets",
+    "triptych list | cut -f1     only the names",
+)
 def list_(
     session: Session,
     dataset: Annotated[
-        str | None,
-        typer.Option(
-            "--dataset",
-            "-d",
-            help="The dataset. By default 'default', or the only one.",
-            show_default=False,
-        ),
+        str | None, option("--dataset -d", "The dataset. By default 'default', or the only one.")
     ] = None,
-    datasets: Annotated[
-        bool, typer.Option("--datasets", help="List the datasets instead.")
-    ] = False,
-    prefix: Annotated[
-        str, typer.Option("--prefix", help="Only names that begin with this.", show_default=False)
-    ] = "",
-    after: Annotated[
-        str, typer.Option("--after", help="Only names after this one.", show_default=False)
-    ] = "",
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="Maximum number of documents.")
-    ] = None,
+    datasets: Annotated[bool, option("--datasets", "List the datasets instead.")] = False,
+    prefix: Annotated[str, option("--prefix", "Only names that begin with this.")] = "",
+    after: Annotated[str, option("--after", "Only names after this one.")] = "",
+    limit: Annotated[int | None, option("--limit", "Maximum number of documents.", min=1)] = None,
     where: Where = None,
     sort: Annotated[
         str,
-        typer.Option(
+        option(
             "--sort",
-            help="$name, $version, $updated_at, $expires_at or a metadata key; -$updated_at: "
-            "newest first.",
+            "$name, $version, $updated_at, $expires_at or a metadata key; -$updated_at: newest "
+            "first.",
         ),
     ] = "$name",
 ) -> None:

@@ -12,48 +12,32 @@ import typer
 from triptych_adapters.cli import sync
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.folders import AddedFolders
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.options import argument, option
+from triptych_adapters.cli.session import Session, command, new_app
 
 if TYPE_CHECKING:
     from triptych.records import Failure
     from triptych.service import Service
     from triptych.sync import RememberedRoot
 
-__all__ = ["register"]
+
+app = new_app()
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``add``, ``roots`` and ``remove``."""
-    command(
-        app,
-        "add",
-        epilog=examples(
-            "triptych add notes/                            remember it, and sync it now",
-            "triptych add notes/ docs/ --prefix notes/ --prefix docs/",
-            "triptych add handbook/ --dataset team --exclude 'drafts/'",
-        ),
-    )(add)
-    command(app, "roots", epilog=examples("triptych roots"))(roots)
-    command(
-        app,
-        "remove",
-        epilog=examples(
-            "triptych remove notes/ --keep      forget the folder, keep its documents",
-            "triptych remove notes/ --delete    and delete its documents",
-        ),
-    )(remove)
-
-
+@command(
+    app,
+    "triptych add notes/                            remember it, and sync it now",
+    "triptych add notes/ docs/ --prefix notes/ --prefix docs/",
+    "triptych add handbook/ --dataset team --exclude 'drafts/'",
+)
 def add(
     session: Session,
     folders: AddedFolders,
     moved_from: Annotated[
         Path | None,
-        typer.Option(
-            "--moved-from",
-            metavar="PATH",
-            help="Where the folder was when it was added; its documents stay its own.",
-            show_default=False,
+        option(
+            "--moved-from PATH",
+            "Where the folder was when it was added; its documents stay its own.",
         ),
     ] = None,
 ) -> Exit:
@@ -84,6 +68,7 @@ def _told(each: RememberedRoot) -> str:
     return f"{each.root.path} for the dataset {each.root.dataset_id!r}, {how}{names}"
 
 
+@command(app, "triptych roots")
 def roots(session: Session) -> None:
     """List the folders that the store remembers, and when each was last synced."""
     from triptych_factory.remote import check_local
@@ -138,20 +123,19 @@ def _fields(service: Service, each: RememberedRoot) -> dict[str, Any]:
     }
 
 
+@command(
+    app,
+    "triptych remove notes/ --keep      forget the folder, keep its documents",
+    "triptych remove notes/ --delete    and delete its documents",
+)
 def remove(
     session: Session,
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH", help="Folders.", show_default=False)
-    ],
+    paths: Annotated[list[Path], argument("PATH", "Folders.")],
     dataset: Annotated[
-        str | None,
-        typer.Option(
-            "--dataset", "-d", help="The dataset they are remembered for.", show_default=False
-        ),
+        str | None, option("--dataset -d", "The dataset they are remembered for.")
     ] = None,
     delete: Annotated[
-        bool | None,
-        typer.Option("--delete/--keep", help="What becomes of its documents.", show_default=False),
+        bool | None, option("--delete/--keep", "What becomes of its documents.")
     ] = None,
 ) -> Exit:
     """Forget folders, and keep or delete their documents; the files are left alone.

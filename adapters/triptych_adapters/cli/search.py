@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from triptych_adapters.cli.options import option
 from triptych_adapters.cli.query_options import (
     AsOf,
     Dataset,
@@ -22,7 +21,7 @@ from triptych_adapters.cli.query_options import (
     moment_note,
     query_fields,
 )
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.session import Session, command, new_app
 
 if TYPE_CHECKING:
     from triptych.records import Query
@@ -37,21 +36,17 @@ class RankerChoice(StrEnum):
     MIN_MAX = "min-max"
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``search``."""
-    command(
-        app,
-        "search",
-        epilog=examples(
-            "triptych search how do I start",
-            "triptych search '\"failed request\" -draft in:guide/'",
-            "triptych search retries --mode bm25 -n 3 --where lang=en",
-            "triptych search retries --open",
-            "triptych search auth --json | jq -r '.hits\\[].path'",
-        ),
-    )(search)
+app = new_app()
 
 
+@command(
+    app,
+    "triptych search how do I start",
+    "triptych search '\"failed request\" -draft in:guide/'",
+    "triptych search retries --mode bm25 -n 3 --where lang=en",
+    "triptych search retries --open",
+    "triptych search auth --json | jq -r '.hits\\[].path'",
+)
 def search(
     session: Session,
     query: OptionalQuery = None,
@@ -59,64 +54,47 @@ def search(
     mode: ModeOption = None,
     layer: Annotated[
         LayerChoice | None,
-        typer.Option(
-            "--layer", "-l", help="L2 (the default) finds chunks, L0 abstracts, L1 overviews."
-        ),
+        option("--layer -l", "L2 (the default) finds chunks, L0 abstracts, L1 overviews."),
     ] = None,
-    documents: Annotated[
-        bool, typer.Option("--documents", help="Find whole documents instead.")
-    ] = False,
+    documents: Annotated[bool, option("--documents", "Find whole documents instead.")] = False,
     top_k: Annotated[
-        int | None,
-        typer.Option(
-            "--top-k", "-n", "-k", metavar="N", help="Maximum number of hits. By default 10."
-        ),
+        int | None, option("--top-k -n -k N", "Maximum number of hits. By default 10.")
     ] = None,
-    threshold: Annotated[
-        float | None, typer.Option("--threshold", metavar="SCORE", help="Minimum fused score.")
-    ] = None,
+    threshold: Annotated[float | None, option("--threshold SCORE", "Minimum fused score.")] = None,
     where: Where = None,
     per_document: Annotated[
-        int | None,
-        typer.Option("--per-document", min=1, help="The most hits of one document: its best."),
+        int | None, option("--per-document", "The most hits of one document: its best.", min=1)
     ] = None,
     offset: Annotated[
-        int, typer.Option("--offset", min=0, help="Skip so many of the best: the pages before.")
+        int, option("--offset", "Skip so many of the best: the pages before.", min=0)
     ] = 0,
     fresh_only: FreshOnly = False,
     as_of: AsOf = None,
     files: Annotated[
-        bool, typer.Option("--files", help="Print the files only, or names of documents.")
+        bool, option("--files", "Print the files only, or names of documents.")
     ] = False,
     open_first: Annotated[
-        bool, typer.Option("--open", help="Open the best hit in $VISUAL, $EDITOR or a viewer.")
+        bool, option("--open", "Open the best hit in $VISUAL, $EDITOR or a viewer.")
     ] = False,
     verbose: Annotated[
-        bool,
-        typer.Option(
-            "--verbose", "-v", help="Show five lines of each hit, not as many as fit the screen."
-        ),
+        bool, option("--verbose -v", "Show five lines of each hit, not as many as fit the screen.")
     ] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show how the query was read, and all scores.")
+        bool, option("--explain", "Show how the query was read, and all scores.")
     ] = False,
     no_syntax: Annotated[
         bool,
-        typer.Option(
-            "--no-syntax",
-            help='Do not read "a phrase", -word, word* and field:value in the query.',
-        ),
+        option("--no-syntax", 'Do not read "a phrase", -word, word* and field:value in the query.'),
     ] = False,
     ranker: Annotated[
         RankerChoice | None,
-        typer.Option("--ranker", help="How to fuse the lanes. By default the setting, z-score."),
+        option("--ranker", "How to fuse the lanes. By default the setting, z-score."),
     ] = None,
     reranker: Annotated[
         str | None,
-        typer.Option(
-            "--reranker",
-            metavar="NAME",
-            help="A model that orders the best hits: voyage:rerank-2.5, onnx:FOLDER, llm.",
+        option(
+            "--reranker NAME",
+            "A model that orders the best hits: voyage:rerank-2.5, onnx:FOLDER, llm.",
         ),
     ] = None,
     pipeline: PipelineOption = None,

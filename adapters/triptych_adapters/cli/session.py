@@ -15,14 +15,16 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import attrs
 import typer
 
 from triptych_adapters.cli.exits import Exit, exit_for, hint_for
+from triptych_adapters.cli.options import option
 from triptych_adapters.cli.output import Output
-from triptych_adapters.cli.plain_help import METAVARS, PlainCommand
+from triptych_adapters.cli.plain_help import METAVARS, PlainCommand, PlainGroup
 from triptych_adapters.cli.shell_text import shell_text
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ __all__ = [
     "conditions",
     "examples",
     "metadata_of",
+    "new_app",
+    "new_group",
     "pairs",
     "prose",
     "take_options",
@@ -45,60 +49,28 @@ __all__ = [
 PANEL = "Global options"
 
 GLOBAL_OPTIONS: dict[str, tuple[Any, Any]] = {
-    "store": (
-        Annotated[
+    name: (Annotated[kind, option(*said, rich_help_panel=PANEL, show_default=False)], default)
+    for name, kind, default, *said in (
+        (
+            "store",
             str | None,
-            typer.Option(
-                "--store",
-                "-s",
-                metavar="URL",
-                help="The knowledge base: a path such as ./kb.db, sqlite:///PATH, files:///DIR or "
-                "memory://. By default the nearest one from here upwards, else the user's own.",
-                show_default=False,
-                rich_help_panel=PANEL,
-            ),
-        ],
-        None,
-    ),
-    "embedder": (
-        Annotated[
+            None,
+            "--store -s URL",
+            "The knowledge base: a path such as ./kb.db, sqlite:///PATH, files:///DIR or "
+            "memory://. By default the nearest one from here upwards, else the user's own.",
+        ),
+        (
+            "embedder",
             str | None,
-            typer.Option(
-                "--embedder",
-                metavar="NAME",
-                help="local, local-multilingual, hash or none. By default what the store was "
-                "filled with; for an empty one local, where installed.",
-                show_default=False,
-                rich_help_panel=PANEL,
-            ),
-        ],
-        None,
-    ),
-    "as_json": (
-        Annotated[
-            bool,
-            typer.Option("--json", help="Print one JSON object on stdout.", rich_help_panel=PANEL),
-        ],
-        False,
-    ),
-    "no_color": (
-        Annotated[
-            bool, typer.Option("--no-color", help="Print without colour.", rich_help_panel=PANEL)
-        ],
-        False,
-    ),
-    "quiet": (
-        Annotated[
-            bool,
-            typer.Option(
-                "--quiet",
-                "-q",
-                help="Print only results, warnings and errors.",
-                rich_help_panel=PANEL,
-            ),
-        ],
-        False,
-    ),
+            None,
+            "--embedder NAME",
+            "local, local-multilingual, hash or none. By default what the store was filled with; "
+            "for an empty one local, where installed.",
+        ),
+        ("as_json", bool, False, "--json", "Print one JSON object on stdout."),
+        ("no_color", bool, False, "--no-color", "Print without colour."),
+        ("quiet", bool, False, "--quiet -q", "Print only results, warnings and errors."),
+    )
 }
 
 
@@ -239,25 +211,40 @@ def examples(*lines: str) -> str:
     return "\n".join(["Examples:", *(f"$ {line}" for line in lines)])
 
 
+def new_app() -> typer.Typer:
+    """What the commands of a module are registered with."""
+    return typer.Typer(
+        rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False
+    )
+
+
+def new_group(app: typer.Typer, name: str, help: str) -> typer.Typer:
+    """A group of commands in ``app``."""
+    group = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode="rich")
+    app.add_typer(group, name=name, help=help)
+    return group
+
+
 def command(
-    app: typer.Typer, name: str, *, epilog: str = "", without: Sequence[str] = ()
+    app: typer.Typer, *shown: str, name: str = ""
 ) -> Callable[[Callable[..., Exit | None]], Callable[..., Exit | None]]:
     """Register ``function(session, …)`` as a command that takes the global options as well.
 
-    The function returns how it ended (None: well). Errors end the run with their exit code. A
-    parameter that is an attrs class stands for its fields, each of them an option or argument.
-    ``without`` names global options whose flag the command uses for something of its own; they
-    still work in front of the command.
+    It has the function's name, unless ``name`` is another; its help ends with the examples
+    ``shown``. The function returns how it ended (None: well). Errors end the run with their exit
+    code. A parameter that is an attrs class stands for its fields, each of them an option or
+    argument.
     """
-    common = {each: option for each, option in GLOBAL_OPTIONS.items() if each not in without}
 
     def register(function: Callable[..., Exit | None]) -> Callable[..., Exit | None]:
+        called = name or function.__name__.rstrip("_")
+
         @functools.wraps(function)
         def run(ctx: typer.Context, **arguments: Any) -> None:
-            later = Globals(**{option: arguments.pop(option) for option in common})
+            later = Globals(**{option: arguments.pop(option) for option in GLOBAL_OPTIONS})
             before = ctx.find_root().obj
             options = before.overlaid(later) if isinstance(before, Globals) else later
-            full_name = " ".join(ctx.command_path.split()[1:]) or name
+            full_name = " ".join(ctx.command_path.split()[1:]) or called
             for each, kind in groups.items():
                 fields = {field.name: arguments.pop(field.name) for field in attrs.fields(kind)}
                 arguments[each] = kind(**fields)
@@ -271,10 +258,10 @@ def command(
             if each.name in groups:
                 options |= _fields_of(groups[each.name])
             else:
-                options[each.name] = (_described(each.name, hints[each.name]), each.default)
-        take_options(run, {**options, **common})
+                options[each.name] = _described(each.name, hints[each.name], each.default)
+        take_options(run, {**options, **GLOBAL_OPTIONS})
         app.command(
-            name, cls=PlainCommand, help=prose(function.__doc__ or ""), epilog=epilog or None
+            called, cls=PlainCommand, help=prose(function.__doc__ or ""), epilog=examples(*shown)
         )(run)
         return function
 
@@ -284,12 +271,8 @@ def command(
 def _fields_of(kind: type) -> dict[str, tuple[Any, Any]]:
     """The annotation and default of each field of an attrs class."""
     hints = get_type_hints(kind, include_extras=True)
-    nothing = inspect.Parameter.empty
     return {
-        field.name: (
-            _described(field.name, hints[field.name]),
-            nothing if field.default is attrs.NOTHING else field.default,
-        )
+        field.name: _described(field.name, hints[field.name], field.default)
         for field in attrs.fields(kind)
     }
 
@@ -298,20 +281,26 @@ _DOCUMENTS = frozenset(("name", "names", "document", "doc"))
 """Parameters that take names of documents."""
 
 
-def _described(name: str, annotation: Any) -> Any:
-    """``annotation`` with what help calls its value, and what the shell offers at a Tab."""
+_NOTHING = (None, "", inspect.Parameter.empty, attrs.NOTHING)
+"""Defaults that help does not show, as they say nothing."""
+
+
+def _described(name: str, annotation: Any, default: Any) -> tuple[Any, Any]:
+    """``annotation`` with what help calls its value, and what the shell offers at a Tab; and the
+    default."""
     from triptych_adapters.cli import completion
 
-    kind, *_ = get_args(annotation) or (annotation,)
-    for info in getattr(annotation, "__metadata__", ()):
-        if info.metavar is None:
-            plain = [each for each in get_args(kind) or (kind,) if each is not type(None)]
-            info.metavar = METAVARS.get(plain[0]) if len(plain) == 1 else None
-        if name == "dataset":
-            info.autocompletion = completion.complete_dataset
-        elif info.metavar == "NAME" and name in _DOCUMENTS:
-            info.autocompletion = completion.complete_document
-    return annotation
+    kind, info = get_args(annotation)
+    info = copy(info)
+    info.show_default = info.show_default and default not in _NOTHING
+    if info.metavar is None:
+        plain = [each for each in get_args(kind) or (kind,) if each is not type(None)]
+        info.metavar = METAVARS.get(plain[0]) if len(plain) == 1 else None
+    if name == "dataset":
+        info.autocompletion = completion.complete_dataset
+    elif info.metavar == "NAME" and name in _DOCUMENTS:
+        info.autocompletion = completion.complete_document
+    return Annotated[kind, info], inspect.Parameter.empty if default is attrs.NOTHING else default
 
 
 def take_options(function: Callable[..., None], options: Mapping[str, tuple[Any, Any]]) -> None:

@@ -5,49 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import attrs
-import typer
 
 from triptych_adapters.cli.exits import Exit, exit_after
-from triptych_adapters.cli.plain_help import PlainGroup
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.options import argument, option
+from triptych_adapters.cli.session import Session, command, new_app, new_group
 
 if TYPE_CHECKING:
     from triptych.spaces import SwapReport
     from triptych_factory import Settings
 
-__all__ = ["register"]
+app = new_app()
+SPACES = new_group(app, "spaces", "Change the embedder of a dataset while it is searched.")
 
-SPACES = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode="rich")
-
-OneDataset = Annotated[str, typer.Option("--dataset", "-d", help="The dataset.")]
-AnyDataset = Annotated[
-    str | None,
-    typer.Option("--dataset", "-d", help="The dataset. By default all.", show_default=False),
-]
+OneDataset = Annotated[str, option("--dataset -d", "The dataset.")]
+AnyDataset = Annotated[str | None, option("--dataset -d", "The dataset. By default all.")]
 Incomplete = Annotated[
     bool,
-    typer.Option(
+    option(
         "--incomplete",
-        help="Swap also where documents lack vectors: they are found by keyword till they have "
-        "them.",
+        "Swap also where documents lack vectors: they are found by keyword till they have them.",
     ),
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``spaces`` with its commands."""
-    command(SPACES, "list", epilog=examples("triptych spaces list"))(list_all)
-    command(SPACES, "fill", epilog=examples("triptych spaces fill --dataset docs"))(fill)
-    command(SPACES, "swap", epilog=examples("triptych spaces swap --dataset docs"))(swap)
-    command(SPACES, "back", epilog=examples("triptych spaces back --dataset docs"))(back)
-    command(SPACES, "drop", epilog=examples("triptych spaces drop 'hash/1/256' --dataset docs"))(
-        drop
-    )
-    app.add_typer(
-        SPACES, name="spaces", help="Change the embedder of a dataset while it is searched."
-    )
-
-
+@command(SPACES, "triptych spaces list", name="list")
 def list_all(session: Session, dataset: AnyDataset = None) -> None:
     """List the embedders that datasets have vectors of, and which of them serves."""
     from triptych.spaces import list_spaces
@@ -73,6 +54,7 @@ def list_all(session: Session, dataset: AnyDataset = None) -> None:
     )
 
 
+@command(SPACES, "triptych spaces fill --dataset docs")
 def fill(session: Session, dataset: AnyDataset = None) -> Exit:
     """Make the vectors of the next embedder beside those that serve.
 
@@ -120,6 +102,7 @@ def fill(session: Session, dataset: AnyDataset = None) -> Exit:
     return exit_after([failure.error for failure in report.failed], done=done)
 
 
+@command(SPACES, "triptych spaces swap --dataset docs")
 def swap(session: Session, dataset: OneDataset = "default", incomplete: Incomplete = False) -> None:
     """Let the vectors of the next embedder serve, and keep those that served.
 
@@ -137,6 +120,7 @@ def swap(session: Session, dataset: OneDataset = "default", incomplete: Incomple
     _tell(session, report, "`triptych spaces back` goes back")
 
 
+@command(SPACES, "triptych spaces back --dataset docs")
 def back(session: Session, dataset: OneDataset = "default", incomplete: Incomplete = False) -> None:
     """Let the vectors serve that served before the swap, and keep those of the next embedder.
 
@@ -153,14 +137,10 @@ def back(session: Session, dataset: OneDataset = "default", incomplete: Incomple
     _tell(session, report, "`triptych spaces swap` swaps again")
 
 
+@command(SPACES, "triptych spaces drop 'hash/1/256' --dataset docs")
 def drop(
     session: Session,
-    signature: Annotated[
-        str,
-        typer.Argument(
-            metavar="EMBEDDER", help="Its signature, as `list` shows it.", show_default=False
-        ),
-    ],
+    signature: Annotated[str, argument("EMBEDDER", "Its signature, as `list` shows it.")],
     dataset: OneDataset = "default",
 ) -> Exit:
     """Remove the vectors of an embedder that does not serve."""

@@ -7,11 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from triptych._internal.plurals import counted
 from triptych_adapters.cli.exits import Exit, exit_for
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.session import Session, command, new_app
 
 if TYPE_CHECKING:
     from triptych.errors import TriptychError
@@ -21,15 +19,10 @@ if TYPE_CHECKING:
     from triptych_factory import Settings
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``status``."""
-    command(
-        app,
-        "status",
-        epilog=examples("triptych status", "triptych status --json | jq '.problems'"),
-    )(status)
+app = new_app()
 
 
+@command(app, "triptych status", "triptych status --json | jq '.problems'")
 def status(session: Session) -> Exit:
     """Show the store, every setting with its source, the datasets, and what is wrong.
 

@@ -6,8 +6,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from triptych_adapters.cli.archives import (
     is_archive,
     opened_store,
@@ -17,65 +15,38 @@ from triptych_adapters.cli.archives import (
     typed,
 )
 from triptych_adapters.cli.exits import Exit
+from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.output import SCHEMA, Output, json_text
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.session import Session, command, new_app
 
 if TYPE_CHECKING:
     from triptych.replication import CopyReport
 
-__all__ = ["register"]
-
 _DATASETS = Annotated[
     list[str] | None,
-    typer.Option(
-        "--dataset",
-        "-d",
-        help="Only this dataset; may be given several times. By default all, and the settings.",
-        show_default=False,
+    option(
+        "--dataset -d",
+        "Only this dataset; may be given several times. By default all, and the settings.",
     ),
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``copy`` and ``backup``."""
-    command(
-        app,
-        "copy",
-        epilog=examples(
-            "triptych copy kb.db files:///home/me/kb",
-            "triptych copy kb.db replica.db --follow",
-        ),
-    )(copy)
-    command(
-        app,
-        "backup",
-        epilog=examples("triptych backup kb.zip", "triptych restore kb.zip other.db"),
-    )(backup)
+app = new_app()
 
 
+@command(app, "triptych copy kb.db files:///home/me/kb", "triptych copy kb.db replica.db --follow")
 def copy(
     session: Session,
-    source: Annotated[
-        str, typer.Argument(metavar="SRC", help="The store to copy.", show_default=False)
-    ],
-    destination: Annotated[
-        str,
-        typer.Argument(
-            metavar="DST", help="The store to copy into; made if need be.", show_default=False
-        ),
-    ],
+    source: Annotated[str, argument("SRC", "The store to copy.")],
+    destination: Annotated[str, argument("DST", "The store to copy into; made if need be.")],
     dataset: _DATASETS = None,
     replace: Annotated[
-        bool,
-        typer.Option("--replace", help="Remove what the destination has and the source has not."),
+        bool, option("--replace", "Remove what the destination has and the source has not.")
     ] = False,
     follow: Annotated[
-        bool,
-        typer.Option("--follow", "-f", help="Go on, and keep the destination as the source is."),
+        bool, option("--follow -f", "Go on, and keep the destination as the source is.")
     ] = False,
-    poll: Annotated[
-        float, typer.Option("--poll", metavar="SECONDS", help="With --follow: look this often.")
-    ] = 1.0,
+    poll: Annotated[float, option("--poll SECONDS", "With --follow: look this often.")] = 1.0,
 ) -> Exit:
     """Copy a store into another, of whatever kind.
 
@@ -129,16 +100,12 @@ def copy(
     return Exit.OK
 
 
+@command(app, "triptych backup kb.zip", "triptych restore kb.zip other.db")
 def backup(
     session: Session,
-    file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="The archive to write.", show_default=False),
-    ],
+    file: Annotated[Path, argument("FILE", "The archive to write.")],
     dataset: _DATASETS = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the file if it exists.")
-    ] = False,
+    overwrite: Annotated[bool, option("--overwrite", "Replace the file if it exists.")] = False,
 ) -> None:
     """Write the store into one file, as it is at this moment, while others go on writing.
 

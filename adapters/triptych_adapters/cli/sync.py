@@ -6,41 +6,35 @@ import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.folders import NOT_TOLD, Folders, tell_generated, tell_held, tell_notes
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.options import option
+from triptych_adapters.cli.session import Session, command, new_app
 
 if TYPE_CHECKING:
     from triptych.parsing.files import Skipped
     from triptych.sync import DirectorySync, SyncPlan, SyncReport
     from triptych_adapters.cli.folders import Syncing
 
-__all__ = ["register", "run"]
+__all__ = ["run"]
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``sync``."""
-    command(
-        app,
-        "sync",
-        epilog=examples(
-            "triptych sync docs/                      mirror the folder",
-            "triptych sync                            all folders that `triptych add` has",
-            "triptych sync docs/ --dry-run            what that would do, and cost",
-            "triptych sync . --exclude 'drafts/'      all but one folder",
-            "triptych sync src/ --include '*.py'      these, and no others",
-        ),
-    )(sync)
+app = new_app()
 
 
+@command(
+    app,
+    "triptych sync docs/                      mirror the folder",
+    "triptych sync                            all folders that `triptych add` has",
+    "triptych sync docs/ --dry-run            what that would do, and cost",
+    "triptych sync . --exclude 'drafts/'      all but one folder",
+    "triptych sync src/ --include '*.py'      these, and no others",
+)
 def sync(
     session: Session,
     folders: Folders,
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", "-n", help="Show what would be done, and what it would cost."),
+        bool, option("--dry-run -n", "Show what would be done, and what it would cost.")
     ] = False,
 ) -> Exit:
     """Mirror folders into a dataset: add, update, rename and delete documents to match the files.

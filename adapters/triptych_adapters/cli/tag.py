@@ -4,33 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
-
 from triptych_adapters.cli.exits import Exit, exit_after
+from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.query_options import Where
-from triptych_adapters.cli.session import Session, command, conditions, examples, metadata_of
+from triptych_adapters.cli.session import Session, command, conditions, metadata_of, new_app
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``count`` and ``tag``."""
-    command(app, "count", epilog=examples("triptych count", "triptych count --where lang=en"))(
-        count
-    )
-    command(
-        app,
-        "tag",
-        epilog=examples(
-            "triptych tag notes.md --set status=read",
-            "triptych tag --where lang=en --set '{\"year\": 2024}' --unset draft",
-        ),
-    )(tag)
+app = new_app()
 
 
+@command(app, "triptych count", "triptych count --where lang=en")
 def count(
     session: Session,
-    dataset: Annotated[str, typer.Option("--dataset", "-d", help="The dataset.")] = "default",
+    dataset: Annotated[str, option("--dataset -d", "The dataset.")] = "default",
     where: Where = None,
 ) -> None:
     """Count a dataset's documents, or those that pass a filter."""
@@ -42,25 +27,21 @@ def count(
         session.output.write(f"{found}\n")
 
 
+@command(
+    app,
+    "triptych tag notes.md --set status=read",
+    "triptych tag --where lang=en --set '{\"year\": 2024}' --unset draft",
+)
 def tag(
     session: Session,
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME", help="The documents.", show_default=False),
-    ] = None,
-    dataset: Annotated[str, typer.Option("--dataset", "-d", help="Their dataset.")] = "default",
+    names: Annotated[list[str] | None, argument("NAME", "The documents.")] = None,
+    dataset: Annotated[str, option("--dataset -d", "Their dataset.")] = "default",
     where: Where = None,
     given: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="What to set: text, or a JSON object of typed values.",
-        ),
+        option("--set KEY=VALUE", "What to set: text, or a JSON object of typed values."),
     ] = None,
-    unset: Annotated[
-        list[str] | None, typer.Option("--unset", metavar="KEY", help="A key to remove.")
-    ] = None,
+    unset: Annotated[list[str] | None, option("--unset KEY", "A key to remove.")] = None,
 ) -> Exit:
     """Change the metadata of documents, and nothing else of them.
 

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
-import typer
-
 from triptych_adapters.cli.archives import (
     Replace,
     check_output,
@@ -19,68 +17,46 @@ from triptych_adapters.cli.archives import (
     until_terminated,
 )
 from triptych_adapters.cli.exits import Exit, exit_after
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.options import argument, option
+from triptych_adapters.cli.session import Session, command, new_app
+
+app = new_app()
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``import`` and ``export``."""
-    command(
-        app,
-        "import",
-        epilog=examples(
-            "triptych import documents.jsonl",
-            "triptych import pages.parquet --name-field url --content-field text -m lang -m date",
-            "triptych export | triptych --store copy.db import -",
-            "triptych import notes.zip",
-        ),
-    )(import_)
-    command(
-        app,
-        "export",
-        epilog=examples(
-            "triptych export > documents.jsonl",
-            "triptych export --dataset notes --versions --output notes.jsonl",
-            "triptych export --dataset notes --output notes.zip",
-        ),
-    )(export)
-
-
+@command(
+    app,
+    "triptych import documents.jsonl",
+    "triptych import pages.parquet --name-field url --content-field text -m lang -m date",
+    "triptych export | triptych --store copy.db import -",
+    "triptych import notes.zip",
+)
 def import_(
     session: Session,
     file: Annotated[
         Path,
-        typer.Argument(
-            metavar="FILE",
-            help="A .parquet file, an archive (.zip), or JSON Lines; - for JSON Lines on standard "
+        argument(
+            "FILE",
+            "A .parquet file, an archive (.zip), or JSON Lines; - for JSON Lines on standard "
             "input.",
-            show_default=False,
             allow_dash=True,
         ),
     ],
     dataset: Annotated[
         str | None,
-        typer.Option(
-            "--dataset",
-            "-d",
-            help="The dataset to put into, by default 'default'. Of an archive, the one to take; "
-            "by default all.",
-            show_default=False,
+        option(
+            "--dataset -d",
+            "The dataset to put into, by default 'default'. Of an archive, the one to take; by "
+            "default all.",
         ),
     ] = None,
-    name_field: Annotated[
-        str, typer.Option("--name-field", metavar="FIELD", help="Holds a document's name.")
-    ] = "name",
-    content_field: Annotated[
-        str, typer.Option("--content-field", metavar="FIELD", help="Holds its text.")
-    ] = "content",
+    name_field: Annotated[str, option("--name-field FIELD", "Holds a document's name.")] = "name",
+    content_field: Annotated[str, option("--content-field FIELD", "Holds its text.")] = "content",
     metadata_field: Annotated[
         list[str] | None,
-        typer.Option(
-            "--metadata-field",
-            "-m",
-            metavar="FIELD",
-            help="Becomes metadata; may be given several times, * takes all other fields. "
-            "Without it: the object under metadata.",
+        option(
+            "--metadata-field -m FIELD",
+            "Becomes metadata; may be given several times, * takes all other fields. Without it: "
+            "the object under metadata.",
         ),
     ] = None,
     replace: Replace = False,
@@ -134,20 +110,22 @@ def import_(
     return exit_after([failure.error for failure in report.failed], done=done)
 
 
+@command(
+    app,
+    "triptych export > documents.jsonl",
+    "triptych export --dataset notes --versions --output notes.jsonl",
+    "triptych export --dataset notes --output notes.zip",
+)
 def export(
     session: Session,
-    dataset: Annotated[str, typer.Option("--dataset", "-d", help="The dataset.")] = "default",
-    versions: Annotated[
-        bool, typer.Option("--versions", help="Old versions, too, oldest first.")
-    ] = False,
+    dataset: Annotated[str, option("--dataset -d", "The dataset.")] = "default",
+    versions: Annotated[bool, option("--versions", "Old versions, too, oldest first.")] = False,
     to: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write there, and not to standard output; an archive where it ends in .zip. A "
-            "file that exists is replaced when the new one is whole.",
+        option(
+            "--output -o FILE",
+            "Write there, and not to standard output; an archive where it ends in .zip. A file "
+            "that exists is replaced when the new one is whole.",
         ),
     ] = None,
 ) -> None:

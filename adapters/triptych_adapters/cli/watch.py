@@ -6,12 +6,11 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.folders import Folders, tell_generated, tell_notes
+from triptych_adapters.cli.options import option
 from triptych_adapters.cli.output import SCHEMA, Output, json_text
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.session import Session, command, new_app
 from triptych_adapters.cli.signals import until_stopped
 
 if TYPE_CHECKING:
@@ -28,36 +27,27 @@ _NAMED = 5
 """How many failures of one rebuild are named."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``watch``."""
-    command(
-        app,
-        "watch",
-        epilog=examples(
-            "triptych watch docs/              sync now, and at each change, until Ctrl-C",
-            "triptych watch                    the folders that `triptych add` has",
-            "triptych watch /mnt/share --poll 10   on a network disk: look every 10 seconds",
-        ),
-    )(watch)
+app = new_app()
 
 
+@command(
+    app,
+    "triptych watch docs/              sync now, and at each change, until Ctrl-C",
+    "triptych watch                    the folders that `triptych add` has",
+    "triptych watch /mnt/share --poll 10   on a network disk: look every 10 seconds",
+)
 def watch(
     session: Session,
     folders: Folders,
     poll: Annotated[
         float | None,
-        typer.Option(
-            "--poll",
-            metavar="SECONDS",
-            help="Look for changes this often, for disks that report none, such as network disks.",
-            show_default=False,
+        option(
+            "--poll SECONDS",
+            "Look for changes this often, for disks that report none, such as network disks.",
         ),
     ] = None,
     debounce: Annotated[
-        float,
-        typer.Option(
-            "--debounce", metavar="SECONDS", help="Sync when nothing has changed for this long."
-        ),
+        float, option("--debounce SECONDS", "Sync when nothing has changed for this long.")
     ] = 0.5,
 ) -> Exit:
     """Sync folders now and at each change, until interrupted; see sync for which files are read.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from triptych._internal.plurals import counted
 from triptych_adapters.cli.exits import Exit, exit_after
+from triptych_adapters.cli.options import option
 from triptych_adapters.cli.output import SCHEMA, Output, json_text
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.session import Session, command, new_app
 from triptych_adapters.cli.signals import until_stopped
 
 if TYPE_CHECKING:
@@ -21,42 +20,31 @@ _NAMED = 5
 """How many failures of one share are named."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``work``."""
-    command(
-        app,
-        "work",
-        epilog=examples(
-            "triptych work                     wait for work, until Ctrl-C",
-            "triptych work --once              end when nothing is left",
-            "triptych work -d docs -d wiki     of two datasets",
-        ),
-    )(work)
+app = new_app()
 
 
+@command(
+    app,
+    "triptych work                     wait for work, until Ctrl-C",
+    "triptych work --once              end when nothing is left",
+    "triptych work -d docs -d wiki     of two datasets",
+)
 def work(
     session: Session,
     datasets: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--dataset", "-d", help="Repeat it for several. By default all.", show_default=False
-        ),
+        list[str] | None, option("--dataset -d", "Repeat it for several. By default all.")
     ] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="End when nothing is left, instead of waiting.")
+        bool, option("--once", "End when nothing is left, instead of waiting.")
     ] = False,
     poll: Annotated[
-        float,
-        typer.Option(
-            "--poll", metavar="SECONDS", help="Look for work this often. PostgreSQL reports it."
-        ),
+        float, option("--poll SECONDS", "Look for work this often. PostgreSQL reports it.")
     ] = 1.0,
     lease: Annotated[
         float,
-        typer.Option(
-            "--lease",
-            metavar="SECONDS",
-            help="Others take over the share of a worker that was killed after this long.",
+        option(
+            "--lease SECONDS",
+            "Others take over the share of a worker that was killed after this long.",
         ),
     ] = 10.0,
 ) -> Exit:
