@@ -239,8 +239,8 @@ from triptych.text import (
     extract_keywords as extract_keywords,
     score_text as score_text,
 )
-from triptych.views.dataset import Dataset as Dataset
-from triptych.views.pipeline import PipelineView as PipelineView
+from triptych.service.dataset import Dataset as Dataset
+from triptych.service.pipeline import PipelineView as PipelineView
 
 __all__ = [
     "LLM",

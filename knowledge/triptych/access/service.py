@@ -239,8 +239,8 @@ _OWN: Final = frozenset(vars(RestrictedService))
 def _decide() -> None:
     """Give `RestrictedService` each public method of `Service` in the form that is decided on."""
     decided = operations_of(Service)
-    for name, method in vars(Service).items():
-        if name.startswith("_") or not inspect.isfunction(method) or name in _OWN:
+    for name, method in inspect.getmembers(Service, inspect.isfunction):
+        if name.startswith("_") or name in _OWN:
             continue
         traits = decided.get(name)
         if traits is None:
