@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TypeVar
 
 import attrs
 
 from triptych import deadlines, telemetry
-from triptych.contracts import Postprocessor, QueryRewriter, Ranker, Store
+from triptych.contracts import Capabilities, Postprocessor, QueryRewriter, Ranker, Store
 from triptych.errors import NotAvailableError, ProviderError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.embedding import embed_each, mean_vector
 from triptych.records import (
     Answerability,
     Candidate,
+    DocumentInfo,
     EmbedKind,
     Hit,
     Layer,
@@ -74,35 +76,42 @@ class PastSearch:
         return attrs.evolve(result, as_of=self.as_of, warnings=warnings)
 
 
+@attrs.frozen(kw_only=True, eq=False)
 class SearchPipeline:
-    """What every search of a Service goes through."""
+    """What every search of a Service goes through.
 
-    def __init__(
-        self,
-        store: Store,
-        resolver: RequestResolver,
-        engine: SearchEngine,
-        hydrator: Hydrator,
-        listing: FilterListing,
-        derivation: DerivationPipeline,
-        rewriter: QueryRewriter | None = None,
-        postprocessors: Sequence[Postprocessor] = (),
-        past: PastStores | None = None,
-        judge: ResultJudge | None = None,
-        log: QuestionLog | None = None,
-    ) -> None:
-        """``past`` makes the stores that queries with ``as_of`` search."""
-        self._store = store
-        self._resolver = resolver
-        self._engine = engine
-        self._hydrator = hydrator
-        self._listing = listing
-        self._derivation = derivation
-        self._rewriter = rewriter
-        self._postprocessors = tuple(postprocessors)
-        self._past = past
-        self._judge = judge
-        self._log = log
+    ``moment`` says what has expired; None: what has by now. ``past_stores`` makes the stores that
+    queries with ``as_of`` search.
+    """
+
+    _store: Store
+    _capabilities: Capabilities
+    _engine: SearchEngine
+    _derivation: DerivationPipeline
+    _rewriter: QueryRewriter | None = None
+    _postprocessors: Sequence[Postprocessor] = ()
+    _locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
+    _moment: datetime | None = None
+    _past_stores: PastStores | None = None
+    _judge: ResultJudge | None = None
+    _log: QuestionLog | None = None
+    resolver: RequestResolver = attrs.field(init=False)
+    _hydrator: Hydrator = attrs.field(init=False)
+    _listing: FilterListing = attrs.field(init=False)
+
+    @resolver.default
+    def _make_resolver(self) -> RequestResolver:
+        documents, chunks, lanes = self._store.documents, self._store.chunks, self._engine.lanes
+        return RequestResolver(documents, chunks, self._derivation, lanes, self._moment)
+
+    @_hydrator.default
+    def _make_hydrator(self) -> Hydrator:
+        whole = self._capabilities.document_search
+        return Hydrator(self._store, self._derivation, whole, self._locate, self._moment)
+
+    @_listing.default
+    def _make_listing(self) -> FilterListing:
+        return FilterListing(self._store, self._hydrator)
 
     @contextmanager
     def derived(
@@ -119,18 +128,11 @@ class SearchPipeline:
         """
         engine = self._engine.derive(lanes=lanes, ranker=ranker)
         try:
-            yield SearchPipeline(
-                self._store,
-                self._resolver.with_lanes(engine.lanes),
-                engine,
-                self._hydrator,
-                self._listing,
-                self._derivation,
-                rewriter,
-                (KeywordBoost(), *postprocessors),
-                judge=self._judge,
-                log=self._log,
-                past=self._past,
+            yield attrs.evolve(
+                self,
+                engine=engine,
+                rewriter=rewriter,
+                postprocessors=(KeywordBoost(), *postprocessors),
             )
         finally:
             engine.close()
@@ -218,7 +220,7 @@ class SearchPipeline:
         for its vectors are in neither space's list then."""
         for _ in range(_SWAPS):
             requests, found = run()
-            if not any(self._resolver.has_moved(each) for each in requests):
+            if not any(self.resolver.has_moved(each) for each in requests):
                 break
         return found
 
@@ -274,11 +276,11 @@ class SearchPipeline:
             NotAvailableError: the past cannot be searched, or not by the lane that is asked for.
             CancelledError: the deadline passed while the store of the moment was filled.
         """
-        checked, _ = validate(query, self._resolver.lanes)
-        dataset_ids = self._resolver.existing_datasets(checked)
+        checked, _ = validate(query, self.resolver.lanes)
+        dataset_ids = self.resolver.existing_datasets(checked)
         moment = checked.as_of
         assert isinstance(moment, int | datetime)  # validated
-        if self._past is None:
+        if self._past_stores is None:
             raise NotAvailableError("this pipeline searches what is stored now only")
         wanted = checked.layer is not Layer.DETAIL if layers is None else layers
         # Steps may compare vectors whatever the mode is.
@@ -288,7 +290,7 @@ class SearchPipeline:
             sparse=checked.mode in (None, Mode.HYBRID, SPARSE),
             layers=wanted,
         )
-        with self._past.at(moment, dataset_ids, wants) as store:
+        with self._past_stores.at(moment, dataset_ids, wants) as store:
             engine, left_out = store.lanes(self._engine)
             if checked.mode in left_out:
                 raise NotAvailableError(
@@ -313,17 +315,18 @@ class SearchPipeline:
         """Return this pipeline over another store. What had expired then is not in it."""
         now = moment if isinstance(moment, datetime) else datetime.min.replace(tzinfo=UTC)
         capabilities = capabilities_of(store)
-        hydrator = self._hydrator.over(store, capabilities.document_search, now)
-        derivation = self._derivation.over(store.chunks, capabilities.sparse)
-        return SearchPipeline(
-            store,
-            self._resolver.over(store, derivation, now),
-            engine,
-            hydrator,
-            FilterListing(store, hydrator),
-            derivation,
-            self._rewriter,
-            self._postprocessors,
+        if not self._hydrator.reads_documents:
+            capabilities = attrs.evolve(capabilities, document_search=None)
+        return attrs.evolve(
+            self,
+            store=store,
+            capabilities=capabilities,
+            engine=engine,
+            derivation=self._derivation.over(store.chunks, capabilities.sparse),
+            moment=now,
+            past_stores=None,
+            judge=None,
+            log=None,
         )
 
     def _search_moments(
@@ -356,8 +359,7 @@ class SearchPipeline:
         if whole is not None:
             asked.append((whole, True))
         requests = [
-            (query, self._resolver.resolve(query, documents=documents))
-            for query, documents in asked
+            (query, self.resolver.resolve(query, documents=documents)) for query, documents in asked
         ]
         for _, request in requests:
             if request.query.embed_sig == self._derivation.embed_sig:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import attrs
 
-from triptych.contracts import ChunkRepo, DocumentRepo, Store
+from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import ModelMismatchError, NotAvailableError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.expiration import without_expired
@@ -100,10 +100,6 @@ class RequestResolver:
         self._derivation = derivation
         self.lanes = lanes
         self._moment = moment
-
-    def with_lanes(self, lanes: Sequence[str]) -> RequestResolver:
-        """Return a resolver that differs in the lanes."""
-        return RequestResolver(self._documents, self._chunks, self._derivation, lanes)
 
     def resolve(self, query: Query, *, documents: bool = False) -> SearchRequest:
         """Return the request that ``query`` means, with one variant: the query itself.
@@ -226,12 +222,6 @@ class RequestResolver:
             conditions=conditions,
             fields=fields,
         )
-
-    def over(
-        self, store: Store, derivation: DerivationPipeline, moment: datetime
-    ) -> RequestResolver:
-        """Return the same resolver over another store, for a moment."""
-        return RequestResolver(store.documents, store.chunks, derivation, self.lanes, moment)
 
     def existing_datasets(self, query: Query) -> tuple[str, ...]:
         """Return the datasets that a validated query names.

@@ -6,17 +6,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from triptych._internal.shared_docs import share_docs
+from triptych.contracts import Store
 from triptych.operations import Effect, operation
 from triptych.records import check_identifier
+from triptych.search.engine import SearchEngine
 from triptych.search.pipeline_record import Pipeline, find_pipeline
 from triptych.service.answers import Answers
 from triptych.service.dataset import Dataset
 from triptych.service.datasets import Datasets
 from triptych.service.documents import Documents
 from triptych.service.layers import Layers
+from triptych.service.parts import build, build_search
 from triptych.service.pipeline import PipelineView
 from triptych.service.searches import Searches
 from triptych.service.upkeep import Upkeep
@@ -33,6 +37,28 @@ class Service(Documents, Datasets, Searches, Answers, Layers, Upkeep):
 
     Thread-safe. Close it, or use it as a context manager.
     """
+
+    def __init__(
+        self,
+        store: Store,
+        engine: SearchEngine | None = None,
+        options: ServiceOptions | None = None,
+        *,
+        on_close: Callable[[], None] | None = None,
+    ) -> None:
+        """Wire a Service over a store; `triptych.open` does it for the built-in ones.
+
+        Three repositories without a store of their own are one by `triptych.Repositories`.
+        ``engine`` None builds the lanes that ship. Closing the Service closes the store, and
+        then calls ``on_close``, which may close the models.
+
+        Raises:
+            ValidationError: ``engine`` is given, and ``options`` has a ranker or retrievers, which
+                the engine has itself.
+            NotAvailableError: ``options`` has a sparse encoder, and the store keeps no sparse
+                vectors.
+        """
+        self._wire(build(store, options or ServiceOptions(), engine), on_close)
 
     @operation(Effect.READS)
     def dataset(self, dataset_id: str) -> Dataset:
@@ -78,17 +104,13 @@ class Service(Documents, Datasets, Searches, Answers, Layers, Upkeep):
         return other
 
     def _view(self, pipeline: Pipeline) -> PipelineView:
-        name = pipeline.name
-        engine = self._engines.get(name)
-        if engine is None:
-            made = self._engine.derive(lanes=pipeline.lanes, ranker=pipeline.ranker)
-            engine = self._engines.setdefault(name, made)
-        searches = self._pipeline(engine, pipeline.rewriter, pipeline.postprocessors)
-        cached = self._caches.get(name)
-        if cached is None:
-            own = self._cache(searches, engine, pipeline.rewriter, pipeline.postprocessors)
-            cached = None if own is None else self._caches.setdefault(name, own)
-        return PipelineView(self, pipeline, searches, cached)
+        # By the object, for the Services that search over this one each have pipelines by name.
+        found = self._by_pipeline.get(id(pipeline))
+        if found is None:
+            engine = self._main.engine.derive(lanes=pipeline.lanes, ranker=pipeline.ranker)
+            made = build_search(self._parts, engine, pipeline.rewriter, pipeline.postprocessors)
+            found = self._by_pipeline.setdefault(id(pipeline), (pipeline, made))
+        return PipelineView(self, pipeline, found[1].uncached, found[1].cached)
 
 
 share_docs(Dataset, Service)

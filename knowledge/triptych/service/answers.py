@@ -28,6 +28,7 @@ from triptych.text.tokens import TokenCounter
 
 if TYPE_CHECKING:
     from triptych.answering.answerer import Answerer, AskRequest
+    from triptych.context.builder import ContextBuilder
 
 
 from triptych.service.base import ServiceBase
@@ -69,10 +70,9 @@ class Answers(ServiceBase):
                 answers no number.
             TriptychError: as `search`.
         """
-        # Here, as `doctor` and `health` do: most programs search only, and a command starts sooner.
-        from triptych.context.builder import ContextBuilder, ContextSettings
+        from triptych.context.builder import ContextSettings
 
-        self._open()
+        contexts = self._contexts()
         settings = ContextSettings.of(
             token_budget,
             format=format,
@@ -81,7 +81,6 @@ class Answers(ServiceBase):
             counter=counter,
             fence=fence,
         )
-        contexts = ContextBuilder(self._searches, self.documents, self.chunks, self.options.context)
         return contexts.build(query_of(query, options), settings)
 
     @operation(Effect.READS)
@@ -96,7 +95,7 @@ class Answers(ServiceBase):
         from triptych.context.citation_check import verify
 
         self._open()
-        return verify(citation, self.documents, self._layers)
+        return verify(citation, self.documents, self._parts.layers)
 
     @operation(Effect.READS, long=True)
     def ask(
@@ -223,12 +222,16 @@ class Answers(ServiceBase):
 
     def _answerer(self) -> Answerer:
         from triptych.answering.answerer import Answerer
+
+        return Answerer(self._contexts())
+
+    def _contexts(self) -> ContextBuilder:
+        # Here, as `doctor` and `health` do: most programs search only, and a command starts sooner.
         from triptych.context.builder import ContextBuilder
 
         self._open()
-        return Answerer(
-            ContextBuilder(self._searches, self.documents, self.chunks, self.options.context)
-        )
+        searches = self._main.uncached
+        return ContextBuilder(searches, self.documents, self.chunks, self.options.context)
 
     def _ask_request(
         self,

@@ -63,7 +63,7 @@ class Datasets(ServiceBase):
         if dataset_id in self.documents.list_datasets():
             return False
         # First, so that no crash leaves a dataset without its language.
-        self._writer.offer_config(dataset_id, language, expected=before)
+        self._parts.writer.offer_config(dataset_id, language, expected=before)
         return self.documents.create_dataset(dataset_id)
 
     @operation(Effect.WRITES)
@@ -78,7 +78,7 @@ class Datasets(ServiceBase):
         self._open()
         check_identifier(dataset_id, "dataset_id")
         check_language(language)
-        return self._writer.set_language(dataset_id, language)
+        return self._parts.writer.set_language(dataset_id, language)
 
     # Deletes
 
@@ -134,7 +134,7 @@ class Datasets(ServiceBase):
         if dataset_id not in self.documents.list_datasets():
             raise self._missing(dataset_id)
         with telemetry.operation("delete", bulk=True):
-            report = self._manager.delete(dataset_id, tree, wanted)
+            report = self._parts.manager.delete(dataset_id, tree, wanted)
             telemetry.note(documents=len(report.deleted), failed=len(report.failed))
             return report
 
@@ -189,7 +189,7 @@ class Datasets(ServiceBase):
         config = self.chunks.config(dataset_id)
         existed = self.delete_dataset(dataset_id)
         if config is not None:
-            self._writer.set_language(dataset_id, config.language)
+            self._parts.writer.set_language(dataset_id, config.language)
         return existed
 
     @operation(Effect.DESTROYS, long=True)

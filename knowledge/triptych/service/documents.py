@@ -96,7 +96,7 @@ class Documents(ServiceBase):
             if_version=if_version,
             expires_at=expires_at,
         )
-        return self._writer.put(dataset_id, document, later=later)
+        return self._parts.writer.put(dataset_id, document, later=later)
 
     @operation(Effect.WRITES, embeds=True, creates=True, long=True)
     def put_documents(
@@ -129,7 +129,7 @@ class Documents(ServiceBase):
         self._open()
         check_identifier(dataset_id, "dataset_id")
         later = _is_later(embed)
-        return self._writer.put_many(dataset_id, documents, progress, later=later)
+        return self._parts.writer.put_many(dataset_id, documents, progress, later=later)
 
     @operation(Effect.WRITES, embeds=True, long=True)
     def embed_pending(
@@ -175,9 +175,9 @@ class Documents(ServiceBase):
                 raise self._missing(dataset_id)
         with telemetry.operation("embed_pending"):
             if dataset_id is None:
-                report = self._embeddings.datasets(self.documents.list_datasets(), progress)
+                report = self._parts.embeddings.datasets(self.documents.list_datasets(), progress)
             else:
-                report = self._embeddings.dataset(dataset_id, doc_names, progress)
+                report = self._parts.embeddings.dataset(dataset_id, doc_names, progress)
             telemetry.note(documents=report.documents, failed=len(report.failed))
             return report
 
@@ -201,7 +201,7 @@ class Documents(ServiceBase):
         document = (
             self.documents.get(dataset_id, name)
             if version is None
-            else self._history.get(dataset_id, name, version)
+            else self._parts.history.get(dataset_id, name, version)
         )
         now = document if version is None else self.documents.get_info(dataset_id, name)
         if document is None or has_expired(now):
@@ -240,7 +240,7 @@ class Documents(ServiceBase):
         if limit is not None:
             limit = min(check_whole(limit, "limit"), sys.maxsize)
         tree = self._living(dataset_id, None if where is None else parse_filter(where))
-        page = self._manager.page(
+        page = self._parts.manager.page(
             dataset_id, tree, prefix=prefix, sort=sort, after=after, limit=limit
         )
         if not page and dataset_id not in self.documents.list_datasets():
@@ -300,7 +300,7 @@ class Documents(ServiceBase):
         if dataset_id not in self.documents.list_datasets():
             raise self._missing(dataset_id)
         tree = self._living(dataset_id, tree)
-        return self._manager.update_metadata(dataset_id, changes, tree, wanted)
+        return self._parts.manager.update_metadata(dataset_id, changes, tree, wanted)
 
     @operation(Effect.READS)
     def history(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
@@ -315,7 +315,7 @@ class Documents(ServiceBase):
         """
         self._open()
         check_names(dataset_id, name)
-        versions = self._history.versions(dataset_id, name)
+        versions = self._parts.history.versions(dataset_id, name)
         if not versions or has_expired(versions[0]):
             raise self._missing(dataset_id, name)
         return versions
@@ -348,7 +348,7 @@ class Documents(ServiceBase):
             TriptychError: as `put_document`.
         """
         old = self.get_document(dataset_id, name, version)
-        return self._writer.put(dataset_id, restored(old, if_version))
+        return self._parts.writer.put(dataset_id, restored(old, if_version))
 
     # Changes
 

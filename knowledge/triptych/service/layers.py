@@ -34,21 +34,21 @@ class Layers(ServiceBase):
         """A document's layer with its freshness, None when it was not made yet."""
         self._open()
         check_names(dataset_id, name)
-        return self._layers.get(dataset_id, name, layer)
+        return self._parts.layers.get(dataset_id, name, layer)
 
     @operation(Effect.READS)
     def dataset_layer(self, dataset_id: str, layer: Layer | str) -> DerivedLayer | None:
         """The dataset's own layer with its freshness, None when it was not made yet."""
         self._open()
         check_names(dataset_id)
-        return self._layers.get(dataset_id, "", layer)
+        return self._parts.layers.get(dataset_id, "", layer)
 
     @operation(Effect.READS)
     def layers(self, dataset_id: str, *, layer: Layer | str | None = None) -> list[DerivedLayer]:
         """All layers of a dataset with their freshness, by name and layer."""
         self._open()
         check_names(dataset_id)
-        return self._layers.list(dataset_id, layer)
+        return self._parts.layers.list(dataset_id, layer)
 
     @operation(Effect.WRITES)
     def put_document_layer(
@@ -77,7 +77,7 @@ class Layers(ServiceBase):
         _check_layer(content, prompt_sig)
         if source_version is not None:
             check_whole(source_version, "source_version")
-        return self._layers.put_document_layer(
+        return self._parts.layers.put_document_layer(
             dataset_id, name, layer, content, prompt_sig, source_version
         )
 
@@ -101,7 +101,9 @@ class Layers(ServiceBase):
         self._open()
         check_names(dataset_id)
         _check_layer(content, prompt_sig)
-        return self._layers.put_folder_layer(dataset_id, "", layer, content, prompt_sig, summaries)
+        return self._parts.layers.put_folder_layer(
+            dataset_id, "", layer, content, prompt_sig, summaries
+        )
 
     @operation(Effect.WRITES)
     def put_folder_layer(
@@ -129,7 +131,7 @@ class Layers(ServiceBase):
         _check_layer(content, prompt_sig)
         if not folder.endswith("/"):
             raise ValidationError(f"{folder!r} names no folder: the name of one ends in a slash")
-        return self._layers.put_folder_layer(
+        return self._parts.layers.put_folder_layer(
             dataset_id, folder, layer, content, prompt_sig, summaries
         )
 

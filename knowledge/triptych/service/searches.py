@@ -41,7 +41,7 @@ class Searches(ServiceBase):
             ModelMismatchError: vector mode over vectors of another model.
         """
         self._open()
-        return (self._cached or self._searches).search(query_of(query, options))
+        return self._main.first.search(query_of(query, options))
 
     @operation(Effect.READS)
     def search_documents(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
@@ -51,7 +51,7 @@ class Searches(ServiceBase):
         is the document's opening.
         """
         self._open()
-        return (self._cached or self._searches).search_documents(query_of(query, options))
+        return self._main.first.search_documents(query_of(query, options))
 
     @operation(Effect.READS, long=True)
     def search_many(
@@ -64,5 +64,5 @@ class Searches(ServiceBase):
         """
         self._open()
         several = check_queries(queries)
-        searches = self._cached or self._searches
+        searches = self._main.first
         return searches.search_many([query_of(query, options) for query in several])

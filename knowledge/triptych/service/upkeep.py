@@ -71,17 +71,17 @@ class Upkeep(ServiceBase):
             raise ValidationError("give rebuild a scope or a dataset_id, not both")
         scope = scope or RebuildScope(dataset_id=dataset_id, doc_name=doc_name)
         if scope.dataset_id and scope.dataset_id not in self.documents.list_datasets():
-            report = self._rebuilds.remove_orphans(scope.dataset_id)
+            report = self._parts.rebuilds.remove_orphans(scope.dataset_id)
             if not report.removed:
                 raise self._missing(scope.dataset_id)
             return report
         with telemetry.operation("rebuild"):
             if scope.doc_names:
-                report = self._rebuilds.named(scope.dataset_id, scope.doc_names)
+                report = self._parts.rebuilds.named(scope.dataset_id, scope.doc_names)
             else:
                 one = scope.dataset_id
                 datasets = [one] if one else self.documents.list_datasets()
-                report = self._rebuilds.datasets(datasets, progress)
+                report = self._parts.rebuilds.datasets(datasets, progress)
             telemetry.note(documents=report.rebuilt, failed=len(report.failed))
             return report
 
@@ -100,7 +100,7 @@ class Upkeep(ServiceBase):
                 raise self._missing(dataset_id)
             datasets = [dataset_id]
         # None: deleted meanwhile.
-        stats = [found for each in datasets if (found := self._stats(each)) is not None]
+        stats = [found for each in datasets if (found := self._parts.stats(each)) is not None]
         if dataset_id is not None and not stats:
             raise self._missing(dataset_id)
         return stats
@@ -115,8 +115,8 @@ class Upkeep(ServiceBase):
             NotAvailableError: the store keeps no answers.
         """
         self._open()
-        if self._cached is not None:
-            return self._cached.stats()
+        if self._main.cached is not None:
+            return self._main.cached.stats()
         if self.capabilities.answers is None:
             raise NotAvailableError("this store keeps no answers of searches")
         return self.capabilities.answers.cache_stats()
@@ -178,5 +178,5 @@ class Upkeep(ServiceBase):
             if dataset_id not in self.documents.list_datasets():
                 raise self._missing(dataset_id)
             datasets = lambda: only  # noqa: E731 - a function of its own would say no more
-        doctor = Doctor(self.store, self.capabilities, self._deriver, self._rebuilds)
+        doctor = Doctor(self.store, self.capabilities, self._parts.deriver, self._parts.rebuilds)
         return doctor.report(datasets, repair=repair, progress=progress)
