@@ -106,6 +106,7 @@ def build(
                 "the SearchEngine, or leave the engine out"
             )
     can = capabilities_of(store)
+    log = QuestionLog(can.settings) if log is None else log
     documents, chunks = store.documents, store.chunks
     deriver = DerivationPipeline(
         chunks,
@@ -125,7 +126,7 @@ def build(
         options=options,
         capabilities=can,
         caller=caller,
-        log=QuestionLog(can.settings) if log is None else log,
+        log=log,
         deriver=deriver,
         engine=engine
         or build_engine(
@@ -138,7 +139,9 @@ def build(
             ranker=options.ranker,
         ),
         past=PastStores(store, can.versions, deriver, options.scratch),
-        judge=ResultJudge(chunks, can.settings, can.corpus_stats),
+        judge=ResultJudge(
+            chunks, can.settings, can.corpus_stats, log if options.question_log else None
+        ),
         writer=writer,
         manager=DocumentManager(documents, chunks, writer),
         layers=layers,
@@ -172,7 +175,6 @@ def build_search(
         locate=options.locate,
         past_stores=parts.past,
         judge=parts.judge,
-        log=parts.log if options.question_log else None,
     )
     if options.semantic_cache is None:
         return SearchParts(engine, searches, None)
