@@ -72,8 +72,8 @@ def main() -> None:
     clock: Clock = defaultdict(float)
     timed(clock, given, "embed", "drawing vectors")
     timed(clock, kb.documents, "put_many", "storing documents")
-    timed(clock, kb._deriver, "_draft", "chunking and digests")
-    timed(clock, kb._deriver, "_finish", "chunk records")
+    timed(clock, kb._parts.deriver, "_draft", "chunking and digests")
+    timed(clock, kb._parts.deriver, "_finish", "chunk records")
     timed(clock, kb.chunks, "replace_many", "storing chunks and vectors")
     began = time.perf_counter()
     kb.put_documents("bench", documents)
@@ -86,17 +86,17 @@ def main() -> None:
     queries = text.queries(200)
     for query in queries[:20]:
         kb.search(query, dataset_id="bench")
-    kb._engine._workers = InTurn
+    kb._parts.engine._workers = InTurn
     clock = defaultdict(float)
     timed(clock, nearest, "approximate", "vector lane: int8 scan")
     timed(clock, nearest, "_rescored", "vector lane: exact scores")
     timed(clock, local.LocalIndex, "vector", "vector lane, in the index")
     timed(clock, bm25, "top", "keyword lane: postings")
     timed(clock, local.LocalIndex, "bm25", "keyword lane, in the index")
-    timed(clock, type(kb._engine.ranker), "rank", "fusion")
+    timed(clock, type(kb._parts.engine.ranker), "rank", "fusion")
     timed(clock, kb.chunks, "fetch", "reading the hits")
-    timed(clock, kb._searches._resolver, "resolve", "resolving the query")
-    timed(clock, kb._searches._hydrator, "_chunk_hit", "making hits")
+    timed(clock, kb.searches.resolver, "resolve", "resolving the query")
+    timed(clock, kb.searches._hydrator, "_chunk_hit", "making hits")
     timed(clock, kb, "search", "hybrid search, whole")
     for query in queries:
         kb.search(query, dataset_id="bench")

@@ -13,8 +13,8 @@ PACKAGES = ("triptych", "triptych_backends", "triptych_factory", "triptych_adapt
 # with something filled in. A service restricts itself by a subclass; settings may name a server.
 ALLOWED = (
     ("triptych.errors", "triptych.records"),
-    ("triptych.views.dataset", "triptych.service"),
-    ("triptych.views.pipeline", "triptych.service"),
+    ("triptych.service.dataset", "triptych.service"),
+    ("triptych.service.pipeline", "triptych.service"),
     ("triptych.service", "triptych.access.service"),
     ("triptych_factory.remote", "triptych_adapters.client"),
 )

@@ -12,8 +12,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-HOME = ROOT / "knowledge/triptych"
-TARGET = HOME / "aio/generated.py"
+HOME = ROOT / "knowledge/triptych/service"
+TARGET = ROOT / "knowledge/triptych/aio/generated.py"
+PARTS = ("documents", "datasets", "searches", "answers", "layers", "upkeep")
+"""The modules of the classes that make up a Service, in the order of its bases."""
 NOT_ASYNC = frozenset({"close", "dataset", "follow", "pipeline", "restricted"})
 HEAD = '''"""`Service` and its views, awaited. Written by tools/generate_aio.py: do not edit."""
 
@@ -27,18 +29,21 @@ def main() -> None:
 
 def generated() -> str:
     """The module's text, formatted."""
-    service = ast.parse((HOME / "service.py").read_text(encoding="utf-8"))
-    dataset = ast.parse((HOME / "views/dataset.py").read_text(encoding="utf-8"))
-    pipelines = ast.parse((HOME / "views/pipeline.py").read_text(encoding="utf-8"))
+    parts_of_service = [_parsed(name) for name in PARTS]
+    dataset, pipelines = _parsed("dataset"), _parsed("pipeline")
     parts = [
         HEAD,
-        _imports(service, dataset, pipelines),
+        _imports(*parts_of_service, dataset, pipelines),
         '\n__all__ = ["AsyncDatasetMethods", "AsyncPipelineMethods", "AsyncServiceMethods"]\n\n',
-        _facade("AsyncServiceMethods", "Service", "service", service),
+        _facade("AsyncServiceMethods", "Service", "service", *parts_of_service),
         _facade("AsyncDatasetMethods", "Dataset", "view", dataset),
         _facade("AsyncPipelineMethods", "PipelineView", "view", pipelines),
     ]
     return _formatted("\n".join(parts))
+
+
+def _parsed(name: str) -> ast.Module:
+    return ast.parse((HOME / f"{name}.py").read_text(encoding="utf-8"))
 
 
 def _imports(*modules: ast.Module) -> str:
@@ -51,14 +56,15 @@ def _imports(*modules: ast.Module) -> str:
                 text = ast.unparse(node)
                 if "__future__" not in text and text not in lines:
                     lines.append(text)
-    lines += ["from triptych.views.dataset import Dataset", "from triptych.service import Service"]
-    lines += ["from triptych.views.pipeline import PipelineView"]
+    lines += ["from triptych.service import Service"]
+    lines += ["from triptych.service.dataset import Dataset"]
+    lines += ["from triptych.service.pipeline import PipelineView"]
     lines += ["from triptych.aio.answers import AsyncAnswerStream"]
     return "\n".join(dict.fromkeys(lines)) + '\n\nP = ParamSpec("P")\nR = TypeVar("R")\n'
 
 
-def _facade(name: str, of: str, inner: str, module: ast.Module) -> str:
-    (source,) = (n for n in module.body if isinstance(n, ast.ClassDef) and n.name == of)
+def _facade(name: str, of: str, inner: str, *modules: ast.Module) -> str:
+    """The facade of a class, whose methods are those of the one class of each module."""
     lines = [
         f"class {name}:",
         f'    """Every method of `{of}`, awaited."""',
@@ -72,14 +78,17 @@ def _facade(name: str, of: str, inner: str, module: ast.Module) -> str:
         "    ) -> Awaitable[R]:",
         '        """Run a method in a worker thread."""',
     ]
-    for node in source.body:
-        if isinstance(node, ast.FunctionDef) and _is_call(node):
-            lines += _method(node, of, inner)
+    for module in modules:
+        (source,) = (node for node in module.body if isinstance(node, ast.ClassDef))
+        for node in source.body:
+            if isinstance(node, ast.FunctionDef) and _is_call(node):
+                lines += _method(node, of, inner)
     return "\n".join(lines) + "\n"
 
 
 def _is_call(node: ast.FunctionDef) -> bool:
-    return not (node.name.startswith("_") or node.name in NOT_ASYNC or node.decorator_list)
+    is_property = any(ast.unparse(each) == "property" for each in node.decorator_list)
+    return not (node.name.startswith("_") or node.name in NOT_ASYNC or is_property)
 
 
 def _method(node: ast.FunctionDef, of: str, inner: str) -> list[str]:

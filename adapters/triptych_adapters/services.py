@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from triptych.aio import AsyncService
 from triptych.errors import ValidationError
-from triptych.views.dataset import Dataset
+from triptych.service.dataset import Dataset
 
 __all__ = ["check_service"]
 

@@ -217,6 +217,8 @@ from triptych.search.rewriters.hyde import HyDE as HyDE
 from triptych.search.rewriters.paraphrase import ParaphraseRewriter as ParaphraseRewriter
 from triptych.search.sparse_retrievers import SparseRetriever as SparseRetriever
 from triptych.service import Service as Service, ServiceOptions as ServiceOptions
+from triptych.service.dataset import Dataset as Dataset
+from triptych.service.pipeline import PipelineView as PipelineView
 from triptych.shortcuts import (
     IngestReport as IngestReport,
     ingest_directory as ingest_directory,
@@ -239,8 +241,6 @@ from triptych.text import (
     extract_keywords as extract_keywords,
     score_text as score_text,
 )
-from triptych.views.dataset import Dataset as Dataset
-from triptych.views.pipeline import PipelineView as PipelineView
 
 __all__ = [
     "LLM",

@@ -57,6 +57,12 @@ def operation(
 
 
 def operations_of(kind: type) -> Mapping[str, OperationTraits]:
-    """The operations that a class defines, by name, in its order."""
-    found = {name: getattr(method, _NAME, None) for name, method in vars(kind).items()}
+    """The operations of a class and its bases, by name: its own first, each base in its order.
+
+    A method that a class defines again is an operation if it says so again.
+    """
+    found: dict[str, OperationTraits | None] = {}
+    for each in kind.__mro__:
+        for name, method in vars(each).items():
+            found.setdefault(name, getattr(method, _NAME, None))
     return {name: traits for name, traits in found.items() if traits is not None}

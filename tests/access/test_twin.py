@@ -19,9 +19,9 @@ from triptych.context import Citation
 from triptych.operations import Effect, operations_of
 from triptych.records import Query
 from triptych.service import Service
+from triptych.service.dataset import Dataset
+from triptych.service.pipeline import PipelineView
 from triptych.testing import ScriptedLLM
-from triptych.views.dataset import Dataset
-from triptych.views.pipeline import PipelineView
 from triptych_adapters.wire.schema import to_json
 
 Call = Callable[[Service], Any]
@@ -238,7 +238,7 @@ def test_of_some_datasets_it_answers_as_if_there_were_no_others(
 
 def public(kind: type) -> set[str]:
     return {
-        name for name in vars(kind) if not name.startswith("_") and callable(getattr(kind, name))
+        name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name))
     }
 
 

@@ -20,9 +20,9 @@ from triptych.errors import (
     StoreError,
     ValidationError,
 )
+from triptych.service.dataset import Dataset
+from triptych.service.pipeline import PipelineView
 from triptych.testing import ScriptedLLM
-from triptych.views.dataset import Dataset
-from triptych.views.pipeline import PipelineView
 from triptych_adapters.client import RemotePipeline, RemoteService, connect
 from triptych_backends.memory import MemoryStore
 
@@ -49,7 +49,7 @@ def remote(local: Service) -> Iterator[RemoteService]:
         yield kb
 
 
-PUBLIC = [name for name in vars(Service) if not name.startswith("_")]
+PUBLIC = [name for name in dir(Service) if not name.startswith("_")]
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -288,7 +288,7 @@ def test_a_stale_passage_says_so_and_keeps_its_own_version(tmp_path: Path) -> No
 def test_a_document_that_changes_after_the_search_is_shown_as_it_was(kb: Service) -> None:
     kb.put_document("d", "a.md", "The kettle boils.")
     query = Query(text="kettle", dataset_id="d")
-    gathered = retrieve(kb._searches, query, set(Layer), ContextParameters())
+    gathered = retrieve(kb.searches, query, set(Layer), ContextParameters())
     kb.put_document("d", "a.md", "Something else.")
     sources = Sources(kb.documents, kb.chunks)
     (piece,) = Packer(sources, ESTIMATE, "text", 100, ContextParameters()).pack(gathered)

@@ -132,7 +132,7 @@ def test_an_unforeseen_failure_of_a_pipeline_is_internal(monkeypatch: pytest.Mon
     def broken(*args: Any, **options: Any) -> Any:
         raise KeyError("secret")
 
-    from triptych.views.pipeline import PipelineView
+    from triptych.service.pipeline import PipelineView
 
     monkeypatch.setattr(PipelineView, "ask", broken)
     answer = client_of()("POST", "/v1/pipelines/support", json={"query": "x"})

@@ -206,3 +206,10 @@ def test_a_list_that_can_be_read_once_does_not_open_other_datasets(
 def test_datasets_that_are_no_list_are_refused(kb: Service, given: object) -> None:
     with pytest.raises(ValidationError, match="dataset_ids is a list of datasets"):
         kb.pipeline("help").search("house", dataset_ids=given)  # type: ignore[arg-type]
+
+
+def test_pipelines_of_one_name_over_one_service_keep_their_own_lanes(kb: Service) -> None:
+    for lane in ("bm25", "vector"):
+        options = ServiceOptions(pipelines=[Pipeline(name="mine", over=kb, lanes=[lane])])
+        with Service(MemoryStore(), options=options) as service:
+            assert service.pipeline("mine").searches.configuration["lanes"] == lane

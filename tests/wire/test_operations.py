@@ -45,9 +45,10 @@ FOR_PYTHON = {
 
 
 def methods() -> Iterator[tuple[str, Callable[..., Any]]]:
-    for name, found in vars(Service).items():
-        if not name.startswith("_") and callable(found) and name not in OF_THE_OBJECT:
-            yield name, found
+    for kind in Service.__mro__:
+        for name, found in vars(kind).items():
+            if not name.startswith("_") and callable(found) and name not in OF_THE_OBJECT:
+                yield name, found
 
 
 def test_every_public_method_of_a_service_is_an_operation() -> None:

@@ -12,7 +12,7 @@ from triptych_adapters.cli.session import conditions
 if TYPE_CHECKING:
     from triptych.context import ContextPack
     from triptych.records import Query, Result
-    from triptych.views.pipeline import PipelineView
+    from triptych.service.pipeline import PipelineView
 
 __all__ = [
     "AsOf",

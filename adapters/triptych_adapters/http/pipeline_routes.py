@@ -14,7 +14,7 @@ from triptych.context import Citation
 from triptych.errors import NotFoundError, TriptychError
 from triptych.records import Message
 from triptych.records.serialization import from_dict
-from triptych.views.pipeline import PipelineView
+from triptych.service.pipeline import PipelineView
 from triptych_adapters.http.answers import encoded, json_response
 from triptych_adapters.http.problems import INTERNAL, Problem, ProblemError, problem_of
 from triptych_adapters.http.request_parts import media_types

@@ -26,8 +26,8 @@ from triptych.records import (
     ScrubReport,
 )
 from triptych.search.pipeline_record import Pipeline
-from triptych.search.question_log import QuestionLog
 from triptych.service import Service
+from triptych.service.parts import build
 
 __all__ = ["RestrictedService"]
 
@@ -105,7 +105,7 @@ class RestrictedService(Service):
         self.access = access
         store = AccessStore(base.store, base.capabilities, access)
         self._shown = store
-        engine = base._engine.mapped(lambda lane: restricted_lane(lane, store))
+        engine = base._main.engine.mapped(lambda lane: restricted_lane(lane, store))
         options = attrs.evolve(
             base.options,
             ranker=None,
@@ -118,7 +118,15 @@ class RestrictedService(Service):
         )
         self._others: dict[Service, Service] = {}
         self._narrowing = threading.Lock()
-        super().__init__(store, engine, options)
+        self._wire(
+            build(
+                store,
+                options,
+                engine,
+                log=AccessQuestionLog(base.question_log, store.view),
+                caller=(*base._parts.caller, "access", repr(access.dataset_ids), access.tree),
+            )
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} with {self.access!r}{', closed' if self._closed else ''}>"
@@ -196,9 +204,6 @@ class RestrictedService(Service):
                 self._others[other] = other.restricted(self.access)
             return self._others[other]
 
-    def _log(self) -> QuestionLog:
-        return AccessQuestionLog(self.base.question_log, self._shown.view)
-
     def _forget_requests(self) -> int:
         # Which of them hold what is purged, nobody can say: those of all callers go, uncounted.
         self.base._forget_requests()
@@ -210,9 +215,6 @@ class RestrictedService(Service):
 
     def _scrub(self) -> ScrubReport:
         return attrs.evolve(super()._scrub(), terms=None)  # others' words count among them
-
-    def _of_caller(self) -> Sequence[object]:
-        return (*self.base._of_caller(), "access", repr(self.access.dataset_ids), self.access.tree)
 
     def _open(self) -> None:
         super()._open()
@@ -239,8 +241,8 @@ _OWN: Final = frozenset(vars(RestrictedService))
 def _decide() -> None:
     """Give `RestrictedService` each public method of `Service` in the form that is decided on."""
     decided = operations_of(Service)
-    for name, method in vars(Service).items():
-        if name.startswith("_") or not inspect.isfunction(method) or name in _OWN:
+    for name, method in inspect.getmembers(Service, inspect.isfunction):
+        if name.startswith("_") or name in _OWN:
             continue
         traits = decided.get(name)
         if traits is None:

@@ -41,8 +41,8 @@ from triptych.contracts import LLM, AsyncEmbedder, AsyncLLM, Embedder
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import ChangePage, EmbedKind, Generation, Message
 from triptych.service import Service
-from triptych.views.dataset import Dataset
-from triptych.views.pipeline import PipelineView
+from triptych.service.dataset import Dataset
+from triptych.service.pipeline import PipelineView
 
 __all__ = [
     "AsyncDataset",

@@ -15,10 +15,7 @@ from triptych.answering.replay import Replay
 from triptych.context.pack import ContextPack
 from triptych.context.receipt import ContextReceipt
 from triptych.context.records import Citation, Verification
-from triptych.contracts import (
-    LLM,
-    AnswerabilityJudge,
-)
+from triptych.contracts import LLM, AnswerabilityJudge
 from triptych.records import (
     CacheStats,
     ChangePage,
@@ -48,9 +45,9 @@ from triptych.records import (
 )
 from triptych.records.search_options import DatasetSearchOptions, SearchOptions
 from triptych.service import Service
+from triptych.service.dataset import Dataset
+from triptych.service.pipeline import PipelineView
 from triptych.text.tokens import TokenCounter
-from triptych.views.dataset import Dataset
-from triptych.views.pipeline import PipelineView
 
 P = ParamSpec("P")
 R = TypeVar("R")

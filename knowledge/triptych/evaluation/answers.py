@@ -17,7 +17,7 @@ from triptych.search.question_log import unlogged
 
 if TYPE_CHECKING:
     from triptych.service import Service
-    from triptych.views.pipeline import PipelineView
+    from triptych.service.pipeline import PipelineView
 
 __all__ = ["AbstentionScore", "CollectedAnswers", "collect_answers"]
 

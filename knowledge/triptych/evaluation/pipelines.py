@@ -20,8 +20,8 @@ from triptych.records import Mode, Result
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.question_log import unlogged
 from triptych.search.rewriters.chain import one_rewriter, rewriters_of
+from triptych.service.pipeline import PipelineView
 from triptych.text.tokens import estimate_tokens
-from triptych.views.pipeline import PipelineView
 
 if TYPE_CHECKING:
     from triptych.service import Service

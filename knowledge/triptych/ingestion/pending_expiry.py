@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 
 import attrs
 
-from triptych.contracts import ChunkRepo, DocumentRepo, SparseRepo
+from triptych.contracts import ChunkRepo, DocumentRepo, SparseRepo, Store
+from triptych.ingestion.derivation import DerivationPipeline
 from triptych.records import Condition, DatasetStats, FilterTree
 from triptych.records.expiry import expired_by
 from triptych.records.filters import NAME, all_of
 
-__all__ = ["count_pending", "count_sparse_pending", "without_expired_pending"]
+__all__ = ["count_pending", "count_sparse_pending", "living_stats"]
 
 
 def count_pending(
@@ -66,13 +67,35 @@ def _living(
     return max(pending, 0)
 
 
-def without_expired_pending(
-    documents: DocumentRepo, chunks: ChunkRepo, stats: DatasetStats, embed_sig: str
-) -> DatasetStats:
+def living_stats(
+    store: Store, sparse: SparseRepo | None, deriver: DerivationPipeline, dataset_id: str
+) -> DatasetStats | None:
+    """What a dataset holds, by the embedder that serves it; None where there is no such dataset.
+
+    What waits for vectors is counted without what has expired.
+    """
+    if deriver.next is not None:
+        deriver = deriver.of_config(store.chunks.config(dataset_id))
+    space = deriver.embed_sig
+    stats = store.stats(dataset_id, chunker_sig=deriver.chunker_sig, embed_sig=space)
+    if stats is None:
+        return None
+    stats = _without_expired(store, stats, space)
+    config = stats.config
+    if sparse is None or config is None or not config.sparse_sig:
+        return stats
+    waiting = count_sparse_pending(store.documents, sparse, [dataset_id], config.sparse_sig)
+    return attrs.evolve(
+        stats, sparse_spaces=tuple(sparse.sparse_spaces(dataset_id)), sparse_pending=waiting
+    )
+
+
+def _without_expired(store: Store, stats: DatasetStats, embed_sig: str) -> DatasetStats:
     """``stats`` with `pending` and `pending_chunks` of what has not expired by now.
 
     Reads the chunks of those that have expired and wait.
     """
+    documents, chunks = store.documents, store.chunks
     now, dataset_id = datetime.now(UTC), stats.dataset_id
     if not stats.pending or not documents.with_expired([dataset_id], now):
         return stats

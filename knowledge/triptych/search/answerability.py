@@ -8,7 +8,8 @@ from triptych.contracts import ChunkRepo, CorpusStatsReader, SettingsStore
 from triptych.errors import ValidationError
 from triptych.records import Answerability, RankedList, ResolvedQuery, Result
 from triptych.search.calibration import Calibration, calibration_text, lanes_key, parse_calibration
-from triptych.search.request import SearchRequest
+from triptych.search.question_log import QuestionLog
+from triptych.search.request import Found, SearchRequest
 from triptych.search.signals import signals_of
 from triptych.text import get_analyzer
 
@@ -36,11 +37,36 @@ class ResultJudge:
         chunks: ChunkRepo,
         settings: SettingsStore | None,
         stats: CorpusStatsReader | None,
+        log: QuestionLog | None = None,
     ) -> None:
+        """``log`` notes the questions that are not answered."""
         self._chunks = chunks
         self._settings = settings
         self._stats = stats
+        self._log = log
         self._parsed: tuple[str, Calibration] | None = None
+
+    def judge(
+        self, request: SearchRequest, found: Found
+    ) -> tuple[Answerability | None, tuple[str, ...]]:
+        """Whether the hits answer, None where that is not known; and warnings.
+
+        A question that is not answered is noted in the log.
+        """
+        if request.target != "chunk" or found.lists is None:
+            return None, ()
+        verdict: Answerability | None = "nothing"
+        warnings: tuple[str, ...] = ()
+        if found.hits:
+            calibration, warnings = self.calibration(request)
+            verdict = None
+            if calibration is not None:
+                verdict = self.verdict(calibration, request, found.lists)
+        query = request.query
+        if self._log is not None and verdict in ("nothing", "weak") and not query.offset:
+            failed = self._log.note(query.text, query.dataset_ids, verdict, found.hits)
+            warnings += (failed,) if failed else ()
+        return verdict, warnings
 
     def kept(self, request: SearchRequest) -> str | None:
         """The calibration of the request's dataset as it is kept, None without one.

@@ -64,13 +64,6 @@ class Hydrator:
         self._locate = locate
         self._moment = moment
 
-    def over(
-        self, store: Store, document_search: DocLevelSearcher | None, moment: datetime
-    ) -> Hydrator:
-        """Return the same hydrator over another store, for a moment."""
-        whole = document_search if self.reads_documents else None
-        return Hydrator(store, self._derivation, whole, self._locate, moment)
-
     @property
     def reads_documents(self) -> bool:
         """Whether whole documents can be read."""

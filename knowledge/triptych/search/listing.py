@@ -17,8 +17,10 @@ from triptych.records import (
     Hit,
     StoredUnit,
 )
+from triptych.search.hit_reader import StoreHitReader
 from triptych.search.hydration import Hydrator
-from triptych.search.request import SearchRequest
+from triptych.search.postprocessing import at_most
+from triptych.search.request import Found, SearchRequest
 from triptych.search.subjects import looks_at_headings, subject_of
 
 __all__ = ["FilterListing"]
@@ -34,10 +36,23 @@ class FilterListing:
     """
 
     def __init__(self, store: Store, hydrator: Hydrator) -> None:
+        self._store = store
         self._documents = store.documents
         self._chunks = store.chunks
         self._layers = store.layers
         self._hydrator = hydrator
+
+    def find(self, request: SearchRequest) -> Found:
+        """List what passes the filter."""
+        query = request.query
+        found = at_most(self.hits(request), query.per_document, query.top_k + 1)
+        versions = {(hit.dataset_id, hit.doc_name): hit.sig.source_version for hit in found}
+        reader = StoreHitReader(self._store, versions)
+        return Found(
+            hits=self._hydrator.with_windows(found[: query.top_k], reader, query.top_k),
+            exhausted=len(found) <= query.top_k,
+            lists=None,
+        )
 
     def hits(self, request: SearchRequest) -> Iterator[Hit]:
         """Yield the hits one by one; what is not asked for is not read."""

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TypeVar
 
 import attrs
 
 from triptych import deadlines, telemetry
-from triptych.contracts import Postprocessor, QueryRewriter, Ranker, Store
-from triptych.errors import NotAvailableError, ProviderError, ValidationError
+from triptych.contracts import Capabilities, Postprocessor, QueryRewriter, Ranker, Store
+from triptych.errors import NotAvailableError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.embedding import embed_each, mean_vector
 from triptych.records import (
-    Answerability,
     Candidate,
+    DocumentInfo,
     EmbedKind,
     Hit,
     Layer,
     Mode,
     Query,
-    RankedList,
     ResolvedQuery,
     Result,
     Rewriting,
@@ -33,15 +32,16 @@ from triptych.repositories import capabilities_of
 from triptych.search.answerability import ResultJudge
 from triptych.search.engine import SearchEngine
 from triptych.search.hit_reader import StoreHitReader
-from triptych.search.hydration import Hydrator
+from triptych.search.hydration import Hydrated, Hydrator
 from triptych.search.listing import FilterListing
+from triptych.search.missing_hits import missing_hits
 from triptych.search.past.moments import Moment, by_moment
 from triptych.search.past.stores import PastStores, Wants
 from triptych.search.postprocessing import KeywordBoost, at_most
 from triptych.search.probe import SearchProbe
 from triptych.search.query import MAX_TOP_K, has_words, validate
-from triptych.search.question_log import QuestionLog
-from triptych.search.request import RequestResolver, SearchRequest
+from triptych.search.query_vectors import embed_queries
+from triptych.search.request import Found, RequestResolver, SearchRequest
 from triptych.search.rewriting import rewrite, variants_of
 from triptych.search.sparse_retrievers import SPARSE
 from triptych.search.verification import TextVerifier, expand_prefixes
@@ -51,7 +51,6 @@ __all__ = ["PastSearch", "SearchPipeline"]
 T = TypeVar("T")
 KnownVectors = Mapping[tuple[EmbedKind, str], Vector]
 
-_EMBEDDED = (Mode.HYBRID, Mode.VECTOR)
 _DEEPER = 4  # where hits of one document are many, the lanes reach so many times deeper
 _SPARE = 3  # the second attempt reads this many times as deep, to fill up what has vanished
 _SWAPS = 4  # how often a search begins again since its datasets were swapped
@@ -74,35 +73,41 @@ class PastSearch:
         return attrs.evolve(result, as_of=self.as_of, warnings=warnings)
 
 
+@attrs.frozen(kw_only=True, eq=False)
 class SearchPipeline:
-    """What every search of a Service goes through."""
+    """What every search of a Service goes through.
 
-    def __init__(
-        self,
-        store: Store,
-        resolver: RequestResolver,
-        engine: SearchEngine,
-        hydrator: Hydrator,
-        listing: FilterListing,
-        derivation: DerivationPipeline,
-        rewriter: QueryRewriter | None = None,
-        postprocessors: Sequence[Postprocessor] = (),
-        past: PastStores | None = None,
-        judge: ResultJudge | None = None,
-        log: QuestionLog | None = None,
-    ) -> None:
-        """``past`` makes the stores that queries with ``as_of`` search."""
-        self._store = store
-        self._resolver = resolver
-        self._engine = engine
-        self._hydrator = hydrator
-        self._listing = listing
-        self._derivation = derivation
-        self._rewriter = rewriter
-        self._postprocessors = tuple(postprocessors)
-        self._past = past
-        self._judge = judge
-        self._log = log
+    ``moment`` says what has expired; None: what has by now. ``past_stores`` makes the stores that
+    queries with ``as_of`` search.
+    """
+
+    _store: Store
+    _capabilities: Capabilities
+    _engine: SearchEngine
+    _derivation: DerivationPipeline
+    _rewriter: QueryRewriter | None = None
+    _postprocessors: Sequence[Postprocessor] = ()
+    _locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
+    _moment: datetime | None = None
+    _past_stores: PastStores | None = None
+    _judge: ResultJudge | None = None
+    resolver: RequestResolver = attrs.field(init=False)
+    _hydrator: Hydrator = attrs.field(init=False)
+    _listing: FilterListing = attrs.field(init=False)
+
+    @resolver.default
+    def _make_resolver(self) -> RequestResolver:
+        documents, chunks, lanes = self._store.documents, self._store.chunks, self._engine.lanes
+        return RequestResolver(documents, chunks, self._derivation, lanes, self._moment)
+
+    @_hydrator.default
+    def _make_hydrator(self) -> Hydrator:
+        whole = self._capabilities.document_search
+        return Hydrator(self._store, self._derivation, whole, self._locate, self._moment)
+
+    @_listing.default
+    def _make_listing(self) -> FilterListing:
+        return FilterListing(self._store, self._hydrator)
 
     @contextmanager
     def derived(
@@ -119,18 +124,11 @@ class SearchPipeline:
         """
         engine = self._engine.derive(lanes=lanes, ranker=ranker)
         try:
-            yield SearchPipeline(
-                self._store,
-                self._resolver.with_lanes(engine.lanes),
-                engine,
-                self._hydrator,
-                self._listing,
-                self._derivation,
-                rewriter,
-                (KeywordBoost(), *postprocessors),
-                judge=self._judge,
-                log=self._log,
-                past=self._past,
+            yield attrs.evolve(
+                self,
+                engine=engine,
+                rewriter=rewriter,
+                postprocessors=(KeywordBoost(), *postprocessors),
             )
         finally:
             engine.close()
@@ -161,13 +159,9 @@ class SearchPipeline:
             if query.as_of is not None:
                 with self.past(query) as past:
                     return past.dated(past.searches.search(past.query, vectors=vectors))
-
-            def run() -> tuple[list[SearchRequest], Result]:
-                (request,) = self._prepare([query], vectors=vectors)
-                self._warn_of_layers(request)
-                return [request], self._run(request)
-
-            return self._settled(run)
+            return self._settled(
+                lambda: self._warned(self._prepare([query], vectors=vectors)), self._answer_each
+            )[0]
 
     def search_with_signals(self, query: Query) -> tuple[Result, Mapping[str, float]]:
         """Run `search`; also what the lanes say of how well it answers.
@@ -175,13 +169,15 @@ class SearchPipeline:
         See `triptych.search.signals`.
         """
 
-        def run() -> tuple[list[SearchRequest], tuple[Result, Mapping[str, float]]]:
-            (request,) = self._prepare([query])
-            request.signals = {}
-            result = self._run(request)
-            return [request], (result, request.signals)
+        def find(requests: Sequence[SearchRequest]) -> tuple[Result, Mapping[str, float]]:
+            (request,) = requests
+            result, found = self._answer(request)
+            of_one = request.target == "chunk" and len(set(request.query.dataset_ids)) == 1
+            if self._judge is None or not of_one:
+                return result, {}
+            return result, self._judge.signals(request, found.lists or ())
 
-        return self._settled(run)
+        return self._settled(lambda: self._prepare([query]), find)
 
     def search_documents(self, query: Query, *, vectors: KnownVectors | None = None) -> Result:
         """Search whole documents; ``vectors`` as in `search`."""
@@ -189,12 +185,9 @@ class SearchPipeline:
             if query.as_of is not None:
                 with self.past(attrs.evolve(query, layer=Layer.DETAIL)) as past:
                     return past.dated(past.searches.search_documents(past.query, vectors=vectors))
-
-            def run() -> tuple[list[SearchRequest], Result]:
-                (request,) = self._prepare([], whole=query, vectors=vectors)
-                return [request], self._run(request)
-
-            return self._settled(run)
+            return self._settled(
+                lambda: self._prepare([], whole=query, vectors=vectors), self._answer_each
+            )[0]
 
     def search_many(
         self, queries: Sequence[Query], *, vectors: KnownVectors | None = None
@@ -204,33 +197,39 @@ class SearchPipeline:
         with telemetry.operation("search", target="many", queries=len(queries)):
             if any(query.as_of is not None for query in queries):
                 return self._search_moments(queries, vectors)
+            return self._settled(
+                lambda: self._warned(self._prepare(queries, vectors=vectors)),
+                lambda requests: self._answer_each(embed_queries(self._derivation, requests)),
+            )
 
-            def run() -> tuple[list[SearchRequest], list[Result]]:
-                requests = self._prepare(queries, vectors=vectors)
-                for request in requests:
-                    self._warn_of_layers(request)
-                return requests, self._run_all(requests)
-
-            return self._settled(run)
-
-    def _settled(self, run: Callable[[], tuple[Sequence[SearchRequest], T]]) -> T:
-        """What ``run`` finds; again where a dataset was swapped to its other embedder meanwhile,
+    def _settled(
+        self,
+        prepare: Callable[[], Sequence[SearchRequest]],
+        find: Callable[[Sequence[SearchRequest]], T],
+    ) -> T:
+        """What ``find`` finds; again where a dataset was swapped to its other embedder meanwhile,
         for its vectors are in neither space's list then."""
         for _ in range(_SWAPS):
-            requests, found = run()
-            if not any(self._resolver.has_moved(each) for each in requests):
+            requests = prepare()
+            found = find(requests)
+            if not any(self.resolver.has_moved(each) for each in requests):
                 break
         return found
 
-    def _run_all(self, requests: Sequence[SearchRequest]) -> list[Result]:
-        self._embed(requests)
-        return [self._run(request) for request in requests]
+    def _answer_each(self, requests: Sequence[SearchRequest]) -> list[Result]:
+        return [self._answer(each)[0] for each in requests]
 
-    def _warn_of_layers(self, request: SearchRequest) -> None:
+    def _warned(self, requests: Sequence[SearchRequest]) -> Sequence[SearchRequest]:
         """Say that the sparse lane is not there for layers; a context always takes them without."""
-        is_hybrid = request.target == "layer" and request.query.mode == Mode.HYBRID
-        if is_hybrid and self._derivation.sparse is not None and SPARSE in self._engine.lanes:
-            request.warnings += ("layers have no sparse vectors: the sparse lane did not run",)
+        if self._derivation.sparse is None or SPARSE not in self._engine.lanes:
+            return requests
+        said = ("layers have no sparse vectors: the sparse lane did not run",)
+        return [
+            attrs.evolve(each, warnings=each.warnings + said)
+            if each.target == "layer" and each.query.mode == Mode.HYBRID
+            else each
+            for each in requests
+        ]
 
     def search_layers_and_documents(
         self, queries: Sequence[Query], whole: Query
@@ -250,17 +249,15 @@ class SearchPipeline:
                 )
         reads = self._hydrator.reads_documents
         with telemetry.operation("search", target="context", queries=len(queries) + reads):
-
-            def run() -> tuple[list[SearchRequest], tuple[list[SearchRequest], list[Result]]]:
-                requests = self._prepare(queries, whole=whole if reads else None)
-                return requests, (requests, self._run_all(requests))
-
-            requests, results = self._settled(run)
+            answers = self._settled(
+                lambda: self._prepare(queries, whole=whole if reads else None),
+                lambda requests: [
+                    self._answer(each) for each in embed_queries(self._derivation, requests)
+                ],
+            )
+        results = [result for result, _ in answers]
         last = results.pop() if reads else None
-        below = [
-            each for request in requests if request.target == "chunk" for each in request.below
-        ]
-        return results, last, below
+        return results, last, [each for _, found in answers for each in found.below]
 
     @contextmanager
     def past(self, query: Query, *, layers: bool | None = None) -> Iterator[PastSearch]:
@@ -274,11 +271,11 @@ class SearchPipeline:
             NotAvailableError: the past cannot be searched, or not by the lane that is asked for.
             CancelledError: the deadline passed while the store of the moment was filled.
         """
-        checked, _ = validate(query, self._resolver.lanes)
-        dataset_ids = self._resolver.existing_datasets(checked)
+        checked, _ = validate(query, self.resolver.lanes)
+        dataset_ids = self.resolver.existing_datasets(checked)
         moment = checked.as_of
         assert isinstance(moment, int | datetime)  # validated
-        if self._past is None:
+        if self._past_stores is None:
             raise NotAvailableError("this pipeline searches what is stored now only")
         wanted = checked.layer is not Layer.DETAIL if layers is None else layers
         # Steps may compare vectors whatever the mode is.
@@ -288,42 +285,31 @@ class SearchPipeline:
             sparse=checked.mode in (None, Mode.HYBRID, SPARSE),
             layers=wanted,
         )
-        with self._past.at(moment, dataset_ids, wants) as store:
-            engine, left_out = store.lanes(self._engine)
-            if checked.mode in left_out:
-                raise NotAvailableError(
-                    f"the lane {checked.mode!r} searches what is stored now only: leave as_of "
-                    "out, or give its retriever a method over (see StoreRetriever)"
-                )
-            warnings = list(store.warnings)
-            if left_out and checked.mode in (None, Mode.HYBRID):
-                warnings.append(
-                    f"searched without {', '.join(map(repr, left_out))}: a lane that cannot "
-                    "search the past"
-                )
+        with self._past_stores.at(moment, dataset_ids, wants) as store:
+            engine, warnings = store.engine(self._engine, checked.mode)
             yield PastSearch(
                 searches=self._over(store.store, engine, moment),
                 store=store.store,
                 query=attrs.evolve(query, as_of=None),
                 as_of=moment,
-                warnings=tuple(warnings),
+                warnings=warnings,
             )
 
     def _over(self, store: Store, engine: SearchEngine, moment: Moment) -> SearchPipeline:
         """Return this pipeline over another store. What had expired then is not in it."""
         now = moment if isinstance(moment, datetime) else datetime.min.replace(tzinfo=UTC)
         capabilities = capabilities_of(store)
-        hydrator = self._hydrator.over(store, capabilities.document_search, now)
-        derivation = self._derivation.over(store.chunks, capabilities.sparse)
-        return SearchPipeline(
-            store,
-            self._resolver.over(store, derivation, now),
-            engine,
-            hydrator,
-            FilterListing(store, hydrator),
-            derivation,
-            self._rewriter,
-            self._postprocessors,
+        if not self._hydrator.reads_documents:
+            capabilities = attrs.evolve(capabilities, document_search=None)
+        return attrs.evolve(
+            self,
+            store=store,
+            capabilities=capabilities,
+            engine=engine,
+            derivation=self._derivation.over(store.chunks, capabilities.sparse),
+            moment=now,
+            past_stores=None,
+            judge=None,
         )
 
     def _search_moments(
@@ -355,209 +341,154 @@ class SearchPipeline:
         asked = [(query, False) for query in queries]
         if whole is not None:
             asked.append((whole, True))
-        requests = [
-            (query, self._resolver.resolve(query, documents=documents))
-            for query, documents in asked
-        ]
-        for _, request in requests:
-            if request.query.embed_sig == self._derivation.embed_sig:
-                request.vectors.update(vectors or {})
+        requests = [self.resolver.resolve(query, documents=each) for query, each in asked]
         known: dict[object, tuple[Rewriting, SearchRequest]] = {}
         # A rewriter that looks at what the search finds should see chunks where they are asked for.
-        for query, request in sorted(requests, key=lambda each: each[1].target != "chunk"):
+        for at in sorted(range(len(asked)), key=lambda at: requests[at].target != "chunk"):
+            request = requests[at]
+            if vectors and request.query.embed_sig == self._derivation.embed_sig:
+                request = attrs.evolve(request, vectors=dict(vectors))
             if self._rewriter is not None and has_words(request.query.text):
-                self._rewrite(self._rewriter, query, request, known)
-            expand_prefixes(self._store, request)
-        return [request for _, request in requests]
+                request = self._rewritten(self._rewriter, asked[at][0], request, known)
+            requests[at] = expand_prefixes(self._store, request)
+        return requests
 
-    def _rewrite(
+    def _rewritten(
         self,
         rewriter: QueryRewriter,
         query: Query,
         request: SearchRequest,
         known: dict[object, tuple[Rewriting, SearchRequest]],
-    ) -> None:
-        """Give ``request`` its variants. Requests that ask alike are rewritten once."""
+    ) -> SearchRequest:
+        """The request with its variants. Requests that ask alike are rewritten once."""
         resolved = request.query
         alike = (
             *(resolved.text, resolved.mode, resolved.dataset_ids, resolved.embed_sig),
             tuple(query.conversation),
         )
-        if alike not in known:
+        is_first = alike not in known
+        if is_first:
             plain = attrs.evolve(query, text=resolved.text, mode=resolved.mode, syntax=False)
             probe = SearchProbe(self._engine, self._derivation, request)
             with telemetry.stage("rewrite"):
                 known[alike] = rewrite(rewriter, plain, probe), request
-            request.usage = known[alike][0].usage
         rewriting, first = known[alike]
-        request.vectors = first.vectors
-        request.variants = variants_of(resolved, rewriting.variants)
-        request.warnings += rewriting.warnings
-        if rewriting.question:
-            request.query = attrs.evolve(resolved, text=rewriting.question)
+        question = rewriting.question
+        return attrs.evolve(
+            request,
+            query=attrs.evolve(resolved, text=question) if question else resolved,
+            variants=variants_of(resolved, rewriting.variants),
+            vectors=first.vectors,
+            warnings=request.warnings + rewriting.warnings,
+            usage=rewriting.usage if is_first else request.usage,
+        )
 
-    def _run(self, request: SearchRequest) -> Result:
-        """Retrieve, fuse, hydrate, postprocess, cut; once more if candidates have vanished."""
-        query = request.query
-        if not has_words(query.text):
-            return self._list(request)
-        keep: TextVerifier | None = None
-        if request.conditions:
-            keep = TextVerifier(self._store, request)
-        if request.conditions or len(request.variants) > 1 or request.vectors:
-            # Lanes may be asked several times, and variants may share texts: each is embedded once.
-            self._embed([request])
-        steps = () if request.target == "document" else self._postprocessors
-        depth = max([query.top_k, *(step.depth(query) for step in steps)])
-        spare = 1
-        while True:
-            deadlines.check("the search")
-            with telemetry.stage("retrieve"):
-                ranking = self._engine.retrieve(request.target, request.variants, depth, keep)
-            above = ranking.above(query.threshold)
-            request.below = ranking.below(query.threshold)
-            with telemetry.stage("hydrate"):
-                hydrated = self._hydrator.hits(request, above[: depth * spare])
-            # Steps may ask models: they run when there is enough to choose from.
-            found = at_most(hydrated.hits, query.per_document)
-            if len(found) < min(query.top_k, len(above)):
-                if len(found) < len(hydrated.hits):
-                    # Others of the documents are further down.
-                    more = not ranking.exhausted or len(above) > depth * spare
-                    if more and depth < MAX_TOP_K:
-                        depth = min(_DEEPER * depth, MAX_TOP_K)
-                        continue
-                elif not hydrated.complete and spare == 1:
-                    spare = _SPARE
-                    continue
-            reader = StoreHitReader(self._store, hydrated.versions, query.filter.tree)
-            hits: Sequence[Hit] = hydrated.hits
-            with telemetry.stage("postprocess"):
-                for step in steps:
-                    deadlines.check("the search")
-                    hits = step(query, hits, reader)
-                kept = at_most(hits, query.per_document)
-                shown = self._hydrator.with_windows(kept, reader, query.top_k)
-            if spare > 1 or not reader.missed:
-                break
-            # A document has changed since its hits were read: once more, of its new state.
-            spare = _SPARE
-        answerability, judged = self._answerability(request, ranking.lists, shown)
-        hidden = self._not_indexed(request) if len(shown) < min(query.top_k, _FEW) else ()
-        unmatched = () if shown or not request.fields else (_no_such_fields(request.fields),)
-        seen = query.top_k if query.per_document is None else depth * spare
-        if telemetry.is_observed():
-            telemetry.note(mode=str(query.mode), hits=len(shown[query.offset :]))
-        return Result(
-            hits=tuple(shown[query.offset :]),
-            warnings=(
-                *request.warnings,
-                *ranking.warnings,
-                *reader.warnings,
-                *unmatched,
-                *hidden,
-                *judged,
-            ),
-            exhausted=ranking.exhausted and len(above) <= seen and len(kept) <= query.top_k,
+    def _answer(self, request: SearchRequest) -> tuple[Result, Found]:
+        """Search, judge what was found, and say what may be missing."""
+        found, query = self._find(request), request.query
+        hits = tuple(found.hits[query.offset :])
+        warnings = request.warnings + found.warnings
+        answerability = None
+        if found.lists is None:
+            telemetry.note(mode="list", hits=len(hits))
+        else:
+            judged: tuple[str, ...] = ()
+            if self._judge is not None:
+                answerability, judged = self._judge.judge(request, found)
+            if len(found.hits) < min(query.top_k, _FEW):
+                warnings += missing_hits(self._store, request, found)
+            warnings += judged
+            if telemetry.is_observed():
+                telemetry.note(mode=str(query.mode), hits=len(hits))
+        result = Result(
+            hits=hits,
+            warnings=warnings,
+            exhausted=found.exhausted,
             usage=request.usage,
             answerability=answerability,
         )
+        return result, found
 
-    def _answerability(
-        self,
-        request: SearchRequest,
-        lists: Sequence[tuple[ResolvedQuery, RankedList]],
-        hits: Sequence[Hit],
-    ) -> tuple[Answerability | None, tuple[str, ...]]:
-        """Whether the hits answer, None where that was not judged; and a warning."""
-        if self._judge is None or request.target != "chunk":
-            return None, ()
-        if request.signals is not None and len(set(request.query.dataset_ids)) == 1:
-            request.signals = self._judge.signals(request, lists)
-        verdict: Answerability | None = "nothing"
-        warnings: tuple[str, ...] = ()
-        if hits:
-            calibration, warnings = self._judge.calibration(request)
-            verdict = None
-            if calibration is not None:
-                verdict = self._judge.verdict(calibration, request, lists)
-        if self._log is not None and verdict in ("nothing", "weak") and not request.query.offset:
-            query = request.query
-            failed = self._log.note(query.text, query.dataset_ids, verdict, hits)
-            warnings += (failed,) if failed else ()
-        return verdict, warnings
-
-    def _not_indexed(self, request: SearchRequest) -> tuple[str, ...]:
-        """The warning that documents have no chunks yet, as a process leaves them that was killed.
-
-        Counting reads an index of the whole dataset, so it is done where hits may be missing.
-        """
-        if request.target == "layer":
-            return ()
-        datasets = request.query.dataset_ids
-        # Documents first: of those that are derived in between none is counted.
-        documents = sum(self._store.documents.count(each) for each in datasets)
-        missing = documents - self._store.chunks.count_sets(datasets)
-        if missing < 1:
-            return ()
-        are, them = ("document is", "it") if missing == 1 else ("documents are", "them")
-        return (
-            f"{missing} {are} not indexed yet, and no search finds {them}: `triptych rebuild` or "
-            f"the next sync derives {them}",
-        )
-
-    def _list(self, request: SearchRequest) -> Result:
-        """List what passes the filter."""
+    def _find(self, request: SearchRequest) -> Found:
+        """Retrieve, fuse, hydrate, postprocess, cut; further, where hits are missing."""
         query = request.query
-        found = at_most(self._listing.hits(request), query.per_document, query.top_k + 1)
-        versions = {(hit.dataset_id, hit.doc_name): hit.sig.source_version for hit in found}
-        reader = StoreHitReader(self._store, versions)
-        shown = self._hydrator.with_windows(found[: query.top_k], reader, query.top_k)
-        telemetry.note(mode="list", hits=len(shown[query.offset :]))
-        return Result(
-            hits=tuple(shown[query.offset :]),
-            warnings=request.warnings,
-            exhausted=len(found) <= query.top_k,
+        if not has_words(query.text):
+            return self._listing.find(request)
+        keep = TextVerifier(self._store, request) if request.conditions else None
+        if request.conditions or len(request.variants) > 1 or request.vectors:
+            # Lanes may be asked several times, and variants may share texts: each is embedded once.
+            (request,) = embed_queries(self._derivation, [request])
+        steps = () if request.target == "document" else self._postprocessors
+        reach = _Reach(depth=max([query.top_k, *(step.depth(query) for step in steps)]))
+        while True:
+            deadlines.check("the search")
+            with telemetry.stage("retrieve"):
+                ranking = self._engine.retrieve(request.target, request.variants, reach.depth, keep)
+            above = ranking.above(query.threshold)
+            with telemetry.stage("hydrate"):
+                hydrated = self._hydrator.hits(request, above[: reach.hits])
+            # Steps may ask models: they run when there is enough to choose from.
+            further = reach.further(query, len(above), hydrated, exhausted=ranking.exhausted)
+            if further is None:
+                reader = StoreHitReader(self._store, hydrated.versions, query.filter.tree)
+                with telemetry.stage("postprocess"):
+                    kept = self._postprocessed(query, steps, hydrated.hits, reader)
+                    shown = self._hydrator.with_windows(kept, reader, query.top_k)
+                if reach.spare > 1 or not reader.missed:
+                    break
+                # A document has changed since its hits were read: once more, of its new state.
+                further = attrs.evolve(reach, spare=_SPARE)
+            reach = further
+        seen = query.top_k if query.per_document is None else reach.hits
+        return Found(
+            hits=shown,
+            warnings=(*ranking.warnings, *reader.warnings),
+            exhausted=ranking.exhausted and len(above) <= seen and len(kept) <= query.top_k,
+            lists=ranking.lists,
+            below=ranking.below(query.threshold) if request.target == "chunk" else (),
         )
 
-    def _embed(self, requests: Sequence[SearchRequest]) -> None:
-        """Embed the texts of all variants that want a vector, in one call for each kind.
+    def _postprocessed(
+        self,
+        query: ResolvedQuery,
+        steps: Sequence[Postprocessor],
+        hits: Sequence[Hit],
+        reader: StoreHitReader,
+    ) -> Sequence[Hit]:
+        for step in steps:
+            deadlines.check("the search")
+            hits = step(query, hits, reader)
+        return at_most(hits, query.per_document)
 
-        After a failure each lane embeds its own text, and says what became of it.
+
+@attrs.frozen(kw_only=True)
+class _Reach:
+    """How far a search goes: lanes to ``depth``, and ``spare`` times as many hits are read."""
+
+    depth: int
+    spare: int = 1
+
+    @property
+    def hits(self) -> int:
+        """How many hits are read."""
+        return self.depth * self.spare
+
+    def further(
+        self, query: ResolvedQuery, candidates: int, hydrated: Hydrated, *, exhausted: bool
+    ) -> _Reach | None:
+        """The reach that may find the hits that are missing; None where none are, or no other is.
+
+        ``candidates`` is how many were found, and ``exhausted`` whether lanes have no others.
         """
-        by_space: dict[str, list[SearchRequest]] = {}
-        for request in requests:
-            by_space.setdefault(request.query.embed_sig, []).append(request)
-        for embed_sig, some in by_space.items():
-            self._embed_in(self._derivation.of_space(embed_sig), some)
-
-    def _embed_in(self, derivation: DerivationPipeline, requests: Sequence[SearchRequest]) -> None:
-        embedder = derivation.embedder
-        if embedder is None:
-            return
-        admits = derivation.coverage.admits
-        need = [
-            (request, at, [text for text in variant.embedded if has_words(text[1])])
-            for request in requests
-            for at, variant in enumerate(request.variants)
-            if variant.mode in _EMBEDDED and variant.vector_dataset_ids and variant.vector is None
-        ]
-        need = [(to, at, [text for text in texts if admits(text[1])]) for to, at, texts in need]
-        with suppress(ProviderError):
-            known = {key: row for request in requests for key, row in request.vectors.items()}
-            new = [each for _, _, texts in need for each in texts if each not in known]
-            known |= embed_each(embedder, list(dict.fromkeys(new)))
-            for request, at, texts in need:
-                if texts:
-                    variants = list(request.variants)
-                    vector = mean_vector([known[each] for each in texts])
-                    variants[at] = attrs.evolve(variants[at], vector=vector)
-                    request.variants = variants
-
-
-def _no_such_fields(fields: Mapping[str, Sequence[str]]) -> str:
-    read = " and ".join(f"{key} = {' or '.join(map(repr, each))}" for key, each in fields.items())
-    return (
-        f"the query was read as asking for documents with {read}: put it into quotes to look for "
-        "the words themselves"
-    )
+        found = at_most(hydrated.hits, query.per_document)
+        if len(found) >= min(query.top_k, candidates):
+            return None
+        if len(found) < len(hydrated.hits):
+            # Others of the documents are further down.
+            more = not exhausted or candidates > self.hits
+            if more and self.depth < MAX_TOP_K:
+                return attrs.evolve(self, depth=min(_DEEPER * self.depth, MAX_TOP_K))
+        elif not hydrated.complete and self.spare == 1:
+            # Some have vanished since the lanes found them.
+            return attrs.evolve(self, spare=_SPARE)
+        return None

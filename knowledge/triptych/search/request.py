@@ -7,7 +7,7 @@ from datetime import datetime
 
 import attrs
 
-from triptych.contracts import ChunkRepo, DocumentRepo, Store
+from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import ModelMismatchError, NotAvailableError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.expiration import without_expired
@@ -19,10 +19,12 @@ from triptych.records import (
     DatasetConfig,
     DerivedSig,
     EmbedKind,
+    Hit,
     Layer,
     Mode,
     ModelUsage,
     Query,
+    RankedList,
     ResolvedQuery,
     Scope,
     Vector,
@@ -34,14 +36,14 @@ from triptych.search.sparse_retrievers import SPARSE
 from triptych.search.syntax import TextConditions, merge_where, parse_query
 from triptych.text import get_analyzer
 
-__all__ = ["RequestResolver", "SearchRequest"]
+__all__ = ["Found", "RequestResolver", "SearchRequest"]
 
 VECTOR = str(Mode.VECTOR)
 
 
-@attrs.define(kw_only=True)
+@attrs.frozen(kw_only=True)
 class SearchRequest:
-    """One query on its way through the pipeline.
+    """One query on its way through the pipeline. Each stage makes another of it.
 
     Attributes:
         target: what is searched.
@@ -56,8 +58,6 @@ class SearchRequest:
         fields: the fields that the query's text named, as conditions of ``where``.
         vectors: the vectors of texts that were embedded for it, by kind and text.
         usage: what language models took to word the query.
-        signals: what the lanes say of how well it is answered; None where nobody asks for it.
-        below: what was found and is below the threshold.
     """
 
     target: Target
@@ -72,8 +72,6 @@ class SearchRequest:
     fields: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     vectors: dict[tuple[EmbedKind, str], Vector] = attrs.field(factory=dict)
     usage: tuple[ModelUsage, ...] = ()
-    signals: Mapping[str, float] | None = None
-    below: Sequence[Candidate] = ()
 
     def terms_in(self, dataset_id: str) -> tuple[str, ...]:
         """Return the query's terms in the language of a dataset."""
@@ -81,6 +79,25 @@ class SearchRequest:
         if language not in self.terms:
             self.terms[language] = tuple(get_analyzer(language).analyze_query(self.query.text))
         return self.terms[language]
+
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """What a search found, before it is judged.
+
+    Attributes:
+        hits: the hits from the first on, whatever the query's offset is.
+        warnings: what lanes and steps reported.
+        exhausted: whether there are no other hits.
+        lists: what each lane found for each variant; None where documents were listed.
+        below: the chunks that are below the threshold.
+    """
+
+    hits: Sequence[Hit]
+    warnings: tuple[str, ...] = ()
+    exhausted: bool
+    lists: Sequence[tuple[ResolvedQuery, RankedList]] | None
+    below: Sequence[Candidate] = ()
 
 
 class RequestResolver:
@@ -100,10 +117,6 @@ class RequestResolver:
         self._derivation = derivation
         self.lanes = lanes
         self._moment = moment
-
-    def with_lanes(self, lanes: Sequence[str]) -> RequestResolver:
-        """Return a resolver that differs in the lanes."""
-        return RequestResolver(self._documents, self._chunks, self._derivation, lanes)
 
     def resolve(self, query: Query, *, documents: bool = False) -> SearchRequest:
         """Return the request that ``query`` means, with one variant: the query itself.
@@ -226,12 +239,6 @@ class RequestResolver:
             conditions=conditions,
             fields=fields,
         )
-
-    def over(
-        self, store: Store, derivation: DerivationPipeline, moment: datetime
-    ) -> RequestResolver:
-        """Return the same resolver over another store, for a moment."""
-        return RequestResolver(store.documents, store.chunks, derivation, self.lanes, moment)
 
     def existing_datasets(self, query: Query) -> tuple[str, ...]:
         """Return the datasets that a validated query names.

@@ -73,39 +73,44 @@ class TextVerifier:
         return None
 
 
-def expand_prefixes(store: Store, request: SearchRequest) -> None:
-    """Let the keyword lanes of ``request`` look for the words that its prefixes stand for.
+def expand_prefixes(store: Store, request: SearchRequest) -> SearchRequest:
+    """The request with keyword lanes that look for the words that its prefixes stand for.
 
     The words are those of the datasets' chunks, which are all read. Of more than `MAX_EXPANSIONS`
     the most frequent are taken, and a warning says so.
     """
     conditions = request.conditions
     if not conditions.prefixes:
-        return
+        return request
     counts: Counter[str] = Counter()
     for dataset_id in request.query.dataset_ids:
         for chunk in store.chunks.iter_chunks(dataset_id):
             counts.update(conditions.words_of(chunk.content))
         deadlines.check("the search")
+    warnings = request.warnings
     words = sorted(counts, key=lambda word: (-counts[word], word))
     if len(words) > MAX_EXPANSIONS:
         asked = ", ".join(f"{prefix}*" for prefix in conditions.prefixes)
-        request.warnings += (
+        warnings += (
             f"{asked} stands for {len(words):,} words: the {MAX_EXPANSIONS:,} most frequent are "
             "looked for; a longer prefix stands for fewer",
         )
     added = " ".join(sorted(words[:MAX_EXPANSIONS]))
     if not added:
-        return
+        return attrs.evolve(request, warnings=warnings)
 
     def widened(text: str) -> str:
         return f"{text} {added}"
 
-    request.query = attrs.evolve(request.query, text=widened(request.query.text))
-    request.variants = [
-        attrs.evolve(each, text=widened(each.text), embed_text=each.embed_text or each.text)
-        for each in request.variants
-    ]
+    return attrs.evolve(
+        request,
+        warnings=warnings,
+        query=attrs.evolve(request.query, text=widened(request.query.text)),
+        variants=[
+            attrs.evolve(each, text=widened(each.text), embed_text=each.embed_text or each.text)
+            for each in request.variants
+        ],
+    )
 
 
 def _key(candidate: Candidate) -> tuple[str, Hashable]:

@@ -13,6 +13,7 @@ from triptych._internal.plurals import counted
 from triptych.contracts import Store, VersionReader
 from triptych.errors import NotAvailableError, ProviderError, StoreError
 from triptych.ingestion.derivation import DerivationPipeline
+from triptych.records import Mode
 from triptych.search.engine import SearchEngine
 from triptych.search.past.filling import DatasetFiller, OutdatedError
 from triptych.search.past.moments import Moment
@@ -44,6 +45,26 @@ class PastStore:
     store: Store
     warnings: tuple[str, ...]
     lanes: Callable[[SearchEngine], tuple[SearchEngine, Sequence[str]]]
+
+    def engine(
+        self, engine: SearchEngine, mode: Mode | str | None
+    ) -> tuple[SearchEngine, tuple[str, ...]]:
+        """The engine over this store, and what searches in ``mode`` should say.
+
+        Raises:
+            NotAvailableError: the mode is a lane that cannot search the past.
+        """
+        made, left_out = self.lanes(engine)
+        if mode in left_out:
+            raise NotAvailableError(
+                f"the lane {mode!r} searches what is stored now only: leave as_of "
+                "out, or give its retriever a method over (see StoreRetriever)"
+            )
+        if not left_out or mode not in (None, Mode.HYBRID):
+            return made, self.warnings
+        names = ", ".join(map(repr, left_out))
+        warning = f"searched without {names}: a lane that cannot search the past"
+        return made, (*self.warnings, warning)
 
 
 class _Scratch:

@@ -1,0 +1,117 @@
+"""The Service: every public call goes through here, so the guarantees live in one place.
+
+`Service` has its methods from the modules beside this one, each a class of what belongs together;
+`triptych.service.parts` wires what they work with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from triptych._internal.shared_docs import share_docs
+from triptych.contracts import Store
+from triptych.operations import Effect, operation
+from triptych.records import check_identifier
+from triptych.search.engine import SearchEngine
+from triptych.search.pipeline_record import Pipeline, find_pipeline
+from triptych.service.answers import Answers
+from triptych.service.dataset import Dataset
+from triptych.service.datasets import Datasets
+from triptych.service.documents import Documents
+from triptych.service.layers import Layers
+from triptych.service.parts import build, build_search
+from triptych.service.pipeline import PipelineView
+from triptych.service.searches import Searches
+from triptych.service.upkeep import Upkeep
+from triptych.service_options import ServiceOptions
+
+if TYPE_CHECKING:
+    from triptych.access import Access
+
+__all__ = ["Service", "ServiceOptions"]
+
+
+class Service(Documents, Datasets, Searches, Answers, Layers, Upkeep):
+    """A knowledge base: documents in, versioned and derived; the right text out.
+
+    Thread-safe. Close it, or use it as a context manager.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        engine: SearchEngine | None = None,
+        options: ServiceOptions | None = None,
+        *,
+        on_close: Callable[[], None] | None = None,
+    ) -> None:
+        """Wire a Service over a store; `triptych.open` does it for the built-in ones.
+
+        Three repositories without a store of their own are one by `triptych.Repositories`.
+        ``engine`` None builds the lanes that ship. Closing the Service closes the store, and
+        then calls ``on_close``, which may close the models.
+
+        Raises:
+            ValidationError: ``engine`` is given, and ``options`` has a ranker or retrievers, which
+                the engine has itself.
+            NotAvailableError: ``options`` has a sparse encoder, and the store keeps no sparse
+                vectors.
+        """
+        self._wire(build(store, options or ServiceOptions(), engine), on_close)
+
+    @operation(Effect.READS)
+    def dataset(self, dataset_id: str) -> Dataset:
+        """A view of one dataset, with this Service's methods and the id filled in.
+
+        The dataset comes into being with its first document, or by `create_dataset`.
+        """
+        check_identifier(dataset_id, "dataset_id")
+        return Dataset(self, dataset_id)
+
+    @operation(Effect.READS)
+    def pipeline(self, name: str) -> PipelineView:
+        """This Service, searching and answering by the pipeline of this name.
+
+        Raises:
+            NotFoundError: there is no pipeline of this name.
+        """
+        self._open()
+        pipeline = find_pipeline(self.pipelines, name)
+        other = pipeline.over
+        return (self._over(other) if isinstance(other, Service) else self)._view(pipeline)
+
+    @operation(Effect.READS)
+    def restricted(self, access: Access) -> Service:
+        """This Service as a caller with ``access`` sees it: a Service of its own.
+
+        What the access does not show is answered as what does not exist: it is not found, not
+        counted, not suggested, has no part in a score, and no error names it. It shares the store
+        and the models, and is closed with this Service, or before. To restrict it again narrows it.
+
+        Raises:
+            ValidationError: ``access`` is none.
+        """
+        from triptych.access.service import RestrictedService
+
+        self._open()
+        made = RestrictedService(self, access)
+        self._restricted.add(made)
+        return made
+
+    def _over(self, other: Service) -> Service:
+        """The Service that a pipeline searches in place of this one, as its caller may see it."""
+        return other
+
+    def _view(self, pipeline: Pipeline) -> PipelineView:
+        # By the object, for the Services that search over this one each have pipelines by name.
+        found = self._by_pipeline.get(id(pipeline))
+        if found is None:
+            engine = self._main.engine.derive(lanes=pipeline.lanes, ranker=pipeline.ranker)
+            made = build_search(self._parts, engine, pipeline.rewriter, pipeline.postprocessors)
+            found = self._by_pipeline.setdefault(id(pipeline), (pipeline, made))
+        return PipelineView(self, pipeline, found[1].uncached, found[1].cached)
+
+
+share_docs(Dataset, Service)
+share_docs(PipelineView, Service)

@@ -1,0 +1,152 @@
+"""What the parts of a Service share: how it is wired, opened and closed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from weakref import WeakSet
+
+from triptych._internal.close_on_exit import CloseOnExit
+from triptych.contracts import (
+    LLM,
+    Capabilities,
+    Ranker,
+)
+from triptych.copies.erasures import note_purge
+from triptych.errors import (
+    NotFoundError,
+    StoreError,
+    ValidationError,
+)
+from triptych.ingestion.expiration import without_expired
+from triptych.ingestion.kept_requests import forget_requests
+from triptych.records import (
+    FilterTree,
+    ScrubReport,
+    check_text,
+)
+from triptych.rules import missing_dataset
+from triptych.search.pipeline import SearchPipeline
+from triptych.search.pipeline_record import Pipeline
+from triptych.search.question_log import QuestionLog
+from triptych.service.parts import Parts, SearchParts, build_search
+from triptych.service_options import ServiceOptions
+
+__all__ = ["ServiceBase", "check_names"]
+
+
+class ServiceBase(CloseOnExit):
+    """A Service before its methods."""
+
+    def _wire(self, parts: Parts, on_close: Callable[[], None] | None = None) -> None:
+        self._parts = parts
+        self._main = build_search(
+            parts, parts.engine, parts.options.rewriter, parts.options.postprocessors
+        )
+        self._by_pipeline: dict[int, tuple[Pipeline, SearchParts]] = {}
+        self.options: ServiceOptions = parts.options
+        self.store = parts.store
+        self.capabilities: Capabilities = parts.capabilities
+        self.documents = parts.store.documents
+        self.chunks = parts.store.chunks
+        self.layer_repo = parts.store.layers
+        self.question_log: QuestionLog = parts.log
+        self.pipelines: Mapping[str, Pipeline] = _by_name(parts.options.pipelines, self.lanes)
+        self._on_close = on_close
+        self._restricted: WeakSet[ServiceBase] = WeakSet()
+        self._closed = False
+        self._closing = threading.Lock()
+
+    def __repr__(self) -> str:
+        embedder = self.options.embedder
+        model = "no embedder" if embedder is None else embedder.signature
+        where = getattr(self.store, "path", None)
+        place = type(self.store).__name__ if where is None else str(where)
+        return f"<Service {place}, {model}{', closed' if self._closed else ''}>"
+
+    @property
+    def llm(self) -> LLM | None:
+        """The language model that was wired, None without one."""
+        return self.options.llm
+
+    @property
+    def searches(self) -> SearchPipeline:
+        """What every search of this Service goes through."""
+        return self._main.uncached
+
+    @property
+    def ranker(self) -> Ranker:
+        """What fuses the lanes of hybrid search."""
+        return self._main.engine.ranker
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """The names of the lanes: each is a mode, and a key of ``min_scores``."""
+        return self._main.engine.lanes
+
+    def close(self) -> None:
+        """Release files, connections and threads. Idempotent; later calls raise `StoreError`."""
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+        for service in list(self._restricted):
+            service.close()
+        for _, searches in self._by_pipeline.values():
+            searches.close()
+        self._main.close()
+        self._parts.past.close()
+        try:
+            self.store.close()
+        finally:
+            if self._on_close is not None:
+                self._on_close()
+
+    def _forget_requests(self) -> int:
+        note_purge(self.capabilities.settings)
+        return forget_requests(self.capabilities.settings)
+
+    def _remove_layers_above(self, dataset_id: str, name: str, *, every: bool) -> int:
+        return self._parts.layers.remove_above(dataset_id, name, every=every)
+
+    def _scrub(self) -> ScrubReport:
+        eraser = self.capabilities.eraser
+        return (None if eraser is None else eraser.scrub()) or ScrubReport()
+
+    def _open(self) -> None:
+        if self._closed:
+            raise StoreError("this knowledge base is closed: open it again")
+
+    def _living(self, dataset_id: str, tree: FilterTree | None) -> FilterTree | None:
+        return without_expired(self.documents, [dataset_id], tree)
+
+    def _missing(self, dataset_id: str, name: str | None = None) -> NotFoundError:
+        datasets = self.documents.list_datasets()
+        if dataset_id not in datasets:
+            return missing_dataset(dataset_id, datasets)
+        return NotFoundError(f"the dataset {dataset_id!r} has no document {name!r}").hinted(
+            "`triptych list` shows the documents of a dataset"
+        )
+
+
+def _by_name(pipelines: Sequence[Pipeline], lanes: Sequence[str]) -> Mapping[str, Pipeline]:
+    """The pipelines by their names, each checked."""
+    found: dict[str, Pipeline] = {}
+    for pipeline in pipelines:
+        if not isinstance(pipeline, Pipeline):
+            raise ValidationError(f"{pipeline!r:.80} is not a Pipeline: give records of that class")
+        if pipeline.name in found:
+            raise ValidationError(f"two pipelines are called {pipeline.name!r}: rename one")
+        if pipeline.over is not None and not isinstance(pipeline.over, ServiceBase):
+            raise ValidationError(
+                f"the pipeline {pipeline.name!r} is over {pipeline.over!r:.80}, which is no Service"
+            )
+        pipeline.check(lanes if pipeline.over is None else pipeline.over.lanes)
+        found[pipeline.name] = pipeline
+    return found
+
+
+def check_names(dataset_id: object, name: object = "") -> None:
+    """Refuse what no dataset or document can be called; whether there is one is seen later."""
+    check_text(dataset_id, "dataset_id")
+    check_text(name, "a document name")

@@ -1,0 +1,141 @@
+"""Layers of a Service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from triptych.errors import (
+    ValidationError,
+)
+from triptych.operations import Effect, operation
+from triptych.records import (
+    DerivedLayer,
+    DocumentSummary,
+    Layer,
+    check_text,
+    check_whole,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+from triptych.service.base import ServiceBase, check_names
+
+__all__ = ["Layers"]
+
+
+class Layers(ServiceBase):
+    """What a Service does with layers."""
+
+    @operation(Effect.READS)
+    def layer(self, dataset_id: str, name: str, layer: Layer | str) -> DerivedLayer | None:
+        """A document's layer with its freshness, None when it was not made yet."""
+        self._open()
+        check_names(dataset_id, name)
+        return self._parts.layers.get(dataset_id, name, layer)
+
+    @operation(Effect.READS)
+    def dataset_layer(self, dataset_id: str, layer: Layer | str) -> DerivedLayer | None:
+        """The dataset's own layer with its freshness, None when it was not made yet."""
+        self._open()
+        check_names(dataset_id)
+        return self._parts.layers.get(dataset_id, "", layer)
+
+    @operation(Effect.READS)
+    def layers(self, dataset_id: str, *, layer: Layer | str | None = None) -> list[DerivedLayer]:
+        """All layers of a dataset with their freshness, by name and layer."""
+        self._open()
+        check_names(dataset_id)
+        return self._parts.layers.list(dataset_id, layer)
+
+    @operation(Effect.WRITES)
+    def put_document_layer(
+        self,
+        dataset_id: str,
+        name: str,
+        layer: Layer | str,
+        content: str,
+        *,
+        prompt_sig: str = "",
+        source_version: int | None = None,
+    ) -> DerivedLayer:
+        """Store an abstract (L0) or overview (L1) of a document; the stored layer.
+
+        ``source_version`` is the version it was made from (None: the current one) and
+        ``prompt_sig`` the signature of its maker.
+
+        Raises:
+            ValidationError: the layer is L2, or the content cannot be stored.
+            NotFoundError: there is no such document.
+            ConflictError: the document is no longer at ``source_version``.
+            DerivationError: the content could not be embedded; nothing was stored.
+        """
+        self._open()
+        check_names(dataset_id, name)
+        _check_layer(content, prompt_sig)
+        if source_version is not None:
+            check_whole(source_version, "source_version")
+        return self._parts.layers.put_document_layer(
+            dataset_id, name, layer, content, prompt_sig, source_version
+        )
+
+    @operation(Effect.WRITES)
+    def put_dataset_layer(
+        self,
+        dataset_id: str,
+        layer: Layer | str,
+        content: str,
+        *,
+        prompt_sig: str = "",
+        summaries: Iterable[DocumentSummary] | None = None,
+    ) -> DerivedLayer:
+        """Store a dataset's own abstract or overview; the stored layer.
+
+        ``summaries`` are the documents' abstracts it was made from (None: the current ones).
+
+        Raises:
+            ValidationError, NotFoundError, DerivationError: as `put_document_layer`.
+        """
+        self._open()
+        check_names(dataset_id)
+        _check_layer(content, prompt_sig)
+        return self._parts.layers.put_folder_layer(
+            dataset_id, "", layer, content, prompt_sig, summaries
+        )
+
+    @operation(Effect.WRITES)
+    def put_folder_layer(
+        self,
+        dataset_id: str,
+        folder: str,
+        layer: Layer | str,
+        content: str,
+        *,
+        prompt_sig: str = "",
+        summaries: Iterable[DocumentSummary] | None = None,
+    ) -> DerivedLayer:
+        """Store an abstract or overview of a folder, whose name ends in "/"; the stored layer.
+
+        ``summaries`` are the abstracts of what is directly in it, documents and folders, that it
+        was made from (None: the current ones).
+
+        Raises:
+            ValidationError: ``folder`` does not end in "/", or as `put_document_layer`.
+            NotFoundError: no document is in this folder.
+            DerivationError: as `put_document_layer`.
+        """
+        self._open()
+        check_names(dataset_id, folder)
+        _check_layer(content, prompt_sig)
+        if not folder.endswith("/"):
+            raise ValidationError(f"{folder!r} names no folder: the name of one ends in a slash")
+        return self._parts.layers.put_folder_layer(
+            dataset_id, folder, layer, content, prompt_sig, summaries
+        )
+
+
+def _check_layer(content: object, prompt_sig: object) -> None:
+    check_text(content, "a layer's content")
+    check_text(prompt_sig, "prompt_sig")

@@ -1,0 +1,208 @@
+"""What a Service works with, wired over one store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import attrs
+
+from triptych.contracts import Capabilities, Postprocessor, QueryRewriter, Store
+from triptych.errors import NotAvailableError, ValidationError
+from triptych.ingestion.derivation import DerivationPipeline
+from triptych.ingestion.layers import LayerService
+from triptych.ingestion.management import DocumentManager
+from triptych.ingestion.pending_datasets import PendingEmbedder
+from triptych.ingestion.pending_expiry import living_stats
+from triptych.ingestion.rebuild import RebuildRunner
+from triptych.ingestion.sparse_encoding import sparse_lane
+from triptych.ingestion.versions import VersionHistory
+from triptych.ingestion.writer import Writer
+from triptych.records import DatasetStats
+from triptych.repositories import capabilities_of
+from triptych.search.answerability import ResultJudge
+from triptych.search.cache_options import check_lanes, own_lanes
+from triptych.search.default_engine import build_engine
+from triptych.search.engine import SearchEngine
+from triptych.search.past.stores import PastStores
+from triptych.search.pipeline import SearchPipeline
+from triptych.search.postprocessing import KeywordBoost
+from triptych.search.question_log import QuestionLog
+from triptych.search.rewriters.chain import one_rewriter, rewriters_of
+from triptych.service_options import ServiceOptions
+
+if TYPE_CHECKING:
+    from triptych.search.semantic_cache import CachedSearches
+
+__all__ = ["Parts", "SearchParts", "build", "build_search"]
+
+
+@attrs.frozen
+class SearchParts:
+    """One way to search: the engine, what every search goes through, and the cache before it."""
+
+    engine: SearchEngine
+    uncached: SearchPipeline
+    cached: CachedSearches | None
+
+    @property
+    def first(self) -> SearchPipeline | CachedSearches:
+        """What a search is asked of."""
+        return self.cached or self.uncached
+
+    def close(self) -> None:
+        """Let the threads end."""
+        self.engine.close()
+        if self.cached is not None:
+            self.cached.close()
+
+
+@attrs.frozen(kw_only=True)
+class Parts:
+    """What a Service works with: see `build`.
+
+    ``caller`` decides an answer beside the configuration: who asks.
+    """
+
+    store: Store
+    options: ServiceOptions
+    capabilities: Capabilities
+    caller: Sequence[object]
+    log: QuestionLog
+    deriver: DerivationPipeline
+    engine: SearchEngine
+    past: PastStores
+    judge: ResultJudge
+    writer: Writer
+    manager: DocumentManager
+    layers: LayerService
+    history: VersionHistory
+    rebuilds: RebuildRunner
+    embeddings: PendingEmbedder
+    stats: Callable[[str], DatasetStats | None]
+
+
+def build(
+    store: Store,
+    options: ServiceOptions,
+    engine: SearchEngine | None = None,
+    *,
+    log: QuestionLog | None = None,
+    caller: Sequence[object] = (),
+) -> Parts:
+    """Wire everything that a Service over ``store`` works with.
+
+    ``engine`` None builds the lanes that ship, and ``log`` None keeps questions in the store.
+
+    Raises:
+        ValidationError: ``engine`` is given, and ``options`` has a ranker or retrievers.
+        NotAvailableError: ``options`` has a sparse encoder, and the store keeps no sparse vectors.
+    """
+    for name in ("ranker", "retrievers"):
+        if engine is not None and getattr(options, name):
+            raise ValidationError(
+                f"the options have {name}, and the engine has its own: give the {name} to "
+                "the SearchEngine, or leave the engine out"
+            )
+    can = capabilities_of(store)
+    log = QuestionLog(can.settings) if log is None else log
+    documents, chunks = store.documents, store.chunks
+    deriver = DerivationPipeline(
+        chunks,
+        options.chunkers,
+        options.embedder,
+        options.embed_concurrency,
+        can.leases,
+        sparse_lane(can.sparse, options.sparse_encoder),
+        options.executor,
+        options.next_embedder,
+    )
+    writer = Writer(documents, chunks, deriver, options.language, options.outliner)
+    layers = LayerService(documents, chunks, store.layers, deriver, writer.check_config)
+    stats = partial(living_stats, store, can.sparse, deriver)
+    return Parts(
+        store=store,
+        options=options,
+        capabilities=can,
+        caller=caller,
+        log=log,
+        deriver=deriver,
+        engine=engine
+        or build_engine(
+            store,
+            can,
+            embedder=options.embedder,
+            next_embedder=options.next_embedder,
+            sparse_encoder=options.sparse_encoder,
+            retrievers=options.retrievers,
+            ranker=options.ranker,
+        ),
+        past=PastStores(store, can.versions, deriver, options.scratch),
+        judge=ResultJudge(
+            chunks, can.settings, can.corpus_stats, log if options.question_log else None
+        ),
+        writer=writer,
+        manager=DocumentManager(documents, chunks, writer),
+        layers=layers,
+        history=VersionHistory(can.versions),
+        rebuilds=RebuildRunner(documents, chunks, store.layers, writer, layers),
+        embeddings=PendingEmbedder(documents, chunks, deriver, writer, layers, stats),
+        stats=stats,
+    )
+
+
+def build_search(
+    parts: Parts,
+    engine: SearchEngine,
+    rewriter: QueryRewriter | Sequence[QueryRewriter] | None,
+    postprocessors: Sequence[Postprocessor],
+) -> SearchParts:
+    """Wire one way to search.
+
+    Raises:
+        ValidationError: a lane has no signature, which the semantic cache needs.
+        NotAvailableError: there is to be a semantic cache, and the store keeps no answers.
+    """
+    options, can = parts.options, parts.capabilities
+    searches = SearchPipeline(
+        store=parts.store,
+        capabilities=can,
+        engine=engine,
+        derivation=parts.deriver,
+        rewriter=one_rewriter(rewriter),
+        postprocessors=(KeywordBoost(), *postprocessors),
+        locate=options.locate,
+        past_stores=parts.past,
+        judge=parts.judge,
+    )
+    if options.semantic_cache is None:
+        return SearchParts(engine, searches, None)
+    if can.answers is None:
+        raise NotAvailableError("this store keeps no answers of searches: leave semantic_cache out")
+    # Here, for most programs have no cache, and a command starts sooner.
+    from triptych.search.semantic_cache import CachedSearches
+
+    check_lanes(engine.retrievers)
+    decisive = (
+        options.embedder,
+        options.next_embedder,
+        options.sparse_encoder,
+        engine.ranker,
+        engine.lanes,
+        own_lanes(engine.retrievers),
+        rewriters_of(rewriter),
+        tuple(postprocessors),
+        *parts.caller,
+    )
+    cached = CachedSearches(
+        searches,
+        parts.store,
+        can.answers,
+        searches.resolver,
+        parts.deriver,
+        options.semantic_cache,
+        decisive,
+        options.locate,
+    )
+    return SearchParts(engine, searches, cached)

@@ -1,0 +1,182 @@
+"""How a Service is kept: rebuilt, counted, examined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from triptych import telemetry
+from triptych._internal.progress import ProgressCallback
+from triptych.errors import (
+    NotAvailableError,
+    ValidationError,
+)
+from triptych.ingestion.batches import check_progress
+from triptych.operations import Effect, operation
+from triptych.records import (
+    CacheStats,
+    DatasetStats,
+    DoctorReport,
+    Health,
+    RebuildReport,
+    RebuildScope,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+from triptych.service.base import ServiceBase, check_names
+
+__all__ = ["Upkeep"]
+
+
+class Upkeep(ServiceBase):
+    """How a Service is kept in order."""
+
+    @operation(Effect.WRITES, embeds=True, long=True)
+    def rebuild(
+        self,
+        scope: RebuildScope | None = None,
+        *,
+        dataset_id: str = "",
+        doc_name: str = "",
+        progress: ProgressCallback | None = None,
+    ) -> RebuildReport:
+        """Bring chunks and vectors up to date: only what is stale is derived again.
+
+        The rebuild of a dataset, or of everything, is also how a new chunker or embedder is
+        taken on: the dataset's configuration becomes this Service's. ``scope`` can name several
+        documents, which ``doc_name`` cannot; ``progress`` is not called then. A document that fails
+        is in the report, and the others are rebuilt. Layers are not made here, but those of another
+        embedder are embedded again, unchanged. What has lost its source is removed,
+        and so are documents that have expired.
+
+        What is stale is embedded by up to ``options.embed_concurrency`` calls at a time, and
+        committed page by page: a rebuild that was cut off goes on where it stopped.
+
+        Raises:
+            NotFoundError: there is no such dataset.
+            ModelMismatchError, ConflictError: documents are to be rebuilt by name, and their
+                dataset has another configuration: rebuild the dataset.
+            CancelledError: the deadline passed; what was rebuilt stays.
+        """
+        self._open()
+        if scope is not None and not isinstance(scope, RebuildScope):
+            raise ValidationError(
+                f"rebuild takes a RebuildScope, not {type(scope).__name__}: to name a dataset, "
+                "write rebuild(dataset_id=…)"
+            )
+        if scope is not None and (dataset_id or doc_name):
+            raise ValidationError("give rebuild a scope or a dataset_id, not both")
+        scope = scope or RebuildScope(dataset_id=dataset_id, doc_name=doc_name)
+        if scope.dataset_id and scope.dataset_id not in self.documents.list_datasets():
+            report = self._parts.rebuilds.remove_orphans(scope.dataset_id)
+            if not report.removed:
+                raise self._missing(scope.dataset_id)
+            return report
+        with telemetry.operation("rebuild"):
+            if scope.doc_names:
+                report = self._parts.rebuilds.named(scope.dataset_id, scope.doc_names)
+            else:
+                one = scope.dataset_id
+                datasets = [one] if one else self.documents.list_datasets()
+                report = self._parts.rebuilds.datasets(datasets, progress)
+            telemetry.note(documents=report.rebuilt, failed=len(report.failed))
+            return report
+
+    @operation(Effect.READS)
+    def stats(self, dataset_id: str | None = None) -> list[DatasetStats]:
+        """Counts of one dataset, or of all; also the model, width and count of the vectors.
+
+        Raises:
+            NotFoundError: there is no such dataset.
+        """
+        self._open()
+        datasets = self.documents.list_datasets()
+        if dataset_id is not None:
+            check_names(dataset_id)
+            if dataset_id not in datasets:
+                raise self._missing(dataset_id)
+            datasets = [dataset_id]
+        # None: deleted meanwhile.
+        stats = [found for each in datasets if (found := self._parts.stats(each)) is not None]
+        if dataset_id is not None and not stats:
+            raise self._missing(dataset_id)
+        return stats
+
+    @operation(Effect.READS)
+    def cache_stats(self) -> CacheStats:
+        """How many answers the semantic cache keeps, how many searches found one or found none.
+
+        The numbers are the store's: of every process that ever used it.
+
+        Raises:
+            NotAvailableError: the store keeps no answers.
+        """
+        self._open()
+        if self._main.cached is not None:
+            return self._main.cached.stats()
+        if self.capabilities.answers is None:
+            raise NotAvailableError("this store keeps no answers of searches")
+        return self.capabilities.answers.cache_stats()
+
+    @operation(Effect.READS, long=True)
+    def health(self, *, probe: bool = True) -> Health:
+        """Look at store, index, models and datasets, and say what is wrong.
+
+        Meant to run before long work: ``service.health().require()`` raises what would fail.
+        ``probe`` embeds two words, to see that the models answer; False calls no model.
+        """
+        from triptych.diagnostics.health import check_health
+
+        self._open()
+        return check_health(
+            self.documents,
+            self.capabilities.diagnostics,
+            self.options.embedder,
+            self.stats,
+            next_embedder=self.options.next_embedder,
+            probe=probe,
+            sparse_encoder=self.options.sparse_encoder,
+        )
+
+    @operation(Effect.WRITES, long=True)
+    def doctor(
+        self,
+        *,
+        repair: bool = False,
+        dataset_id: str | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> DoctorReport:
+        """Check every invariant of the store, and say what is wrong and why it matters.
+
+        Reads everything, page by page: content and old versions against their checksums, chunks
+        against their documents, signatures against configurations, vectors, layers, what has
+        lost its owner, the database and the search index against each other, the model's files.
+        That takes time in proportion to the store; `health` is the quick look. Others may write
+        meanwhile.
+
+        ``repair`` repairs what can be made again from the truth, and examines once more: the
+        report then says what is left. It never removes or alters a source document.
+        ``dataset_id`` names the one dataset to look at, beside the store as a whole.
+
+        Raises:
+            NotFoundError: there is no such dataset.
+            StoreError: the store cannot be read at all.
+            CancelledError: the deadline passed; what was repaired stays.
+        """
+        from triptych.diagnostics import Doctor
+
+        self._open()
+        check_progress(progress)
+        if dataset_id is None:
+            datasets: Callable[[], Sequence[str]] = self.documents.list_datasets
+        else:
+            only = (dataset_id,)
+            check_names(dataset_id)
+            if dataset_id not in self.documents.list_datasets():
+                raise self._missing(dataset_id)
+            datasets = lambda: only  # noqa: E731 - a function of its own would say no more
+        doctor = Doctor(self.store, self.capabilities, self._parts.deriver, self._parts.rebuilds)
+        return doctor.report(datasets, repair=repair, progress=progress)

@@ -1,1 +1,0 @@
-"""Views: a Service with something filled in, a dataset or a pipeline."""
