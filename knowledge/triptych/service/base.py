@@ -10,7 +10,11 @@ from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import (
     LLM,
     Capabilities,
+    ChunkRepo,
+    DocumentRepo,
+    LayerRepo,
     Ranker,
+    Store,
 )
 from triptych.copies.erasures import note_purge
 from triptych.errors import (
@@ -45,11 +49,11 @@ class ServiceBase(CloseOnExit):
         )
         self._by_pipeline: dict[int, tuple[Pipeline, SearchParts]] = {}
         self.options: ServiceOptions = parts.options
-        self.store = parts.store
+        self.store: Store = parts.store
         self.capabilities: Capabilities = parts.capabilities
-        self.documents = parts.store.documents
-        self.chunks = parts.store.chunks
-        self.layer_repo = parts.store.layers
+        self.documents: DocumentRepo = parts.store.documents
+        self.chunks: ChunkRepo = parts.store.chunks
+        self.layer_repo: LayerRepo = parts.store.layers
         self.question_log: QuestionLog = parts.log
         self.pipelines: Mapping[str, Pipeline] = _by_name(parts.options.pipelines, self.lanes)
         self._on_close = on_close
