@@ -246,7 +246,7 @@ class BackendMachine(RuleBasedStateMachine):
             source_version=document.version,
             chunker_sig=config.chunker_sig,
             embed_sig=config.embed_sig,
-            input_sig=f"input of {document.content[:20]}",
+            input_sig=f"input of {document.content[:20]!r}",  # a digest has no NUL
         )
         chunks = chunks_of(document, sig)
         allowed = (
