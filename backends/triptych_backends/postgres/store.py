@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.records import DatasetStats, ScrubReport, check_whole
+from triptych.search.calibration import CALIBRATION_SETTINGS
+from triptych.search.file_location import FOLDER_SETTINGS
 from triptych_backends.postgres.chunks import PostgresChunks
 from triptych_backends.postgres.database import PostgresDatabase
 from triptych_backends.postgres.documents import PostgresDocuments
@@ -23,6 +25,11 @@ from triptych_backends.sql.state_loader import SqlStateLoader
 from triptych_backends.sql.stats import read_stats
 
 __all__ = ["PostgresStore"]
+
+
+_OF_SEARCHES = (CALIBRATION_SETTINGS, FOLDER_SETTINGS)
+"""Settings that every search reads: a replica tells them too, so that searches go on without the
+primary."""
 
 
 class PostgresStore(
@@ -80,12 +87,16 @@ class PostgresStore(
             return read_stats(session, dataset_id, chunker_sig, embed_sig)
 
     def get_setting(self, key: str) -> str | None:
-        """See `SettingsStore.get_setting`: as the primary has it."""
+        """See `SettingsStore.get_setting`: as the primary has it, but for `_OF_SEARCHES`."""
+        if key.startswith(_OF_SEARCHES):
+            return super().get_setting(key)
         with self.database.only_primary():
             return super().get_setting(key)
 
     def list_settings(self, prefix: str = "") -> Mapping[str, str]:
-        """See `SettingsStore.list_settings`: as the primary has them."""
+        """See `SettingsStore.list_settings`: as the primary has them, but for `_OF_SEARCHES`."""
+        if prefix.startswith(_OF_SEARCHES):
+            return super().list_settings(prefix)
         with self.database.only_primary():
             return super().list_settings(prefix)
 

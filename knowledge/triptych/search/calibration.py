@@ -36,7 +36,7 @@ __all__ = [
 CALIBRATION_VERSION = 1
 """That of the signals and of the record's form: one of another version is not used."""
 
-_SETTING = "answerability/"
+CALIBRATION_SETTINGS = "answerability/"
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -151,12 +151,12 @@ def lanes_key(lanes: Collection[str]) -> str:
 
 def calibration_text(settings: SettingsStore, dataset_id: str) -> str | None:
     """The calibration of a dataset as it is kept, None without one."""
-    return settings.get_setting(_SETTING + dataset_id)
+    return settings.get_setting(CALIBRATION_SETTINGS + dataset_id)
 
 
 def calibrated_dataset(key: str) -> str | None:
     """The dataset whose calibration the setting ``key`` is, None if it is none."""
-    return key.removeprefix(_SETTING) if key.startswith(_SETTING) else None
+    return key.removeprefix(CALIBRATION_SETTINGS) if key.startswith(CALIBRATION_SETTINGS) else None
 
 
 def read_calibration(settings: SettingsStore | None, dataset_id: str) -> Calibration | None:
@@ -201,6 +201,6 @@ def forget_calibration(settings: SettingsStore | None, dataset_id: str) -> None:
 
 
 def _set(settings: SettingsStore, dataset_id: str, text: str | None) -> None:
-    key = _SETTING + dataset_id
+    key = CALIBRATION_SETTINGS + dataset_id
     while not settings.set_setting(key, text, expected=settings.get_setting(key)):
         pass

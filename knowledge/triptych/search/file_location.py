@@ -15,9 +15,15 @@ if TYPE_CHECKING:
     from triptych.contracts import SettingsStore
     from triptych.records import DocumentInfo
 
-__all__ = ["check_sync_roots", "file_locator", "remember_folder", "synced_folders"]
+__all__ = [
+    "FOLDER_SETTINGS",
+    "check_sync_roots",
+    "file_locator",
+    "remember_folder",
+    "synced_folders",
+]
 
-_FOLDER = "sync.folder."
+FOLDER_SETTINGS = "sync.folder."
 """What the keys of `synced_folders` begin with, among the settings of the store."""
 
 
@@ -28,10 +34,10 @@ def synced_folders(store: SettingsStore) -> Mapping[str, tuple[Path, str]]:
     known again after the next sync.
     """
     found: dict[str, tuple[Path, str]] = {}
-    for key, text in store.list_settings(_FOLDER).items():
+    for key, text in store.list_settings(FOLDER_SETTINGS).items():
         with suppress(ValueError, TypeError):
             path, prefix = json.loads(text)
-            found[key.removeprefix(_FOLDER)] = Path(path), str(prefix)
+            found[key.removeprefix(FOLDER_SETTINGS)] = Path(path), str(prefix)
     return found
 
 
@@ -78,7 +84,7 @@ def check_sync_roots(store: SettingsStore | None, puts: Iterable[tuple[str, str 
 
 def remember_folder(store: SettingsStore, key: str, path: Path, prefix: str) -> None:
     """Add a root to what `synced_folders` knows."""
-    key, text = _FOLDER + key, json.dumps([str(path), prefix])
+    key, text = FOLDER_SETTINGS + key, json.dumps([str(path), prefix])
     before = store.get_setting(key)
     if before != text:
         # Another sync of the same root writes the same.

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import attrs
 import pytest
 
+import triptych
 from support.postgres import PostgresServer, running_server
 from support.replicas import replay_position, running_replica, wait_until
 from triptych.errors import StoreError, ValidationError
@@ -99,6 +100,18 @@ def test_a_process_reads_what_it_wrote_from_a_replica_or_the_primary(pair: Pair)
             for each in (store, reader, patient):
                 assert each.documents.get("d", "c") is not None, "it reads from the replica"
                 assert len(each.chunks.search(keyword_query("words", "d"))) > 0
+
+
+def test_searches_go_on_without_the_primary(pair: Pair) -> None:
+    with triptych.open(pair.url("kb"), embedder="hash") as kb:
+        kb.put_document("d", "a", "words of a kettle")
+        wait_until(pair.replica, pair.primary)
+        assert kb.search("kettle", dataset_id="d").hits
+        pair.primary.kill()
+        for mode in ("bm25", "vector", "hybrid"):
+            result = kb.search("kettle", dataset_id="d", mode=mode)
+            assert [hit.doc_name for hit in result.hits] == ["a"]
+        assert kb.context("kettle", 200, dataset_id="d").pieces
 
 
 @pytest.mark.slow
