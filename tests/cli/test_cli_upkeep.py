@@ -191,9 +191,20 @@ def test_a_purge_prints_its_receipt(shell: Shell) -> None:
     ran = shell("delete", "a.md", "--purge")
     assert "erased: documents 1, chunks 1" in ran.err
     assert "beyond it: copies, backups and archives" in ran.err
-    (receipt,) = shell("delete", "b.md", "x.md", "--purge", "--json").json["receipts"]
+    receipt, other = shell("delete", "b.md", "x.md", "--purge", "--json").json["receipts"]
     assert (receipt["name"], receipt["documents"], receipt["existed"]) == ("b.md", 1, True)
+    assert (other["name"], other["documents"], other["existed"]) == ("x.md", 0, False)
     assert "receipts" not in shell("delete", "--dataset-wide", "--yes", "--json").json
+
+
+def test_a_purge_that_is_repeated_succeeds_with_its_receipt(shell: Shell) -> None:
+    assert shell("delete", "a.md").code == 0
+    for _ in range(2):
+        ran = shell("delete", "a.md", "--purge")
+        assert ran.code == 0
+        assert "erased all the same" in ran.err
+        assert "beyond it: copies" in ran.err
+    assert shell("delete", "a.md").code == 3
 
 
 def test_a_dataset_is_not_deleted_where_nobody_can_be_asked(shell: Shell) -> None:

@@ -153,7 +153,7 @@ def delete(
     output = session.output
     with session.service() as service:
         if dataset_wide:
-            if dataset not in (datasets := service.list_datasets()):
+            if dataset not in (datasets := service.list_datasets()) and not purge:
                 raise missing_dataset(dataset, datasets)
             if not yes and not _confirmed(f"Delete the dataset {dataset!r} and all in it?"):
                 output.note("nothing was deleted")
@@ -164,15 +164,16 @@ def delete(
             remove = service.purge if purge else service.delete_document
             found = {name: remove(dataset, name) for name in names}
             removed = [*found.values()]
-    receipts = [each for each in removed if each and purge]
+    receipts = removed if purge else []
     deleted = [name for name, there in found.items() if there]
     missing = [name for name, there in found.items() if not there]
-    if missing and not deleted:
+    if missing and not deleted and not purge:
         raise NotFoundError(
             f"dataset {dataset!r} has no document " + ", ".join(repr(name) for name in missing)
         )
     for name in missing:
-        output.warn(f"there is no document {name!r} in dataset {dataset!r}")
+        again = ": what the files still held was erased all the same" if purge else ""
+        output.warn(f"there is no document {name!r} in dataset {dataset!r}{again}")
     if output.as_json:
         output.emit(
             {
@@ -185,11 +186,13 @@ def delete(
         )
     else:
         what = f"dataset {dataset!r}" if dataset_wide else ", ".join(deleted)
-        output.note(f"deleted {what}")
+        if what:
+            output.note(f"deleted {what}")
         for receipt in to_json(receipts):
             erased = [f"{of} {n}" for of, n in receipt.items() if type(n) is int and n]
-            output.note(f"erased: {', '.join(erased)}; beyond it: {'; '.join(receipt['beyond'])}")
-    return Exit.PARTIAL if missing else Exit.OK
+            counts = ", ".join(erased) or "nothing was left"
+            output.note(f"erased: {counts}; beyond it: {'; '.join(receipt['beyond'])}")
+    return Exit.PARTIAL if missing and not purge else Exit.OK
 
 
 def _delete_found(session: Session, dataset: str, where: list[str], *, yes: bool) -> Exit:
