@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from triptych._internal.installation import install_command, lacking
+from triptych.installation import install_command, lacking
 from triptych_adapters.wire.public_errors import public_message
 
 ROOT = Path(__file__).parents[1]
@@ -65,7 +65,7 @@ def test_triptych_is_named_as_it_was_installed(origin: Any, told: str, tmp_path:
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: triptych\nVersion: 9\n")
     if origin is not None:
         (about / "direct_url.json").write_text(json.dumps(origin))
-    code = "from triptych._internal import installation as i; print(i.install_command(extra='pdf'))"
+    code = "from triptych import installation as i; print(i.install_command(extra='pdf'))"
     path = os.pathsep.join([str(tmp_path), str(ROOT / "knowledge")])
     done = subprocess.run(
         [sys.executable, "-c", code],

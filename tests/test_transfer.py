@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import triptych
-from triptych._internal.installation import install_command
 from triptych.errors import NotAvailableError, NotFoundError, ValidationError
+from triptych.installation import install_command
 from triptych.records.metadata import same_metadata
 from triptych.service import Service
 from triptych.transfer import (

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, cast
 
 import attrs
 
-from triptych._internal.installation import lacking
 from triptych.contracts import Store
 from triptych.errors import NotFoundError
+from triptych.installation import lacking
 from triptych_factory.discovery import make_store_folder, user_store
 from triptych_factory.locations import Location, parse_location
 from triptych_factory.settings import Settings

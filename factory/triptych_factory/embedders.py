@@ -6,9 +6,9 @@ import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from triptych._internal.installation import lacking
 from triptych.contracts import Embedder
 from triptych.errors import ValidationError
+from triptych.installation import lacking
 from triptych_factory.access import Access, access_arguments, named_model
 
 __all__ = [

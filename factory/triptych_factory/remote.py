@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-from triptych._internal.installation import lacking
 from triptych._internal.redaction import shown_url
 from triptych.errors import NotAvailableError, ValidationError
+from triptych.installation import lacking
 from triptych.service import Service
 from triptych_factory.access import TRUSTED_HOSTS, is_trusted
 from triptych_factory.settings import Settings

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Mapping
 
-from triptych._internal.installation import lacking
 from triptych.contracts import SparseEncoder
 from triptych.errors import ValidationError
+from triptych.installation import lacking
 from triptych_factory.access import Access, Origin, access_arguments, named_model
 
 __all__ = ["build_sparse_encoder"]

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from triptych._internal.installation import lacking
 from triptych._internal.protocols import conforms
 from triptych.chunking import default_chunkers
 from triptych.contracts import LLM, Closeable, Embedder, Ranker
 from triptych.errors import NotAvailableError, TriptychError, ValidationError
+from triptych.installation import lacking
 from triptych.records import DoctorReport, Finding
 from triptych.service import Service, ServiceOptions
 from triptych_factory.backends import store_exists

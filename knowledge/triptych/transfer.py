@@ -21,9 +21,9 @@ from typing import IO, Any, Final, Literal
 
 import attrs
 
-from triptych._internal.installation import lacking
 from triptych._internal.progress import ProgressCallback
 from triptych.errors import NotFoundError, ValidationError
+from triptych.installation import lacking
 from triptych.records import Failure, NewDocument, PutReport, SourceDocument
 from triptych.records.metadata import DATE, metadata_to_plain
 from triptych.service import Service

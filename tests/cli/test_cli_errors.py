@@ -12,8 +12,8 @@ import pytest
 
 import triptych
 from support.cli_run import Shell, fresh_shell
-from triptych._internal.installation import install_command
 from triptych.errors import ValidationError
+from triptych.installation import install_command
 from triptych_adapters.cli.shell_text import shell_text
 from triptych_factory.llms import build_llm, planned_llm
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.cli_run import ran
-from triptych._internal.installation import install_command
+from triptych.installation import install_command
 
 
 def test_the_configuration_starts_this_store_from_anywhere(

@@ -11,7 +11,7 @@ import pytest
 import triptych
 from support.provider_server import Asked, Reply, as_json, serving
 from triptych import Generation, Message, NotAvailableError, ValidationError
-from triptych._internal.installation import install_command
+from triptych.installation import install_command
 from triptych.search.model_steps import LLMReranker
 from triptych.search.reranking import Rerank
 from triptych_factory.rankers import build_reranker

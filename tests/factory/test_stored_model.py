@@ -12,8 +12,8 @@ import pytest
 
 import triptych
 from support.cli_run import Shell, fresh_shell
-from triptych._internal.installation import install_command
 from triptych.errors import ModelMismatchError, NotAvailableError, ProviderSetupError
+from triptych.installation import install_command
 from triptych.testing.fakes import FakeEmbedder
 from triptych_backends.embedders import HashEmbedder
 from triptych_backends.embedders.local import LocalEmbedder

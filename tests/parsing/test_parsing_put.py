@@ -12,8 +12,8 @@ import pytest
 
 import triptych
 from support.cli_run import Shell, fresh_shell
-from triptych._internal.installation import install_command
 from triptych.errors import ParseError, ValidationError
+from triptych.installation import install_command
 from triptych.parsing import FileParsers, MarkdownParser, ParsedFile, ParseLimits, TextParser
 from triptych_backends.parsing import default_parser, parse_file
 

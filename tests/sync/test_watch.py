@@ -20,10 +20,10 @@ import pytest
 import triptych
 from support.sync_folder import Desk, contents, desk as made_desk, until
 from support.watch_process import watch_command
-from triptych._internal.installation import install_command
 from triptych.contracts import EventNotifier
 from triptych.errors import NotAvailableError, ProviderError, ValidationError
 from triptych.events import EventReloader, RebuildRecord, ReloaderOptions
+from triptych.installation import install_command
 from triptych.sync import DirectorySync, PollingNotifier
 from triptych_backends.watching import WatchfilesNotifier
 

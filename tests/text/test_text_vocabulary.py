@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from triptych._internal.installation import install_command
 from triptych.errors import NotAvailableError
+from triptych.installation import install_command
 from triptych.text import vocabulary
 
 FAKE = b"".join(base64.b64encode(bytes([i])) + b" %d\n" % i for i in range(256))

@@ -131,7 +131,7 @@ def _require() -> None:
     """
     from importlib.util import find_spec
 
-    from triptych._internal.installation import lacking
+    from triptych.installation import lacking
 
     if find_spec("mcp") is None:
         raise lacking("triptych mcp needs the package mcp, which is not installed", "mcp")

@@ -55,7 +55,7 @@ def serve(
     """
     from importlib.util import find_spec
 
-    from triptych._internal.installation import lacking
+    from triptych.installation import lacking
 
     try:
         from triptych_adapters.http.limits import Limits

@@ -151,8 +151,8 @@ class Session:
         nobody chose it, is said once for each store: a setting of the store says that it was. A
         store without settings hears it each time.
         """
-        from triptych._internal.installation import install_command
         from triptych.errors import StoreError
+        from triptych.installation import install_command
         from triptych_factory.embedders import local_is_installed
 
         embedder = service.options.embedder

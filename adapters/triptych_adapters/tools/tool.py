@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import attrs
 
-from triptych._internal.installation import install_command
 from triptych.errors import CancelledError, NotAvailableError, TriptychError, ValidationError
+from triptych.installation import install_command
 from triptych_adapters.tools.rendering import clip, to_json
 from triptych_adapters.tools.signature import docstring, signature
 from triptych_adapters.wire.arguments import check_schema, read_arguments

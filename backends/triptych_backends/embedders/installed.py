@@ -8,8 +8,8 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
-from triptych._internal.installation import lacking
 from triptych.errors import NotAvailableError
+from triptych.installation import lacking
 
 __all__ = ["package_file", "require", "verified_bytes"]
 

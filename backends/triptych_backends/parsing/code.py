@@ -11,8 +11,8 @@ from pathlib import PurePosixPath
 import attrs
 
 from triptych import deadlines
-from triptych._internal.installation import install_command
 from triptych.chunking.outline import Locator, Part
+from triptych.installation import install_command
 from triptych.parsing.decoder import decode_text
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import Decode, ParsedFile

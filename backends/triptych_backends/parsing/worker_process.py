@@ -15,9 +15,9 @@ from typing import Any
 import attrs
 
 from triptych import deadlines
-from triptych._internal.installation import lacking
 from triptych.chunking.outline import Locator
 from triptych.errors import NotAvailableError, ParseError
+from triptych.installation import lacking
 from triptych.parsing.builder import fit
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import ParsedFile

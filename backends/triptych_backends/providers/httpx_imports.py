@@ -1,6 +1,6 @@
 """httpx and what it stands on, or an error that says how to get them."""
 
-from triptych._internal.installation import lacking
+from triptych.installation import lacking
 
 try:
     import httpcore

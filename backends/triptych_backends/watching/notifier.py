@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from triptych._internal.installation import install_command
 from triptych.errors import NotAvailableError, ValidationError
+from triptych.installation import install_command
 from triptych.records import ChangeEvent
 from triptych.sync import DirectorySync
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 import attrs
 
-from triptych._internal.installation import install_command
 from triptych._internal.xml_text import element_text
 from triptych.errors import NotAvailableError
+from triptych.installation import install_command
 from triptych.records.checks import vector_comparison
 from triptych.records.chunk_ids import chunk_id
 from triptych.records.derived import DerivedChunk, DerivedLayer, DerivedSig

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from triptych._internal.installation import lacking
 from triptych.errors import NotAvailableError
+from triptych.installation import lacking
 
 __all__ = [
     "ENCODING",

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from triptych import deadlines
-from triptych._internal.installation import install_command
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
+from triptych.installation import install_command
 from triptych_backends.embedders import HashEmbedder, LocalEmbedder, MultilingualEmbedder
 from triptych_backends.embedders.installed import package_file, require, verified_bytes
 from triptych_backends.embedders.lazy import Lazy

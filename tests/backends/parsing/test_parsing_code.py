@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from triptych._internal.installation import install_command
 from triptych.chunking import default_chunkers
+from triptych.installation import install_command
 from triptych.parsing import DecodedText, ParsedFile
 from triptych_backends.parsing import CodeParser
 from triptych_backends.parsing.languages import ENDINGS, LANGUAGES

@@ -27,9 +27,9 @@ from support.document_files import (
     zipped,
 )
 from triptych import deadline
-from triptych._internal.installation import install_command
 from triptych.chunking import default_chunkers
 from triptych.errors import CancelledError, NotAvailableError, ParseError
+from triptych.installation import install_command
 from triptych.parsing import ParsedFile, ParseLimits
 from triptych_backends.parsing import default_parser
 from triptych_backends.parsing.worker_process import run_isolated

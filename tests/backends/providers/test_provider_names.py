@@ -14,9 +14,9 @@ import pytest
 import triptych
 from support.provider_server import Asked, Reply, as_json, serving, vector
 from triptych import Message
-from triptych._internal.installation import install_command
 from triptych.contracts import Closeable
 from triptych.errors import ProviderError, ValidationError
+from triptych.installation import install_command
 from triptych_factory.access import Access, access_arguments
 from triptych_factory.embedders import build_embedder
 from triptych_factory.llms import build_llm
