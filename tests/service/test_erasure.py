@@ -13,10 +13,10 @@ import pytest
 import triptych
 from support.postgres import PostgresServer
 from triptych.records import PurgeReceipt
+from triptych.records.serialization import to_json
 from triptych.replication import copy_store, write_archive
 from triptych.service import Service
 from triptych.service_options import ServiceOptions
-from triptych_adapters.wire.schema import to_json
 from triptych_backends.embedders import HashEmbedder
 from triptych_backends.sqlite import SqliteStore
 

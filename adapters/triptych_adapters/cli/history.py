@@ -32,14 +32,14 @@ def history(
     dataset: _DATASET = None,
 ) -> None:
     """List the versions of a document that are kept, the current one first."""
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     with session.service() as service:
         dataset = dataset_in_use(service, dataset)
         versions = service.history(dataset, name)
     output = session.output
     if output.as_json:
-        output.emit({"dataset": dataset, "name": name, "versions": to_json(versions)})
+        output.emit({"dataset_id": dataset, "name": name, "versions": to_json(versions)})
         return
     output.table(
         ("version", "bytes", "updated", ""),
@@ -76,7 +76,7 @@ def diff(
         found = service.diff(dataset, name, old, new)
     output = session.output
     if output.as_json:
-        output.emit({"dataset": dataset, "name": name, "old": old, "new": new, "diff": found})
+        output.emit({"dataset_id": dataset, "name": name, "old": old, "new": new, "diff": found})
     elif not output.stdout.is_terminal:
         output.write(found)
     else:
@@ -146,7 +146,7 @@ def _restore_archive(session: Session, file: str, store: str, *, replace: bool) 
 def _restore_version(
     session: Session, name: str, version: int, dataset: str | None, if_version: int | None
 ) -> None:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     with session.service() as service:
         dataset = dataset_in_use(service, dataset)

@@ -32,7 +32,7 @@ def show(
 ) -> None:
     """Show the abstract and the overview of a document, a folder or a whole dataset."""
     from triptych.errors import NotFoundError, ValidationError
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     if (name is None) is not dataset_layer:
         raise ValidationError("name a document, or give --dataset-layer: one of the two")

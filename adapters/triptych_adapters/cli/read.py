@@ -107,13 +107,13 @@ def _part(content: str, line: int | None, count: int | None) -> str:
 def _as_json(
     found: tuple[NamedDocument, SourceDocument, Path | None], part: str, *, info: bool
 ) -> dict[str, Any]:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     named, document, path = found
     fields: dict[str, Any] = to_json(document)
-    fields |= {"path": None if path is None else str(path), "content": part}
+    fields |= {"file": None if path is None else str(path), "content": part}
     if named.line is not None:
-        fields["line"] = named.line
+        fields["start_line"] = named.line
     if info:
         del fields["content"]
     return fields
@@ -163,8 +163,8 @@ def list_(
     ] = "$name",
 ) -> None:
     """List a dataset's documents, or the datasets."""
+    from triptych.records.serialization import to_json
     from triptych_adapters.cli.names import dataset_in_use
-    from triptych_adapters.wire.schema import to_json
 
     output = session.output
     with session.service() as service:
@@ -191,7 +191,7 @@ def list_(
             )
         )
     if output.as_json:
-        output.emit({"dataset": dataset, "documents": to_json(documents)})
+        output.emit({"dataset_id": dataset, "documents": to_json(documents)})
         return
     head: tuple[str, ...] = ("name", "version", "bytes", "updated")
     rows: list[tuple[object, ...]] = [

@@ -30,10 +30,9 @@ from triptych.records import (
     Query,
     Scope,
 )
-from triptych.records.serialization import from_dict
+from triptych.records.serialization import from_dict, to_json
 from triptych.service import Service
 from triptych_adapters.wire.arguments import json_schema, read_arguments
-from triptych_adapters.wire.schema import to_json
 
 __all__ = [
     "ARGUMENTS",
