@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -22,6 +22,7 @@ from triptych.contracts import (
     Ranker,
     Reranker,
     Retriever,
+    SettingsStore,
     SparseEncoder,
     Store,
 )
@@ -38,7 +39,7 @@ from triptych_factory.backends import open_store
 from triptych_factory.chunkers import build_chunkers
 from triptych_factory.embedders import build_embedder
 from triptych_factory.llms import build_llm
-from triptych_factory.locations import Location, parse_location, store_paths
+from triptych_factory.locations import Location, parse_location, state_folder, store_paths
 from triptych_factory.pipelines import Models, build_pipelines
 from triptych_factory.rankers import build_ranker, build_reranker
 from triptych_factory.remote import connect, is_server
@@ -150,6 +151,18 @@ def open_service(
     )
 
 
+def _forgetter(
+    folder: Path | None, settings: SettingsStore
+) -> Callable[[str, str | None, Sequence[str]], None]:
+    def forget(dataset_id: str, name: str | None, others: Sequence[str]) -> None:
+        from triptych.sync.state import forget_files  # only a purge needs it
+
+        if folder is not None:
+            forget_files(folder, settings, dataset_id, name, others)
+
+    return forget
+
+
 def _preload(model: object) -> None:
     if conforms(model, Preloadable):
         model.preload()
@@ -257,7 +270,8 @@ def wire(
             raise
     kept = capabilities_of(store).settings
     if kept is not None:
-        options = attrs.evolve(options, locate=file_locator(kept))
+        forget = _forgetter(state_folder(location), kept)
+        options = attrs.evolve(options, locate=file_locator(kept), forget_files=forget)
 
     given_models: list[tuple[object, object]] = [
         (chosen, embedder),
