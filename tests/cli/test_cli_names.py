@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,54 @@ def test_lines_of_a_converted_file_are_those_of_the_file(shell: Shell) -> None:
     assert printed == "notes/knots.html:22"
     assert "sheepshank" in html.replace("Knot 5 of", "The sheepshank of").splitlines()[21]
     assert shell("get", printed).text.rstrip() == "The sheepshank of twine."
+
+
+# What the next sync undoes
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("delete", "other/boat.md"),
+        ("delete", "other/boat.md", "--purge"),
+        ("delete", "--where", '{"$name": "other/boat.md"}', "--yes"),
+        ("delete", "--dataset-wide", "--yes"),
+    ],
+)
+def test_a_deleted_document_whose_file_still_stands_is_said_to_come_back(
+    shell: Shell, arguments: tuple[str, ...]
+) -> None:
+    ran = shell(*arguments)
+    (said,) = [line for line in ran.err.splitlines() if "next sync makes" in line]
+    assert "boat.md" in said
+    assert "delete the file too" in said
+    assert shell("sync").code == 0
+    assert len(shell("list").rows) == 2
+
+
+def test_a_document_without_its_file_is_deleted_without_a_warning(shell: Shell) -> None:
+    shell("put", "other/boat.md", "--name", "mine.md")
+    assert "next sync" not in shell("delete", "mine.md").err
+    (shell.directory / "other" / "boat.md").unlink()
+    assert "next sync" not in shell("delete", "other/boat.md").err
+
+
+def test_a_restored_or_tagged_document_is_said_to_go_back_to_its_file(shell: Shell) -> None:
+    file = shell.write("other/boat.md", "# Another\n\nA canoe.\n")
+    assert shell("sync").code == 0
+    said = "the next sync puts back what is in the file: change other/boat.md too"
+    assert said in shell("restore", "other/boat.md", "1").err
+    assert said in shell("tag", "--where", '{"$name": "other/boat.md"}', "--set", "a=b").err
+    assert said not in shell("tag", "other/boat.md", "--set", "a=b").err  # it changes nothing
+    assert said in shell("tag", "other/boat.md", "--set", "a=c").err
+    assert shell("sync").code == 0
+    assert shell("get", "other/boat.md").text == file.read_text()
+    assert shell("get", "other/boat.md", "--json").json["document"]["metadata"] == {}
+
+
+def test_a_damaged_document_is_deleted_all_the_same(shell: Shell) -> None:
+    with sqlite3.connect(shell.store) as store:
+        store.execute("UPDATE document SET metadata = '{' WHERE name = 'boat.md'")
+    store.close()
+    assert shell("delete", "boat.md").code == 0
+    assert [row[0] for row in shell("list").rows] == ["other/boat.md"]

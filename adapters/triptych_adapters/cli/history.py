@@ -146,15 +146,18 @@ def _restore_archive(session: Session, file: str, store: str, *, replace: bool) 
 def _restore_version(
     session: Session, name: str, version: int, dataset: str | None, if_version: int | None
 ) -> None:
+    from triptych_adapters.cli.source_files import SourceFiles, warn_of_next_sync
     from triptych_adapters.wire.schema import to_json
 
     with session.service() as service:
         named = find_document(service, name, dataset)
         dataset, name = named.dataset_id, named.name
+        files = SourceFiles(service).paths(dataset, [name])
         before = service.get_document(dataset, name).version
         stored = service.restore(dataset, name, version, if_version=if_version)
     output = session.output
     changed = stored.version != before
+    warn_of_next_sync(output, files if changed else (), deleted=False)
     if output.as_json:
         document = to_json(stored)
         del document["content"]

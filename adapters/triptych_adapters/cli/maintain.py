@@ -150,7 +150,8 @@ def delete(
     """
     from triptych.errors import NotFoundError, ValidationError
     from triptych.rules import missing_dataset
-    from triptych_adapters.cli.names import find_documents, names_of_file
+    from triptych_adapters.cli.names import find_documents, first_names, names_of_file
+    from triptych_adapters.cli.source_files import SourceFiles, warn_of_next_sync
     from triptych_adapters.wire.schema import to_json
 
     names = names or []
@@ -171,6 +172,8 @@ def delete(
             if not yes and not _confirmed(f"Delete the dataset {dataset!r} and all in it?"):
                 output.note("nothing was deleted")
                 return Exit.FAILED
+            some = first_names(service, dataset, None) if dataset in datasets else []
+            files = SourceFiles(service).paths(dataset, some)
             remove_all = service.purge if purge else service.delete_dataset
             removed, found = [remove_all(dataset)], {}
         else:
@@ -179,8 +182,10 @@ def delete(
             if purge:
                 # Of a file whose document is gone already, what is left is erased all the same.
                 absent = [next(iter(names_of_file(service, each)), each) for each in absent]
+            files = SourceFiles(service).paths(dataset, present.values())
             found = {name: remove(dataset, name) for name in (*present.values(), *absent)}
             removed = [*found.values()]
+    warn_of_next_sync(output, files, deleted=True)
     receipts = removed if purge else []
     deleted = [name for name, there in found.items() if there]
     missing = [name for name, there in found.items() if not there]
@@ -214,6 +219,8 @@ def delete(
 
 def _delete_found(session: Session, dataset: str, where: list[str], *, yes: bool) -> Exit:
     """Delete what a filter finds, after a question that says how many."""
+    from triptych_adapters.cli.names import first_names
+    from triptych_adapters.cli.source_files import SourceFiles, warn_of_next_sync
     from triptych_adapters.wire.schema import to_json
 
     output = session.output
@@ -224,7 +231,9 @@ def _delete_found(session: Session, dataset: str, where: list[str], *, yes: bool
         if count and not yes and not _confirmed(f"Delete {documents} of {dataset!r}?"):
             output.note("nothing was deleted")
             return Exit.FAILED
+        files = SourceFiles(service).paths(dataset, first_names(service, dataset, found))
         report = service.delete_documents(dataset, where=found)
+    warn_of_next_sync(output, files, deleted=True)
     for failure in report.failed:
         output.warn(f"{failure.name}: {failure.error}")
     if output.as_json:

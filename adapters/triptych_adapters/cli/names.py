@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -19,6 +20,7 @@ __all__ = [
     "dataset_in_use",
     "find_document",
     "find_documents",
+    "first_names",
     "names_of_file",
     "read_place",
 ]
@@ -117,7 +119,7 @@ def find_documents(
     Raises:
         ValidationError: they are of several datasets, or one names several documents.
     """
-    from triptych.errors import NotFoundError, ValidationError
+    from triptych.errors import CorruptStoreError, NotFoundError, ValidationError
 
     found: dict[str, NamedDocument] = {}
     missing: list[str] = []
@@ -125,7 +127,7 @@ def find_documents(
         for text in names:
             try:
                 found[text] = find_document(service, text, dataset)
-            except NotFoundError:
+            except (NotFoundError, CorruptStoreError):  # what is damaged can be deleted
                 missing.append(text)
     else:
         missing += names
@@ -135,6 +137,15 @@ def find_documents(
         raise ValidationError(f"name documents of one dataset at a time: here are {shown}")
     target = next(iter(datasets), dataset or "default")
     return target, {text: each.name for text, each in found.items()}, missing
+
+
+def first_names(service: Service, dataset: str, where: Mapping[str, Any] | None) -> list[str]:
+    """Some documents that pass a filter: enough to see whether they are of synced folders."""
+    from triptych.errors import CorruptStoreError
+
+    with suppress(CorruptStoreError):
+        return [each.name for each in service.list_documents(dataset, where=where, limit=100)]
+    return []
 
 
 def _documents(service: Service, datasets: Sequence[str], text: str) -> Iterator[tuple[str, str]]:

@@ -52,7 +52,7 @@ def get(
     settings = session.settings().without_llm()
     found = []
     with session.service(settings=settings) as service:
-        files = SourceFiles(service, settings)
+        files = SourceFiles(service)
         for text in names:
             named = find_document(service, text, dataset)
             document = service.get_document(named.dataset_id, named.name, version)
