@@ -129,7 +129,7 @@ def ask(
             options["token_budget"] = budget
         if view is not None and llm is not None:
             options["llm"] = service.llm
-        files = SourceFiles(service, settings)
+        files = SourceFiles(service)
         answering = service if view is None else view
         asked = make_query(text, given, None) if view is None else text
         options |= {} if view is None else given

@@ -10,15 +10,13 @@ from rich.text import Text
 
 from triptych_adapters.cli import archives
 from triptych_adapters.cli.archives import Replace
-from triptych_adapters.cli.names import dataset_in_use
+from triptych_adapters.cli.names import find_document
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.output import visible
 from triptych_adapters.cli.session import Session, command, new_app
 
-_NAME = Annotated[str, argument("NAME", "The document.")]
-_DATASET = Annotated[
-    str | None, option("--dataset -d", "Its dataset. By default 'default', or the only one.")
-]
+_NAME = Annotated[str, argument("NAME", "The document: its name, or its file.")]
+_DATASET = Annotated[str | None, option("--dataset -d", "Look in this dataset only.")]
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -35,7 +33,8 @@ def history(
     from triptych_adapters.wire.schema import to_json
 
     with session.service() as service:
-        dataset = dataset_in_use(service, dataset)
+        named = find_document(service, name, dataset)
+        dataset, name = named.dataset_id, named.name
         versions = service.history(dataset, name)
     output = session.output
     if output.as_json:
@@ -69,7 +68,8 @@ def diff(
 ) -> None:
     """Show how a version of a document differs from an older one, as diff -u does."""
     with session.service() as service:
-        dataset = dataset_in_use(service, dataset)
+        named = find_document(service, name, dataset)
+        dataset, name = named.dataset_id, named.name
         if old is None:
             kept = service.history(dataset, name)
             old = kept[min(1, len(kept) - 1)].version
@@ -146,14 +146,18 @@ def _restore_archive(session: Session, file: str, store: str, *, replace: bool) 
 def _restore_version(
     session: Session, name: str, version: int, dataset: str | None, if_version: int | None
 ) -> None:
+    from triptych_adapters.cli.source_files import SourceFiles, warn_of_next_sync
     from triptych_adapters.wire.schema import to_json
 
     with session.service() as service:
-        dataset = dataset_in_use(service, dataset)
+        named = find_document(service, name, dataset)
+        dataset, name = named.dataset_id, named.name
+        files = SourceFiles(service).paths(dataset, [name])
         before = service.get_document(dataset, name).version
         stored = service.restore(dataset, name, version, if_version=if_version)
     output = session.output
     changed = stored.version != before
+    warn_of_next_sync(output, files if changed else (), deleted=False)
     if output.as_json:
         document = to_json(stored)
         del document["content"]

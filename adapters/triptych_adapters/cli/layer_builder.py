@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,9 +22,13 @@ if TYPE_CHECKING:
         Prices,
     )
     from triptych.records import ModelUsage
+    from triptych.service import Service
     from triptych_adapters.wire.layer_build import LayerBuild
 
-_DATASET = Annotated[str, option("--dataset -d", "The dataset.")]
+_DATASET = Annotated[
+    str | None,
+    option("--dataset -d", "The dataset; of documents that are named theirs, else 'default'."),
+]
 _NAMES = Annotated[
     list[str] | None,
     argument(
@@ -52,7 +56,7 @@ app = new_app()
 def plan(
     session: Session,
     names: _NAMES = None,
-    dataset: _DATASET = "default",
+    dataset: _DATASET = None,
     llm: _LLM = None,
     listed: Annotated[bool, option("--list", "List every artifact.")] = False,
     retry_quarantined: _RETRY = False,
@@ -68,7 +72,8 @@ def plan(
     from triptych_adapters.wire.schema import to_json
 
     prices = _prices(price_input, price_output)
-    with _builder(session, llm, prices, asked=False) as builder:
+    with _builder(session, llm, prices, asked=False) as (builder, service):
+        dataset, names = _named(service, dataset, names)
         made = builder.plan(
             dataset, names=names or None, retry_quarantined=retry_quarantined, rewrite=rewrite
         )
@@ -105,7 +110,7 @@ def plan(
 def build(
     session: Session,
     names: _NAMES = None,
-    dataset: _DATASET = "default",
+    dataset: _DATASET = None,
     llm: _LLM = None,
     max_calls: Annotated[
         int | None, option("--max-calls", "Maximum number of calls.", min=0)
@@ -138,7 +143,7 @@ def build(
             session,
             _build_there(
                 session,
-                dataset,
+                dataset or "default",
                 names=names or None,
                 max_calls=max_calls,
                 max_tokens=max_tokens,
@@ -147,7 +152,8 @@ def build(
                 rewrite=rewrite,
             ),
         )
-    with _builder(session, llm, prices, concurrency) as builder:
+    with _builder(session, llm, prices, concurrency) as (builder, service):
+        dataset, names = _named(service, dataset, names)
         made = builder.plan(
             dataset, names=names or None, retry_quarantined=retry_quarantined, rewrite=rewrite
         )
@@ -227,7 +233,7 @@ def _tell(session: Session, built: LayerBuild) -> Exit:
 @command(app, "triptych layers ledger --quarantined")
 def ledger(
     session: Session,
-    dataset: _DATASET = "default",
+    dataset: Annotated[str, option("--dataset -d", "The dataset.")] = "default",
     quarantined: Annotated[
         bool, option("--quarantined", "List what broke a model instead.")
     ] = False,
@@ -276,8 +282,8 @@ def _builder(
     concurrency: int = 1,
     *,
     asked: bool = True,
-) -> Iterator[LayerBuilder]:
-    """A builder over the store in force; one that is not ``asked`` can only plan."""
+) -> Iterator[tuple[LayerBuilder, Service]]:
+    """A builder, and the store in force; one that is not ``asked`` can only plan."""
     from triptych.layers import LayerBuilder
     from triptych.layers.builder.builder import RESERVED_TOKENS
     from triptych_factory.llms import planned_llm
@@ -291,11 +297,21 @@ def _builder(
     room = max(settings.llm_context - RESERVED_TOKENS, settings.llm_context // 4)
     if asked:
         with session.service(settings=settings) as service:
-            yield LayerBuilder(service, input_tokens=room, prices=prices)
+            yield LayerBuilder(service, input_tokens=room, prices=prices), service
         return
     planned = planned_llm(settings.llm)
     with session.service() as service:
-        yield LayerBuilder(service, planned, input_tokens=room, prices=prices)
+        yield LayerBuilder(service, planned, input_tokens=room, prices=prices), service
+
+
+def _named(
+    service: Service, dataset: str | None, names: Sequence[str] | None
+) -> tuple[str, list[str]]:
+    """The dataset, and what documents are called in it; the other names are of folders."""
+    from triptych_adapters.cli.names import find_documents
+
+    dataset, found, others = find_documents(service, names or (), dataset)
+    return dataset, [*found.values(), *others]
 
 
 def _prices(price_input: float | None, price_output: float | None) -> Prices | None:

@@ -141,7 +141,7 @@ def search(
         else:
             result = (chosen.search_documents if documents else chosen.search)(text, **given)
         searched = service if chosen is None else getattr(chosen, "service", service)
-        views = views_of(result.hits, SourceFiles(searched, settings))
+        views = views_of(result.hits, SourceFiles(searched))
         several = dataset is None and len(searched.list_datasets()) > 1
         about: Mapping[str, Any] = {}
         if explain:

@@ -34,8 +34,12 @@ def count(
 )
 def tag(
     session: Session,
-    names: Annotated[list[str] | None, argument("NAME", "The documents.")] = None,
-    dataset: Annotated[str, option("--dataset -d", "Their dataset.")] = "default",
+    names: Annotated[
+        list[str] | None, argument("NAME", "The documents: their names, or their files.")
+    ] = None,
+    dataset: Annotated[
+        str | None, option("--dataset -d", "Their dataset; with --where by default 'default'.")
+    ] = None,
     where: Where = None,
     given: Annotated[
         list[str] | None,
@@ -48,6 +52,8 @@ def tag(
     Keys that are not named stay. Nothing is embedded, unless a title or kind changes.
     """
     from triptych.errors import NotFoundError, ValidationError
+    from triptych_adapters.cli.names import find_documents, first_names
+    from triptych_adapters.cli.source_files import SourceFiles, warn_of_next_sync
     from triptych_adapters.wire.schema import to_json
 
     changes: dict[str, Any] = metadata_of(given or [], "--set")
@@ -60,13 +66,15 @@ def tag(
     if not names and not where:
         raise ValidationError("say which documents: give names, or --where")
     with session.service() as service:
+        dataset, found, missing = find_documents(service, names or [], dataset)
+        filters = conditions(where, "--where") if where else None
+        some = found.values() or first_names(service, dataset, filters)
+        files = SourceFiles(service).paths(dataset, some)
         report = service.update_metadata(
-            dataset,
-            changes,
-            names=names or None,
-            where=conditions(where, "--where") if where else None,
+            dataset, changes, names=[*found.values(), *missing] or None, where=filters
         )
     output = session.output
+    warn_of_next_sync(output, files if report.updated else (), deleted=False)
     done = report.updated + report.unchanged
     if names and not done and not report.failed:
         raise NotFoundError(
