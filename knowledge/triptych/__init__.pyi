@@ -15,6 +15,7 @@ from triptych.answering import (
     AnswerStream as AnswerStream,
     Replay as Replay,
 )
+from triptych.answering.options import AskOptions as AskOptions
 from triptych.chunking import (
     ChunkConfig as ChunkConfig,
     ChunkerSet as ChunkerSet,
@@ -34,6 +35,7 @@ from triptych.context import (
     TokenCounter as TokenCounter,
     Verification as Verification,
 )
+from triptych.context.options import ContextOptions as ContextOptions
 from triptych.contracts import (
     LLM as LLM,
     AnswerabilityJudge as AnswerabilityJudge,

@@ -16,6 +16,9 @@ def asked(kb: triptych.Service) -> list[str]:
     everywhere = kb.search("start", scope="all", threshold=0.1, fresh_only=True)
     many: list[triptych.Result] = kb.search_many(["a", "b"], dataset_id="d", top_k=2)
     pack = docs.context("start", 2000, format="xml", layers=["L2"], where=None)
+    answer: triptych.Answer = docs.ask("start", max_tokens=100, abstain_if_weak=True, top_k=3)
+    pieces = kb.pipeline("p").ask_stream("start", token_budget=None, counter=len, mode="bm25")
+    print(answer.text, *pieces)
     kb.put_documents("d", {"a": "b"}).raise_for_failures()
     print(lines, version, len(everywhere), many[0].warnings, pack.tokens)
     return names
