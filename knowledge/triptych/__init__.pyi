@@ -221,6 +221,7 @@ from triptych.search.sparse_retrievers import SparseRetriever as SparseRetriever
 from triptych.service import Service as Service, ServiceOptions as ServiceOptions
 from triptych.service.dataset import Dataset as Dataset
 from triptych.service.pipeline import PipelineView as PipelineView
+from triptych.service_options import OpenOptions as OpenOptions
 from triptych.shortcuts import (
     IngestReport as IngestReport,
     ingest_directory as ingest_directory,

@@ -6,6 +6,12 @@ import triptych
 from triptych.aio import AsyncService
 
 
+def opened() -> None:
+    triptych.open("kb.db", embeder="hash")  # bad
+    triptych.open("kb.db", chunk_size="many")  # bad
+    triptych.open("kb.db", executor="threads")  # bad
+
+
 def asked(kb: triptych.Service) -> None:
     docs = kb.dataset("d")
     kb.search("x", dataset_id="d", limit=3)  # bad
@@ -25,6 +31,7 @@ def asked(kb: triptych.Service) -> None:
 
 
 async def awaited(kb: AsyncService) -> None:
+    await AsyncService.open("kb.db", historie=3)  # bad
     await kb.search("x", limit=3)  # bad
     await kb.serch("x")  # bad
     await kb.dataset("d").search("x", k=3)  # bad

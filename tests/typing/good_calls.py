@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import triptych
 from triptych.aio import AsyncService, ProgressStream
 
@@ -24,8 +26,15 @@ def asked(kb: triptych.Service) -> list[str]:
     return names
 
 
+def opened(path: Path) -> triptych.Service:
+    options: triptych.OpenOptions = {"read_only": True, "ranker": triptych.RRFRanker()}
+    with triptych.open("kb.db", embedder=None, chunk_size=400, history=3) as kb:
+        print(kb.lanes)
+    return triptych.open(path, llm="openai:gpt-4o-mini", create=False, **options)
+
+
 async def awaited() -> int:
-    async with await AsyncService.open("kb.db", embedder="hash") as kb:
+    async with await AsyncService.open("kb.db", embedder="hash", read_only=False) as kb:
         docs = kb.dataset("d")
         document: triptych.SourceDocument = await docs.put("a", "b", {"k": "v"}, if_version=0)
         result: triptych.Result = await docs.search("b", top_k=1, where={"k": ["v"]})
