@@ -14,7 +14,7 @@ from triptych.errors import ValidationError
 from triptych.records.models import Message
 from triptych.records.values import Layer, Mode, Scope
 
-__all__ = ["DatasetSearchOptions", "SearchOptions", "check_option_names"]
+__all__ = ["DatasetSearchOptions", "SearchOptions", "check_option_names", "split_options"]
 
 # What other libraries call an option.
 _HINTS = {
@@ -87,3 +87,15 @@ def check_option_names(options: Iterable[str]) -> None:
             raise ValidationError(
                 f"a search has no option {name!r}: {hint}the options are {', '.join(known)}"
             )
+
+
+def split_options(
+    options: Mapping[str, Any], defaults: Mapping[str, Any], wired: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options that ``defaults`` names, each with its default, and all others: a search's.
+
+    ``wired`` are defaults that None stands for, too.
+    """
+    own = {name: options.get(name, default) for name, default in defaults.items()}
+    own |= {name: value for name, value in (wired or {}).items() if options.get(name) is None}
+    return own, {name: given for name, given in options.items() if name not in defaults}
