@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from triptych.errors import NotFoundError, ValidationError
+
 if TYPE_CHECKING:
     from triptych.service import Service
     from triptych_factory import Settings
@@ -42,7 +44,6 @@ def dataset_in_use(service: Service, named: str | None) -> str:
     Raises:
         ValidationError: none is named, and there are several without a ``default``.
     """
-    from triptych.errors import ValidationError
 
     if named is not None:
         return named
@@ -66,7 +67,6 @@ def find_document(
         NotFoundError: there is none; the message names those that are near.
         ValidationError: several datasets have it.
     """
-    from triptych.errors import NotFoundError, ValidationError
     from triptych.rules import missing_dataset
     from triptych_adapters.near_names import did_you_mean
 
