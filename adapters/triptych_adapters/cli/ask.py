@@ -8,6 +8,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from triptych.errors import ValidationError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import option
 from triptych_adapters.cli.query_options import (
     Dataset,
@@ -20,7 +22,7 @@ from triptych_adapters.cli.query_options import (
     make_query,
     query_fields,
 )
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.answering import Answer, AnswerStream
@@ -28,11 +30,7 @@ if TYPE_CHECKING:
     from triptych_adapters.cli.source_files import SourceFiles
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych ask how do I start --llm ollama:qwen3",
     "triptych ask 'which port does the broker use?' --where lang=en",
     "triptych ask and the other one --conversation chat.json",
@@ -202,7 +200,6 @@ def _json(answer: Answer, files: SourceFiles) -> Mapping[str, Any]:
 
 
 def _prices(price_input: float | None, price_output: float | None) -> Prices | None:
-    from triptych.errors import ValidationError
     from triptych.records import Prices
 
     if price_input is None and price_output is None:

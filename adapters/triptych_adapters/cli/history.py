@@ -8,22 +8,21 @@ from typing import Annotated
 
 from rich.text import Text
 
+from triptych.errors import ValidationError
 from triptych_adapters.cli import archives
 from triptych_adapters.cli.archives import Replace
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.names import find_document
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.output import visible
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 _NAME = Annotated[str, argument("NAME", "The document: its name, or its file.")]
 _DATASET = Annotated[str | None, option("--dataset -d", "Look in this dataset only.")]
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
-app = new_app()
-
-
-@command(app, "triptych history guide/start.md")
+@command("triptych history guide/start.md")
 def history(
     session: Session,
     name: _NAME,
@@ -54,7 +53,7 @@ def history(
     )
 
 
-@command(app, "triptych diff start.md", "triptych diff start.md 3 5")
+@command("triptych diff start.md", "triptych diff start.md 3 5")
 def diff(
     session: Session,
     name: _NAME,
@@ -87,7 +86,7 @@ def diff(
         output.note("no difference")
 
 
-@command(app, "triptych restore start.md 3", "triptych restore backup.zip other.db")
+@command("triptych restore start.md 3", "triptych restore backup.zip other.db")
 def restore(
     session: Session,
     name: Annotated[str, argument("NAME", "The document; or the file of a backup.")],
@@ -106,7 +105,6 @@ def restore(
     A backup, or an export to a .zip file, is taken over as it was written: versions, vectors and
     layers too. What the store has already is skipped, so run it again after a failure.
     """
-    from triptych.errors import ValidationError
 
     if version is None:
         typed = f"triptych restore {shlex.quote(name)}"
@@ -132,7 +130,6 @@ def restore(
 
 
 def _restore_archive(session: Session, file: str, store: str, *, replace: bool) -> None:
-    from triptych.errors import ValidationError
 
     path = Path(file)
     if not archives.is_archive(path):

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import attrs
 
 from triptych._internal.plurals import counted
+from triptych.errors import ValidationError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_for
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.layers import (
@@ -49,10 +51,7 @@ _PRICE_IN = Annotated[float | None, option("--price-input", "Price of a million 
 _PRICE_OUT = Annotated[float | None, option("--price-output", "Price of a million tokens out.")]
 
 
-app = new_app()
-
-
-@command(app, "triptych layers plan --llm ollama:llama3.2", "triptych layers plan --list")
+@command("triptych layers plan --llm ollama:llama3.2", "triptych layers plan --list")
 def plan(
     session: Session,
     names: _NAMES = None,
@@ -103,7 +102,6 @@ def plan(
 
 
 @command(
-    app,
     "triptych layers build --llm none",
     "triptych layers build --llm openai:gpt-4o-mini --max-calls 100",
 )
@@ -177,7 +175,6 @@ def _check_served(llm: str | None, prices: Prices | None, max_cost: float | None
     Raises:
         ValidationError: a model, prices or a cost are given.
     """
-    from triptych.errors import ValidationError
 
     if llm not in (None, "none") or prices is not None or max_cost is not None:
         raise ValidationError(
@@ -230,7 +227,7 @@ def _tell(session: Session, built: LayerBuild) -> Exit:
     return Exit.MODEL if report.quarantined else exit_for(report.failed[0].error)
 
 
-@command(app, "triptych layers ledger --quarantined")
+@command("triptych layers ledger --quarantined")
 def ledger(
     session: Session,
     dataset: Annotated[str, option("--dataset -d", "The dataset.")] = "default",
@@ -315,7 +312,6 @@ def _named(
 
 
 def _prices(price_input: float | None, price_output: float | None) -> Prices | None:
-    from triptych.errors import ValidationError
     from triptych.layers import Prices
 
     if price_input is None and price_output is None:

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from triptych.errors import NotFoundError, ValidationError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.query_options import Where
-from triptych_adapters.cli.session import Session, command, conditions, new_app
+from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.values import conditions
 
 if TYPE_CHECKING:
     from triptych.service import Service
 
 
-app = new_app()
-
-
-@command(app, "triptych create docs", "triptych create docs --language german")
+@command("triptych create docs", "triptych create docs --language german")
 def create(
     session: Session,
     dataset: Annotated[str, argument("DATASET", "The dataset.")],
@@ -39,7 +39,7 @@ def create(
         )
 
 
-@command(app, "triptych rebuild --all", "triptych rebuild --dataset docs --doc guide/start.md")
+@command("triptych rebuild --all", "triptych rebuild --dataset docs --doc guide/start.md")
 def rebuild(
     session: Session,
     dataset: Annotated[
@@ -53,7 +53,6 @@ def rebuild(
 
     What is fresh is left alone; unchanged text is not embedded again.
     """
-    from triptych.errors import ValidationError
     from triptych_adapters.cli.names import find_document
     from triptych_adapters.cli.progress import shown
     from triptych_adapters.cli.summaries import summary_line
@@ -83,7 +82,7 @@ def rebuild(
     return exit_after([failure.error for failure in report.failed], done=done)
 
 
-@command(app, "triptych embed", "triptych embed --dataset docs")
+@command("triptych embed", "triptych embed --dataset docs")
 def embed(
     session: Session,
     dataset: Annotated[str | None, option("--dataset -d", "The dataset. By default all.")] = None,
@@ -126,7 +125,7 @@ def _given_up(service: Service, scope: str) -> list[str]:
     ]
 
 
-@command(app, "triptych delete guide/old.md", "triptych delete --dataset-wide --dataset docs --yes")
+@command("triptych delete guide/old.md", "triptych delete --dataset-wide --dataset docs --yes")
 def delete(
     session: Session,
     names: Annotated[
@@ -148,7 +147,6 @@ def delete(
 
     A whole dataset, and what --where finds, is deleted only after a question, or with --yes.
     """
-    from triptych.errors import NotFoundError, ValidationError
     from triptych.rules import missing_dataset
     from triptych_adapters.cli.names import find_documents, first_names, names_of_file
     from triptych_adapters.cli.source_files import SourceFiles, warn_of_next_sync
@@ -245,7 +243,6 @@ def _delete_found(session: Session, dataset: str, where: list[str], *, yes: bool
 
 
 def _confirmed(question: str) -> bool:
-    from triptych.errors import ValidationError
 
     if not sys.stdin.isatty():
         raise ValidationError(

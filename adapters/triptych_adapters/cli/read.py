@@ -6,9 +6,12 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from triptych.errors import ValidationError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.query_options import Where
-from triptych_adapters.cli.session import Session, command, conditions, new_app
+from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.values import conditions
 
 if TYPE_CHECKING:
     from triptych.records import SourceDocument
@@ -18,11 +21,7 @@ _LINE = re.compile(r"[^\r\n]*+(?:\r\n?|\n)|[^\r\n]++")
 _COUNTED = re.compile(r"lines? (\d+)(?:-(\d+))?")
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych get guide/start.md > start.md",
     "triptych get start.md:50-89              40 lines; start.md:50- all from there",
     "triptych get start.md end.md --info",
@@ -92,7 +91,6 @@ def _part(document: SourceDocument, first: int | None, last: int | None) -> str:
     Raises:
         ValidationError: the text has no such line.
     """
-    from triptych.errors import ValidationError
 
     if first is None:
         return document.content
@@ -161,7 +159,6 @@ def _rows(document: SourceDocument, path: Path | None) -> list[tuple[str, object
 
 
 @command(
-    app,
     "triptych list --prefix guide/",
     "triptych list --datasets",
     "triptych list | cut -f1     only the names",

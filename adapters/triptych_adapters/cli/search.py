@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
+from triptych.errors import NotAvailableError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import option
 from triptych_adapters.cli.query_options import (
     AsOf,
@@ -21,7 +23,7 @@ from triptych_adapters.cli.query_options import (
     moment_note,
     query_fields,
 )
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.records import Query
@@ -36,11 +38,7 @@ class RankerChoice(StrEnum):
     MIN_MAX = "min-max"
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych search how do I start",
     "triptych search '\"failed request\" -draft in:guide/'",
     "triptych search retries --mode bm25 -n 3 --where lang=en",
@@ -227,7 +225,6 @@ def _print_files(session: Session, views: Sequence[HitView]) -> None:
 
 
 def _open(view: HitView) -> None:
-    from triptych.errors import NotAvailableError
     from triptych_adapters.cli.source_files import open_in_editor
 
     hit = view.hit

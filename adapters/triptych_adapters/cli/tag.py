@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from triptych.errors import NotFoundError, ValidationError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.query_options import Where
-from triptych_adapters.cli.session import Session, command, conditions, metadata_of, new_app
+from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.values import conditions, metadata_of
 
-app = new_app()
 
-
-@command(app, "triptych count", "triptych count --where lang=en")
+@command("triptych count", "triptych count --where lang=en")
 def count(
     session: Session,
     dataset: Annotated[str, option("--dataset -d", "The dataset.")] = "default",
@@ -28,7 +29,6 @@ def count(
 
 
 @command(
-    app,
     "triptych tag notes.md --set status=read",
     "triptych tag --where lang=en --set '{\"year\": 2024}' --unset draft",
 )
@@ -51,7 +51,6 @@ def tag(
 
     Keys that are not named stay. Nothing is embedded, unless a title or kind changes.
     """
-    from triptych.errors import NotFoundError, ValidationError
     from triptych_adapters.cli.names import find_documents, first_names
     from triptych_adapters.cli.source_files import SourceFiles, warn_of_next_sync
     from triptych_adapters.wire.schema import to_json
