@@ -64,13 +64,13 @@ def copy(
             f"{source!r} is an archive, not a store: `triptych restore {source} {destination}`"
         )
     with ExitStack() as held:
-        one = held.enter_context(opened_store(session, source, create=False))
+        one = held.enter_context(opened_store(session, source))
         if not (follow and store_exists(parse_location(destination))):
             check_datasets(one, dataset)  # before the destination is made
-        other = held.enter_context(opened_store(session, destination, create=True))
         words = ["copy", *(place_of(session, each) for each in (source, destination))]
         words += ["--follow"] if follow else []
         again = typed(*words, datasets=dataset, replace=replace)
+        other = held.enter_context(opened_store(session, destination, again))
         if not follow:
             with shown(output, "documents") as progress:
                 report = copy_store(
