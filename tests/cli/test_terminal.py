@@ -49,7 +49,7 @@ PAGES = {
     "search-files": (0, ["search", "request", "--files"]),
     "search-nothing": (0, ["search", "zebra"]),
     "list": (0, ["list"]),
-    "get": (0, ["get", "client.md:13:1"]),
+    "get": (0, ["get", "client.md:13"]),
     "get-info": (0, ["get", "client.md", "--info"]),
     "history": (0, ["history", "client.md"]),
     "rebuild": (0, ["rebuild"]),

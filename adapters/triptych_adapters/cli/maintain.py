@@ -9,7 +9,7 @@ import typer
 
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.query_options import Where
+from triptych_adapters.cli.query_options import Where, note_unknown_fields
 from triptych_adapters.cli.session import Session, command, conditions, new_app
 
 if TYPE_CHECKING:
@@ -227,6 +227,8 @@ def _delete_found(session: Session, dataset: str, where: list[str], *, yes: bool
     found = conditions(where, "--where")
     with session.service() as service:
         count = service.count_documents(dataset, where=found)
+        if not count:
+            note_unknown_fields(output, service, dataset, found)
         documents = "1 document" if count == 1 else f"{count} documents"
         if count and not yes and not _confirmed(f"Delete {documents} of {dataset!r}?"):
             output.note("nothing was deleted")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.query_options import Where
+from triptych_adapters.cli.query_options import Where, note_unknown_fields
 from triptych_adapters.cli.session import Session, command, conditions, new_app
 
 if TYPE_CHECKING:
@@ -201,6 +201,7 @@ def list_(
         # A store without any dataset is empty; a dataset that is named must be there.
         empty = dataset is None and not service.list_datasets()
         dataset = dataset_in_use(service, dataset)
+        filters = conditions(where or [], "--where")
         documents = (
             []
             if empty
@@ -209,10 +210,12 @@ def list_(
                 prefix=prefix,
                 after=after,
                 limit=limit,
-                where=conditions(where or [], "--where"),
+                where=filters,
                 sort=sort,
             )
         )
+        if not documents and not empty:
+            note_unknown_fields(output, service, dataset, filters)
     if output.as_json:
         output.emit({"dataset": dataset, "documents": to_json(documents)})
         return
