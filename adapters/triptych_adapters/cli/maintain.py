@@ -213,7 +213,9 @@ def delete(
         for receipt in to_json(receipts):
             erased = [f"{of} {n}" for of, n in receipt.items() if type(n) is int and n]
             counts = ", ".join(erased) or "nothing was left"
-            output.note(f"erased: {counts}; beyond it: {'; '.join(receipt['beyond'])}")
+            output.note(f"erased: {counts}; beyond it:")
+            for place in receipt["beyond"]:
+                output.note(f"- {place}")
     return Exit.PARTIAL if missing and not purge else Exit.OK
 
 

@@ -74,7 +74,7 @@ def get(
             before = "" if at == 0 else "\n" if parts[at - 1].endswith("\n") else "\n\n"
             output.write(f"{before}==> {named.name} <==\n")
         if info:
-            output.table(("", ""), _rows(document, path))
+            output.table(("", ""), _rows(document, path), folds=True)
         else:
             output.write(part)
 

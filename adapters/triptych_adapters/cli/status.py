@@ -183,7 +183,7 @@ def _show_settings(output: Output, settings: Settings) -> None:
         for each in settings.explain()
         if each.name != "url"
     ]
-    output.table(("setting", "value", "source"), rows, title="settings")
+    output.table(("setting", "value", "source"), rows, title="settings", folds=True)
 
 
 def _fitting(output: Output, text: str) -> str:
