@@ -445,3 +445,36 @@ def test_the_past_is_searched_and_named(shell: Shell) -> None:
     ran = shell("search", *query, "tomorrow")
     assert ran.code == 2
     assert "as_of is no moment: 'tomorrow'" in ran.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("search", "retries", "--where", "colour=red"),
+        ("search", "retries", "colour:red"),
+        ("search", "retries", "--where", '{"$or": [{"colour": "red"}, {"lang": "none"}]}'),
+        ("context", "retries", "--where", "colour=red"),
+        ("list", "--where", "colour=red"),
+        ("count", "--where", "colour=red"),
+        ("delete", "--where", "colour=red", "--yes"),
+        ("tag", "--where", "colour=red", "--set", "a=b"),
+    ],
+)
+def test_a_filter_by_a_field_that_no_document_has_names_those_there_are(
+    shell: Shell, arguments: tuple[str, ...]
+) -> None:
+    said = "no document has the field 'colour'; the fields there are: lang\n"
+    ran = shell(*arguments)
+    assert (ran.code, said in ran.err) == (0, True), ran.err
+    assert said not in shell("search", "retries", "--where", "lang=none").err
+
+
+def test_a_name_prefix_is_the_same_with_its_slash_and_one_of_nothing_is_said(shell: Shell) -> None:
+    shell.write("tree/deep/a.md", "# Lighthouse\n\nA keeper.\n")
+    assert shell("put", "tree").code == 0
+    for prefix in ("in:deep", "in:deep/", 'in:"deep/"', "prefix:deep/"):
+        assert found(shell, "lighthouse", prefix) == ["default/deep/a.md"], prefix
+    for where in ("doc_prefix=deep", "doc_prefix=deep/", "$prefix=deep/"):
+        assert found(shell, "lighthouse", "--where", where) == ["default/deep/a.md"], where
+    for arguments in (("lighthouse", "in:tree/"), ("lighthouse", "--where", "doc_prefix=tree/")):
+        assert "no document's name begins with 'tree/'" in shell("search", *arguments).err

@@ -20,6 +20,7 @@ from triptych_adapters.cli.query_options import (
     QueryArgument,
     Where,
     make_query,
+    note_unknown_fields,
     query_fields,
 )
 from triptych_adapters.cli.session import Session
@@ -137,6 +138,8 @@ def ask(
         else:
             answer = _live(session, lambda: answering.ask_stream(asked, **options))
             _finish(session, answer, files)
+        if answer.reason == "nothing":
+            note_unknown_fields(session.output, service, dataset, given["where"])
     if conversation is not None:
         conversation_file.write(conversation, answer.conversation)
 

@@ -47,6 +47,8 @@ _LLM = Annotated[
 ]
 _RETRY = Annotated[bool, option("--retry-quarantined", "Try again what broke the model before.")]
 _REWRITE = Annotated[bool, option("--rewrite", "Replace stale layers that a person wrote.")]
+_WIDTH = 60
+"""Characters of a signature that a remark shows; --json has all of it."""
 _PRICE_IN = Annotated[float | None, option("--price-input", "Price of a million tokens in.")]
 _PRICE_OUT = Annotated[float | None, option("--price-output", "Price of a million tokens out.")]
 
@@ -355,7 +357,8 @@ def _work(made: LayerPlan, prices: Prices | None) -> str:
         return f"{fresh}{left}"
     if not (made.artifacts or made.conditional):
         return f"to be removed: {counted(made.gone, 'layer')} of folders without documents"
-    line = f"{counted(made.artifacts, 'layer')} by {made.model}: {_cost(made.cost, prices)}"
+    model = made.model if len(made.model) <= _WIDTH else f"{made.model[: _WIDTH - 1]}…"
+    line = f"{counted(made.artifacts, 'layer')} by {model}: {_cost(made.cost, prices)}"
     if made.conditional:
         more = _cost(made.conditional_cost, prices)
         line += f"; up to {made.conditional:,} of folders more: {more}"

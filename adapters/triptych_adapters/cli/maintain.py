@@ -11,7 +11,7 @@ from triptych.errors import NotFoundError, ValidationError
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.query_options import Where
+from triptych_adapters.cli.query_options import Where, note_unknown_fields
 from triptych_adapters.cli.session import Session
 from triptych_adapters.cli.values import conditions
 
@@ -211,7 +211,9 @@ def delete(
         for receipt in to_json(receipts):
             erased = [f"{of} {n}" for of, n in receipt.items() if type(n) is int and n]
             counts = ", ".join(erased) or "nothing was left"
-            output.note(f"erased: {counts}; beyond it: {'; '.join(receipt['beyond'])}")
+            output.note(f"erased: {counts}; beyond it:")
+            for place in receipt["beyond"]:
+                output.note(f"- {place}")
     return Exit.PARTIAL if missing and not purge else Exit.OK
 
 
@@ -225,6 +227,8 @@ def _delete_found(session: Session, dataset: str, where: list[str], *, yes: bool
     found = conditions(where, "--where")
     with session.service() as service:
         count = service.count_documents(dataset, where=found)
+        if not count:
+            note_unknown_fields(output, service, dataset, found)
         documents = "1 document" if count == 1 else f"{count} documents"
         if count and not yes and not _confirmed(f"Delete {documents} of {dataset!r}?"):
             output.note("nothing was deleted")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from triptych.errors import ValidationError
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.query_options import Where
+from triptych_adapters.cli.query_options import Where, note_unknown_fields
 from triptych_adapters.cli.session import Session
 from triptych_adapters.cli.values import conditions
 
@@ -73,7 +73,7 @@ def get(
             before = "" if at == 0 else "\n" if parts[at - 1].endswith("\n") else "\n\n"
             output.write(f"{before}==> {named.name} <==\n")
         if info:
-            output.table(("", ""), _rows(document, path))
+            output.table(("", ""), _rows(document, path), folds=True)
         else:
             output.write(part)
 
@@ -198,6 +198,7 @@ def list_(
         # A store without any dataset is empty; a dataset that is named must be there.
         empty = dataset is None and not service.list_datasets()
         dataset = dataset_in_use(service, dataset)
+        filters = conditions(where or [], "--where")
         documents = (
             []
             if empty
@@ -206,10 +207,12 @@ def list_(
                 prefix=prefix,
                 after=after,
                 limit=limit,
-                where=conditions(where or [], "--where"),
+                where=filters,
                 sort=sort,
             )
         )
+        if not documents and not empty:
+            note_unknown_fields(output, service, dataset, filters)
     if output.as_json:
         output.emit({"dataset": dataset, "documents": to_json(documents)})
         return

@@ -21,6 +21,7 @@ from triptych_adapters.cli.query_options import (
     Where,
     make_query,
     moment_note,
+    note_unknown_fields,
     query_fields,
 )
 from triptych_adapters.cli.session import Session
@@ -141,6 +142,10 @@ def search(
         searched = service if chosen is None else getattr(chosen, "service", service)
         views = views_of(result.hits, SourceFiles(searched))
         several = dataset is None and len(searched.list_datasets()) > 1
+        if not views:
+            read = parse_query(asked).where if asked.syntax else {}
+            fields = {key: list(values) for key, values in read.items()}
+            note_unknown_fields(session.output, searched, dataset, given["where"], fields)
         about: Mapping[str, Any] = {}
         if explain:
             from triptych_adapters.cli.explain import explained

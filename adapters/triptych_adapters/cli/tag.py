@@ -8,7 +8,7 @@ from triptych.errors import NotFoundError, ValidationError
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.query_options import Where
+from triptych_adapters.cli.query_options import Where, note_unknown_fields
 from triptych_adapters.cli.session import Session
 from triptych_adapters.cli.values import conditions, metadata_of
 
@@ -21,7 +21,10 @@ def count(
 ) -> None:
     """Count a dataset's documents, or those that pass a filter."""
     with session.service() as service:
-        found = service.count_documents(dataset, where=conditions(where or [], "--where"))
+        filters = conditions(where or [], "--where")
+        found = service.count_documents(dataset, where=filters)
+        if not found:
+            note_unknown_fields(session.output, service, dataset, filters)
     if session.output.as_json:
         session.output.emit({"dataset": dataset, "count": found})
     else:
@@ -69,6 +72,8 @@ def tag(
         filters = conditions(where, "--where") if where else None
         some = found.values() or first_names(service, dataset, filters)
         files = SourceFiles(service).paths(dataset, some)
+        if filters and not some:
+            note_unknown_fields(session.output, service, dataset, filters)
         report = service.update_metadata(
             dataset, changes, names=[*found.values(), *missing] or None, where=filters
         )
