@@ -64,7 +64,7 @@ class Answers(ServiceBase):
         from triptych.context.citation_check import verify
 
         self._open()
-        return verify(citation, self.documents, self._parts.layers)
+        return verify(citation, self._parts.living, self._parts.layers)
 
     @operation(Effect.READS, long=True)
     def ask(self, question: Query | str, **options: Unpack[AskOptions]) -> Answer:
@@ -115,7 +115,7 @@ class Answers(ServiceBase):
         from triptych.answering.replay import replay
 
         self._open()
-        return replay(receipt, self.documents, self.layer_repo, self.capabilities.versions)
+        return replay(receipt, self._parts.living, self.layer_repo, self.capabilities.versions)
 
     def _answerer(self) -> Answerer:
         from triptych.answering.answerer import Answerer

@@ -34,7 +34,6 @@ from triptych.records import (
     check_whole,
     parse_filter,
 )
-from triptych.records.expiry import has_expired
 
 if TYPE_CHECKING:
     pass
@@ -199,12 +198,11 @@ class Documents(ServiceBase):
         self._open()
         check_names(dataset_id, name)
         document = (
-            self.documents.get(dataset_id, name)
+            self._parts.living.get(dataset_id, name)
             if version is None
             else self._parts.history.get(dataset_id, name, version)
         )
-        now = document if version is None else self.documents.get_info(dataset_id, name)
-        if document is None or has_expired(now):
+        if document is None:
             raise self._missing(dataset_id, name)
         return document
 
@@ -239,7 +237,7 @@ class Documents(ServiceBase):
             check_text(after, "after")
         if limit is not None:
             limit = min(check_whole(limit, "limit"), sys.maxsize)
-        tree = self._living(dataset_id, None if where is None else parse_filter(where))
+        tree = None if where is None else parse_filter(where)
         page = self._parts.manager.page(
             dataset_id, tree, prefix=prefix, sort=sort, after=after, limit=limit
         )
@@ -256,8 +254,8 @@ class Documents(ServiceBase):
         """
         self._open()
         check_names(dataset_id)
-        tree = self._living(dataset_id, None if where is None else parse_filter(where))
-        found = self.documents.count(dataset_id, where=tree)
+        tree = None if where is None else parse_filter(where)
+        found = self._parts.living.count(dataset_id, where=tree)
         if not found and dataset_id not in self.documents.list_datasets():
             raise self._missing(dataset_id)
         return found
@@ -299,7 +297,6 @@ class Documents(ServiceBase):
             )
         if dataset_id not in self.documents.list_datasets():
             raise self._missing(dataset_id)
-        tree = self._living(dataset_id, tree)
         return self._parts.manager.update_metadata(dataset_id, changes, tree, wanted)
 
     @operation(Effect.READS)
@@ -316,7 +313,7 @@ class Documents(ServiceBase):
         self._open()
         check_names(dataset_id, name)
         versions = self._parts.history.versions(dataset_id, name)
-        if not versions or has_expired(versions[0]):
+        if not versions:
             raise self._missing(dataset_id, name)
         return versions
 

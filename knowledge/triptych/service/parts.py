@@ -11,6 +11,7 @@ import attrs
 from triptych.contracts import Capabilities, Postprocessor, QueryRewriter, Store
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
+from triptych.ingestion.expiration import LivingDocuments
 from triptych.ingestion.layers import LayerService
 from triptych.ingestion.management import DocumentManager
 from triptych.ingestion.pending_datasets import PendingEmbedder
@@ -70,6 +71,7 @@ class Parts:
     capabilities: Capabilities
     caller: Sequence[object]
     log: QuestionLog
+    living: LivingDocuments
     deriver: DerivationPipeline
     engine: SearchEngine
     past: PastStores
@@ -119,7 +121,8 @@ def build(
         options.next_embedder,
     )
     writer = Writer(documents, chunks, deriver, options.language, options.outliner)
-    layers = LayerService(documents, chunks, store.layers, deriver, writer.check_config)
+    living = LivingDocuments(documents)
+    layers = LayerService(living, chunks, store.layers, deriver, writer.check_config)
     stats = partial(living_stats, store, can.sparse, deriver)
     return Parts(
         store=store,
@@ -127,6 +130,7 @@ def build(
         capabilities=can,
         caller=caller,
         log=log,
+        living=living,
         deriver=deriver,
         engine=engine
         or build_engine(
@@ -143,9 +147,9 @@ def build(
             chunks, can.settings, can.corpus_stats, log if options.question_log else None
         ),
         writer=writer,
-        manager=DocumentManager(documents, chunks, writer),
+        manager=DocumentManager(living, chunks, writer),
         layers=layers,
-        history=VersionHistory(can.versions),
+        history=VersionHistory(can.versions, living),
         rebuilds=RebuildRunner(documents, chunks, store.layers, writer, layers),
         embeddings=PendingEmbedder(documents, chunks, deriver, writer, layers, stats),
         stats=stats,
@@ -167,6 +171,7 @@ def build_search(
     options, can = parts.options, parts.capabilities
     searches = SearchPipeline(
         store=parts.store,
+        living=parts.living,
         capabilities=can,
         engine=engine,
         derivation=parts.deriver,
