@@ -63,7 +63,6 @@ class Answers(ServiceBase):
         """
         from triptych.context.citation_check import verify
 
-        self._open()
         return verify(citation, self._parts.living, self._parts.layers)
 
     @operation(Effect.READS, long=True)
@@ -114,7 +113,6 @@ class Answers(ServiceBase):
         """
         from triptych.answering.replay import replay
 
-        self._open()
         return replay(receipt, self._parts.living, self.layer_repo, self.capabilities.versions)
 
     def _answerer(self) -> Answerer:
@@ -126,7 +124,6 @@ class Answers(ServiceBase):
         # Here, as `doctor` and `health` do: most programs search only, and a command starts sooner.
         from triptych.context.builder import ContextBuilder
 
-        self._open()
         searches = self._main.uncached
         return ContextBuilder(searches, self.documents, self.chunks, self.options.context)
 

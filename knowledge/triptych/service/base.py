@@ -115,7 +115,7 @@ class ServiceBase(CloseOnExit):
         eraser = self.capabilities.eraser
         return (None if eraser is None else eraser.scrub()) or ScrubReport()
 
-    def _open(self) -> None:
+    def _require_open(self) -> None:
         if self._closed:
             raise StoreError("this knowledge base is closed: open it again")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from triptych import telemetry
 from triptych._internal.progress import ProgressCallback
@@ -34,11 +34,6 @@ from triptych.records import (
     check_whole,
     parse_filter,
 )
-
-if TYPE_CHECKING:
-    pass
-
-
 from triptych.service.base import ServiceBase, check_names
 
 __all__ = ["Documents"]
@@ -85,7 +80,6 @@ class Documents(ServiceBase):
                 chunks are found by keyword, and by meaning those whose text the dataset has a
                 vector for; the other vectors are pending. Put again, or rebuild.
         """
-        self._open()
         check_identifier(dataset_id, "dataset_id")
         later = _is_later(embed)
         document = NewDocument(
@@ -125,7 +119,6 @@ class Documents(ServiceBase):
             ModelMismatchError, ConflictError: as `put_document`, before anything is stored.
             CancelledError: the deadline passed; the batches that were committed stay.
         """
-        self._open()
         check_identifier(dataset_id, "dataset_id")
         later = _is_later(embed)
         return self._parts.writer.put_many(dataset_id, documents, progress, later=later)
@@ -155,7 +148,6 @@ class Documents(ServiceBase):
                 chunked otherwise: rebuild it. Of several datasets, it is in the report.
             CancelledError: the deadline passed; the vectors that were made are kept.
         """
-        self._open()
         check_progress(progress)
         if doc_names is not None:
             if dataset_id is None:
@@ -195,7 +187,6 @@ class Documents(ServiceBase):
                 message names those that are.
             NotAvailableError: a version is asked for, and the store keeps none.
         """
-        self._open()
         check_names(dataset_id, name)
         document = (
             self._parts.living.get(dataset_id, name)
@@ -230,7 +221,6 @@ class Documents(ServiceBase):
             NotFoundError: there is no such dataset.
             ConflictError: in another order than by name, ``after`` names a document that is gone.
         """
-        self._open()
         check_names(dataset_id)
         check_text(prefix, "prefix")
         if not isinstance(after, DocumentInfo):
@@ -252,7 +242,6 @@ class Documents(ServiceBase):
         Raises:
             NotFoundError: there is no such dataset.
         """
-        self._open()
         check_names(dataset_id)
         tree = None if where is None else parse_filter(where)
         found = self._parts.living.count(dataset_id, where=tree)
@@ -285,7 +274,6 @@ class Documents(ServiceBase):
                 is invalid.
             NotFoundError: there is no such dataset.
         """
-        self._open()
         check_names(dataset_id)
         if not isinstance(changes, Mapping):
             raise ValidationError(f"changes map keys to values, not {changes!r:.60}")
@@ -310,7 +298,6 @@ class Documents(ServiceBase):
             NotFoundError: there is no such document.
             NotAvailableError: the store keeps no old versions.
         """
-        self._open()
         check_names(dataset_id, name)
         versions = self._parts.history.versions(dataset_id, name)
         if not versions:
@@ -376,7 +363,6 @@ class Documents(ServiceBase):
             ValidationError: ``since`` is no cursor, or the limit is out of range.
             NotAvailableError: the store has no log of its changes.
         """
-        self._open()
         return read_changes(self.capabilities.changes, since, dataset_id, limit)
 
     @operation(Effect.READS)
@@ -398,7 +384,6 @@ class Documents(ServiceBase):
             ValidationError, NotAvailableError: as `changes`; ``poll`` is not above 0.
         """
         check_poll(poll)
-        self._open()
         reader = self.capabilities.changes
         if reader is None:
             raise NotAvailableError("this store has no log of its changes")
@@ -407,7 +392,7 @@ class Documents(ServiceBase):
             return self.changes(cursor, dataset_id=dataset_id, limit=limit)
 
         def head() -> str:
-            self._open()
+            self._require_open()
             return reader.change_head()
 
         return follow_changes(page_after, head, since, poll)

@@ -20,17 +20,24 @@ from triptych.ingestion.rebuild import RebuildRunner
 from triptych.ingestion.sparse_encoding import sparse_lane
 from triptych.ingestion.versions import VersionHistory
 from triptych.ingestion.writer import Writer
-from triptych.records import DatasetStats
+from triptych.records import DatasetStats, Mode
 from triptych.repositories import capabilities_of
 from triptych.search.answerability import ResultJudge
 from triptych.search.cache_options import check_lanes, own_lanes
-from triptych.search.default_engine import build_engine
 from triptych.search.engine import SearchEngine
 from triptych.search.past.stores import PastStores
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.postprocessing import KeywordBoost
 from triptych.search.question_log import QuestionLog
+from triptych.search.retrievers import (
+    BM25Retriever,
+    DocumentBM25Retriever,
+    DocumentVectorRetriever,
+    LayerRetriever,
+    VectorRetriever,
+)
 from triptych.search.rewriters.chain import one_rewriter, rewriters_of
+from triptych.search.sparse_retrievers import DocumentSparseRetriever, SparseRetriever
 from triptych.service_options import ServiceOptions
 
 if TYPE_CHECKING:
@@ -132,16 +139,7 @@ def build(
         log=log,
         living=living,
         deriver=deriver,
-        engine=engine
-        or build_engine(
-            store,
-            can,
-            embedder=options.embedder,
-            next_embedder=options.next_embedder,
-            sparse_encoder=options.sparse_encoder,
-            retrievers=options.retrievers,
-            ranker=options.ranker,
-        ),
+        engine=engine or _engine(store, can, options),
         past=PastStores(store, can.versions, deriver, options.scratch),
         judge=ResultJudge(
             chunks, can.settings, can.corpus_stats, log if options.question_log else None
@@ -153,6 +151,35 @@ def build(
         rebuilds=RebuildRunner(documents, chunks, store.layers, writer, layers),
         embeddings=PendingEmbedder(documents, chunks, deriver, writer, layers, stats),
         stats=stats,
+    )
+
+
+def _engine(store: Store, can: Capabilities, options: ServiceOptions) -> SearchEngine:
+    """The lanes that ship; those by vector are there even without an embedder, to say why not."""
+    chunks, layers, embedders = (
+        store.chunks,
+        store.layers,
+        (options.embedder, options.next_embedder),
+    )
+    whole, nearest = can.document_search, can.document_vector_search
+    sparse = sparse_lane(can.sparse, options.sparse_encoder)
+    return SearchEngine(
+        chunk=[
+            BM25Retriever(chunks),
+            VectorRetriever(chunks, *embedders),
+            *([] if sparse is None else [SparseRetriever(sparse)]),
+            *options.retrievers,
+        ],
+        layer=[
+            LayerRetriever(layers, Mode.BM25),
+            LayerRetriever(layers, Mode.VECTOR, *embedders),
+        ],
+        document=[
+            *([] if whole is None else [DocumentBM25Retriever(whole)]),
+            *([] if nearest is None else [DocumentVectorRetriever(nearest, *embedders)]),
+            *([] if sparse is None else [DocumentSparseRetriever(sparse)]),
+        ],
+        ranker=options.ranker,
     )
 
 
