@@ -63,8 +63,7 @@ class Answers(ServiceBase):
         """
         from triptych.context.citation_check import verify
 
-        self._open()
-        return verify(citation, self.documents, self._parts.layers)
+        return verify(citation, self._parts.living, self._parts.layers)
 
     @operation(Effect.READS, long=True)
     def ask(self, question: Query | str, **options: Unpack[AskOptions]) -> Answer:
@@ -114,8 +113,7 @@ class Answers(ServiceBase):
         """
         from triptych.answering.replay import replay
 
-        self._open()
-        return replay(receipt, self.documents, self.layer_repo, self.capabilities.versions)
+        return replay(receipt, self._parts.living, self.layer_repo, self.capabilities.versions)
 
     def _answerer(self) -> Answerer:
         from triptych.answering.answerer import Answerer
@@ -126,7 +124,6 @@ class Answers(ServiceBase):
         # Here, as `doctor` and `health` do: most programs search only, and a command starts sooner.
         from triptych.context.builder import ContextBuilder
 
-        self._open()
         searches = self._main.uncached
         return ContextBuilder(searches, self.documents, self.chunks, self.options.context)
 
