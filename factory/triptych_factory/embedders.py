@@ -9,7 +9,7 @@ from typing import Any
 from triptych.contracts import Embedder
 from triptych.errors import ValidationError
 from triptych.installation import lacking
-from triptych_factory.access import Access, access_arguments, named_model
+from triptych_factory.provider_access import ProviderAccess, access_arguments, named_model
 
 __all__ = [
     "BUILDERS",
@@ -106,7 +106,7 @@ def _missing(name: str) -> list[str]:
 def build_embedder(
     embedder: Embedder | str | None,
     *,
-    access: Mapping[str, Access] | None = None,
+    access: Mapping[str, ProviderAccess] | None = None,
     environ: Mapping[str, str] | None = None,
     concurrency: int | None = None,
 ) -> Embedder | None:

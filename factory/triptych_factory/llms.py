@@ -10,7 +10,7 @@ import attrs
 from triptych.contracts import LLM
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import Generation, Message
-from triptych_factory.access import Access, access_arguments, named_model
+from triptych_factory.provider_access import ProviderAccess, access_arguments, named_model
 
 __all__ = ["PROVIDERS", "PlannedLLM", "build_llm", "planned_llm"]
 
@@ -80,7 +80,7 @@ def planned_llm(llm: str) -> PlannedLLM | None:
 def build_llm(
     llm: LLM | str | None,
     *,
-    access: Mapping[str, Access] | None = None,
+    access: Mapping[str, ProviderAccess] | None = None,
     environ: Mapping[str, str] | None = None,
     context: int | None = None,
     concurrency: int | None = None,

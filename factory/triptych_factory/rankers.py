@@ -10,7 +10,7 @@ from triptych.contracts import LLM, Ranker, Reranker
 from triptych.errors import ValidationError
 from triptych.search.fusion import RANKERS
 from triptych.search.model_steps import LLMReranker
-from triptych_factory.access import Access, Origin, access_arguments, named_model
+from triptych_factory.provider_access import Origin, ProviderAccess, access_arguments, named_model
 
 __all__ = ["RERANKERS", "RERANK_SERVERS", "build_ranker", "build_reranker"]
 
@@ -76,7 +76,7 @@ def build_reranker(
     reranker: Reranker | str | None,
     *,
     llm: LLM | None = None,
-    access: Mapping[str, Access] | None = None,
+    access: Mapping[str, ProviderAccess] | None = None,
     origin: Origin = "argument",
     source: str = "the argument reranker",
     environ: Mapping[str, str] | None = None,
@@ -116,7 +116,7 @@ def build_reranker(
 
             return CrossEncoder(Path(what).expanduser())
         if kind in RERANK_SERVERS:
-            given = Access(base_url=what, base_url_origin=origin, base_url_source=source)
+            given = ProviderAccess(base_url=what, base_url_origin=origin, base_url_source=source)
             return RERANK_SERVERS[kind](access_arguments(kind, given, environ))
         if kind in RERANKERS:
             how = access_arguments(kind, (access or {}).get(kind), environ)

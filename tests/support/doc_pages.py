@@ -69,7 +69,7 @@ CAMEL_HOMES = (
     "triptych.layers",
     "triptych.parsing",
     "triptych.sync",
-    "triptych_adapters.access",
+    "triptych_adapters.keys",
     "triptych_adapters.http",
     "triptych_adapters.http.authentication",
     "triptych_backends.embedders",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from triptych.records import ModelUsage
     from triptych.service import Service
-    from triptych_adapters.wire.layer_build import LayerBuild
+    from triptych_adapters.wire.build_layers import LayerBuild
 
 _DATASET = Annotated[
     str | None,
@@ -132,7 +132,7 @@ def build(
     changes.
     """
     from triptych_adapters.cli.progress import shown
-    from triptych_adapters.wire.layer_build import LayerBuild
+    from triptych_adapters.wire.build_layers import LayerBuild
     from triptych_factory.remote import is_server
 
     prices = _prices(price_input, price_output)

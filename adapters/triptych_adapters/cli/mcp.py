@@ -91,8 +91,8 @@ def mcp(
             _log_to_stderr()
             serve_stdio(make_server(service, options), service.close)
             return
-        from triptych_adapters.access import authenticator
-        from triptych_adapters.access.loopback import listen
+        from triptych_adapters.keys import authenticator
+        from triptych_adapters.keys.loopback import listen
         from triptych_adapters.mcp.http import LIMITS, PATH, check_binding, make_app, serve_http
 
         limits = attrs.evolve(LIMITS, share=key_share)
