@@ -13,6 +13,7 @@ from triptych.answering import Answer, AnswerStream
 from triptych.context import Citation
 from triptych.errors import NotFoundError, TriptychError
 from triptych.records import Message
+from triptych.records.failure_warning import public_warning
 from triptych.records.serialization import from_dict
 from triptych.service.pipeline import PipelineView
 from triptych_adapters.http.problems import INTERNAL, Problem, ProblemError, problem_of
@@ -169,7 +170,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "abstained": answer.abstained,
         "sources": [_source(piece.number, piece.citation) for piece in answer.pack.pieces],
         "tokens_used": sum(each.input_tokens + each.output_tokens for each in usage),
-        "warnings": list(answer.warnings),
+        "warnings": list(map(public_warning, answer.warnings)),
     }
 
 
