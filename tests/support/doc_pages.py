@@ -71,7 +71,7 @@ CAMEL_HOMES = (
     "triptych.sync",
     "triptych_adapters.keys",
     "triptych_adapters.http",
-    "triptych_adapters.http.authentication",
+    "triptych_adapters.keys.authenticator",
     "triptych_backends.embedders",
     "triptych_backends.filesystem",
     "triptych_backends.memory",
