@@ -5,14 +5,22 @@ from __future__ import annotations
 import difflib
 import os
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Unpack, runtime_checkable
 
 import attrs
 
 from triptych._internal.protocols import conforms
-from triptych.contracts import LLM, Closeable, Embedder, Reranker, SparseEncoder, Store
+from triptych.contracts import (
+    LLM,
+    Closeable,
+    Embedder,
+    Reranker,
+    SettingsStore,
+    SparseEncoder,
+    Store,
+)
 from triptych.copies.unfinished import UnfinishedStoreWarning, unfinished_copy
 from triptych.errors import ValidationError
 from triptych.repositories import capabilities_of
@@ -27,7 +35,7 @@ from triptych_factory.backends import open_store
 from triptych_factory.chunkers import build_chunkers
 from triptych_factory.embedders import build_embedder
 from triptych_factory.llms import build_llm
-from triptych_factory.locations import Location, parse_location, store_paths
+from triptych_factory.locations import Location, parse_location, state_folder, store_paths
 from triptych_factory.pipelines import Models, build_pipelines
 from triptych_factory.rankers import build_ranker, build_reranker
 from triptych_factory.remote import connect, is_server
@@ -109,6 +117,18 @@ def _check_names(options: Iterable[str]) -> None:
             nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
             meant = f"did you mean {nearest[0]!r}?" if nearest else f"it takes {', '.join(known)}"
             raise ValidationError(f"triptych.open has no option {name!r}: {meant}")
+
+
+def _forgetter(
+    folder: Path | None, settings: SettingsStore
+) -> Callable[[str, str | None, Sequence[str]], None]:
+    def forget(dataset_id: str, name: str | None, others: Sequence[str]) -> None:
+        from triptych.sync.state import forget_files  # only a purge needs it
+
+        if folder is not None:
+            forget_files(folder, settings, dataset_id, name, others)
+
+    return forget
 
 
 def _preload(model: object) -> None:
@@ -218,7 +238,8 @@ def wire(
         made_here.insert(0, chosen)
     kept = capabilities_of(store).settings
     if kept is not None:
-        options = attrs.evolve(options, locate=file_locator(kept))
+        forget = _forgetter(state_folder(location), kept)
+        options = attrs.evolve(options, locate=file_locator(kept), forget_files=forget)
 
     def close_models() -> None:
         for made in (*made_here, *models.made):

@@ -148,6 +148,8 @@ class ServiceOptions:
             ``triptych eval log``: see `triptych.search.question_log`.
         locate: is called once for each search that has hits, and gives a function that finds the
             file of a document on this machine (None: not known), for `Hit.path`.
+        forget_files: is called by `Service.purge` with the dataset, the document (None: all) and
+            the other datasets, and removes what syncs remember of the files.
     """
 
     chunkers: ChunkerSet = attrs.field(factory=default_chunkers)
@@ -171,6 +173,7 @@ class ServiceOptions:
     scratch: Callable[[], Store] | None = None
     question_log: bool = False
     locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
+    forget_files: Callable[[str, str | None, Sequence[str]], None] | None = None
 
     @property
     def has_embedder(self) -> bool:

@@ -114,6 +114,7 @@ class RestrictedService(Service):
                 each for each in base.pipelines.values() if all(map(access.names, _datasets(each)))
             ],
             own_paths=(),
+            forget_files=None,
             locate=None,  # where this machine has its files is not the caller's business
         )
         self._others: dict[Service, Service] = {}
@@ -204,9 +205,10 @@ class RestrictedService(Service):
                 self._others[other] = other.restricted(self.access)
             return self._others[other]
 
-    def _forget_requests(self) -> int:
-        # Which of them hold what is purged, nobody can say: those of all callers go, uncounted.
-        self.base._forget_requests()
+    def _forget_elsewhere(self, dataset_id: str, name: str | None, *, existed: bool) -> int:
+        # Those of all callers go, uncounted. What a filter hides was not purged.
+        if existed or self.access.tree is None:
+            self.base._forget_elsewhere(dataset_id, name, existed=existed)
         return 0
 
     def _remove_layers_above(self, dataset_id: str, name: str, *, every: bool) -> int:

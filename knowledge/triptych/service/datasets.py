@@ -184,9 +184,9 @@ class Datasets(ServiceBase):
         """Delete a document, or a whole dataset, and erase what the store's files still hold.
 
         Old versions go with their document, and so do the layers of the folders and the dataset
-        above it, which may quote it, and all answers that a server keeps for requests which are
-        sent again. Logged questions go with their dataset; a document that is purged is no longer
-        named in the log.
+        above it, which may quote it, what syncs into the store remember of its file, and the
+        answers that a server keeps for requests about it which are sent again. Logged questions
+        go with their dataset; a document that is purged is no longer named in the log.
 
         Deleting leaves bytes in free pages, logs and index files until they are overwritten;
         purging overwrites them, which takes time in proportion to the store. The receipt is true
@@ -212,7 +212,7 @@ class Datasets(ServiceBase):
             existed = self.delete_document(dataset_id, name)
             layers += self._remove_layers_above(dataset_id, name, every=existed)
             questions = self.question_log.erase(dataset_id, name)
-        requests = self._forget_requests()
+        requests = self._forget_elsewhere(dataset_id, name, existed=existed)
         left = 0 if cache is None else cache.cache_stats().entries
         scrubbed = self._scrub()
         return attrs.evolve(
