@@ -30,13 +30,13 @@ from triptych.search.pipeline_record import Pipeline
 from triptych.search.reranking import Rerank
 from triptych.service import Service
 from triptych.service_options import OpenOptions, ServiceOptions
-from triptych_factory.access import Access
 from triptych_factory.backends import open_store
 from triptych_factory.chunkers import build_chunkers
 from triptych_factory.embedders import build_embedder
 from triptych_factory.llms import build_llm
 from triptych_factory.locations import Location, parse_location, state_folder, store_paths
 from triptych_factory.pipelines import Models, build_pipelines
+from triptych_factory.provider_access import ProviderAccess
 from triptych_factory.rankers import build_ranker, build_reranker
 from triptych_factory.remote import connect, is_server
 from triptych_factory.settings import Settings
@@ -333,7 +333,7 @@ def settings_llm(settings: Settings, name: str) -> LLM | None:
         NotAvailableError: the extra ``http`` is not installed.
     """
     provider = settings.llm.partition(":")[0]
-    given = Access(
+    given = ProviderAccess(
         api_key=settings.llm_api_key,
         base_url=settings.llm_base_url,
         api_key_origin=settings.origin("llm_api_key"),
