@@ -5,7 +5,6 @@ This package is the only reader of environment variables and configuration files
 
 from __future__ import annotations
 
-import difflib
 import os
 import tomllib
 from collections.abc import Callable, Mapping
@@ -14,6 +13,7 @@ from typing import Any
 
 import attrs
 
+from triptych._internal.nearest import did_you_mean
 from triptych._internal.redaction import shown_url
 from triptych.errors import ValidationError
 from triptych_factory.discovery import find_store, user_config_file, user_store
@@ -383,8 +383,7 @@ def _read_file(file: Path) -> dict[str, Any]:
 def _check_key(key: str, where: str) -> None:
     if key in _PARSERS:
         return
-    nearest = difflib.get_close_matches(key, _PARSERS, n=1, cutoff=0.5)
-    meant = f"did you mean {nearest[0]!r}?" if nearest else f"known are {', '.join(_PARSERS)}"
+    meant = did_you_mean(key, _PARSERS, f"known are {', '.join(_PARSERS)}")
     raise ValidationError(f"{where} has the unknown setting {key!r}: {meant}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Unpack, runtime_checkable
 
 import attrs
 
+from triptych._internal.nearest import did_you_mean
 from triptych._internal.protocols import conforms
 from triptych.contracts import (
     LLM,
@@ -114,8 +114,7 @@ def _check_names(options: Iterable[str]) -> None:
     known = ("embedder", "llm", "create", *OpenOptions.__annotations__)
     for name in options:
         if name not in known:
-            nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            meant = f"did you mean {nearest[0]!r}?" if nearest else f"it takes {', '.join(known)}"
+            meant = did_you_mean(name, known, f"it takes {', '.join(known)}")
             raise ValidationError(f"triptych.open has no option {name!r}: {meant}")
 
 
