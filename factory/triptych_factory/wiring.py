@@ -27,7 +27,6 @@ from triptych.contracts import (
 )
 from triptych.copies.unfinished import UnfinishedStoreWarning, unfinished_copy
 from triptych.errors import ValidationError
-from triptych.repositories import capabilities_of
 from triptych.search.cache_options import SemanticCache, to_cache
 from triptych.search.file_location import file_locator
 from triptych.search.pipeline_record import Pipeline
@@ -255,7 +254,7 @@ def wire(
             store.close()
             _close(likely)
             raise
-    kept = capabilities_of(store).settings
+    kept = store.capabilities.settings
     if kept is not None:
         options = attrs.evolve(options, locate=file_locator(kept))
 

@@ -24,6 +24,7 @@ from triptych.errors import (
 )
 from triptych.operations import Effect, operations_of
 from triptych.records import Layer, NewDocument, RebuildScope
+from triptych.repositories import Repositories
 from triptych.service import Service
 from triptych_backends.memory import MemoryStore
 
@@ -251,6 +252,7 @@ def test_a_document_that_becomes_anothers_while_it_is_written_is_left_alone(kb: 
     class Store:
         documents = Meddling()
         chunks, layers, stats = kb.store.chunks, kb.store.layers, kb.store.stats
+        capabilities = Repositories.over(kb.store, documents=documents).capabilities
 
         def close(self) -> None:
             pass

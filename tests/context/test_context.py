@@ -348,23 +348,10 @@ def test_the_query_is_embedded_once() -> None:
     assert embedder.dimension
 
 
-class WithoutWholeDocuments:
-    """A chunk repository that cannot search whole documents."""
-
-    def __init__(self, chunks: Any) -> None:
-        self.chunks = chunks
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("search_docs", "fetch_docs", "search_docs_by_vector"):
-            raise AttributeError(name)
-        return getattr(self.chunks, name)
-
-
 def test_a_backend_without_document_search_serves_as_well() -> None:
     store = MemoryStore()
-    bare: Any = WithoutWholeDocuments(store.chunks)
     over = Repositories(
-        documents=store.documents, chunks=bare, layers=store.layers, close=store.close
+        documents=store.documents, chunks=store.chunks, layers=store.layers, close=store.close
     )
     with Service(over) as kb:
         kb.put_document("d", "a.md", "The kettle boils.")

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from triptych.contracts import CoverageEmbedder, SecureEraser, VersionReader
+from triptych.contracts import CoverageEmbedder
 from triptych.errors import ProviderError, StoreError
 from triptych.testing import (
     CoveringEmbedder,
@@ -100,9 +100,13 @@ def test_failing_store_fails_in_the_named_method_and_nowhere_else() -> None:
 
 def test_wrapper_has_the_capabilities_of_what_it_wraps() -> None:
     store = MemoryStore()
-    assert isinstance(Failing(store.documents), VersionReader)
-    assert not isinstance(Failing(store.documents), SecureEraser)
-    assert isinstance(Failing(store), SecureEraser)
+    wrapped = Failing(store, {"get_setting": StoreError("full")})
+    assert wrapped.capabilities.versions is store.documents
+    with pytest.raises(StoreError, match="full"):
+        wrapped.capabilities.settings.get_setting("key")
+    failing = failing_store(store)
+    assert failing.capabilities.versions is failing.documents
+    assert failing.capabilities.settings is store
     store.close()
 
 

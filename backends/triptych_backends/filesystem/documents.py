@@ -46,7 +46,7 @@ class FilesDocuments:
         self.mirror = mirror
 
     def scrub(self) -> None:
-        """See `SecureEraser.scrub`: rewrite the derived database and its index.
+        """See `Store.scrub`: rewrite the derived database and its index.
 
         Files that were deleted are unlinked; the disk may keep what was in them, and so does
         Git.

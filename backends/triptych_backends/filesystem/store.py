@@ -10,12 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from triptych._internal.close_on_exit import CloseOnExit
+from triptych.contracts import Capabilities
 from triptych.errors import (
     CorruptStoreError,
     SchemaVersionError,
     StoreError,
     ValidationError,
 )
+from triptych.leases import SettingsLeases
 from triptych.records import DatasetStats, check_whole
 from triptych_backends.filesystem import change_detection, stat_cache
 from triptych_backends.filesystem.answers import FilesAnswers
@@ -143,6 +145,23 @@ class FilesStore(
     def problems(self) -> tuple[RejectedFile, ...]:
         """The files in the store's folder that were not adopted, by path: why, and what helps."""
         return list_problems(self.workspace)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """See `Store.capabilities`: every one."""
+        return Capabilities(
+            document_search=self.chunks,
+            sparse=self.chunks,
+            spaces=self.chunks,
+            versions=self.documents,
+            journal=self.layers,
+            changes=self,
+            copying=self,
+            settings=self,
+            leases=SettingsLeases(self),
+            answers=self,
+            diagnostics=self.chunks,
+        )
 
     def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
         """See `Store.stats`."""

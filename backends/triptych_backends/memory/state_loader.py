@@ -11,7 +11,7 @@ __all__ = ["load_state"]
 
 
 def load_state(truth: Truth, dataset_id: str, state: NameState, *, replace: bool) -> None:
-    """Store ``state`` in place of what the dataset has under its name: see `StateLoader`."""
+    """Store ``state`` in place of what the dataset has under its name: see `CopyableStore`."""
     name = state.name
     stored = truth.read(dataset_id).documents.get(name)
     current = stored.document if stored else None

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.changes.pages import LogHead
+from triptych.contracts import Capabilities
 from triptych.errors import StoreError
+from triptych.leases import SettingsLeases
 from triptych.records import ChangeCursor, ChangePage, DatasetStats, NameState, check_whole
 from triptych_backends.index import LocalIndex, LocalSearcher
 from triptych_backends.memory.answers import MemoryAnswers
@@ -66,6 +68,23 @@ class MemoryStore(CloseOnExit, MemoryAnswers):
             truth.document_log.forget()
         self._searcher.renew()
 
+    @property
+    def capabilities(self) -> Capabilities:
+        """See `Store.capabilities`: every one."""
+        return Capabilities(
+            document_search=self.chunks,
+            sparse=self.chunks,
+            spaces=self.chunks,
+            versions=self.documents,
+            journal=self.layers,
+            changes=self,
+            copying=self,
+            settings=self,
+            leases=SettingsLeases(self),
+            answers=self,
+            diagnostics=self.chunks,
+        )
+
     def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
         """See `Store.stats`."""
         with self._truth as truth:
@@ -86,7 +105,7 @@ class MemoryStore(CloseOnExit, MemoryAnswers):
 
     @contextmanager
     def snapshot(self) -> Iterator[MemoryStore]:
-        """See `SnapshotReader.snapshot`."""
+        """See `CopyableStore.snapshot`."""
         with self._truth as truth:
             states = {name: dataset.state() for name, dataset in truth.datasets.items()}
             copy = MemoryStore(
@@ -99,13 +118,13 @@ class MemoryStore(CloseOnExit, MemoryAnswers):
     def load_states(
         self, dataset_id: str, states: Sequence[NameState], *, replace: bool = False
     ) -> None:
-        """See `StateLoader.load_states`."""
+        """See `CopyableStore.load_states`."""
         for state in states:
             with self._truth.writing() as truth:
                 load_state(truth, dataset_id, state, replace=replace)
 
     def use_up_versions(self, dataset_id: str, version: int) -> None:
-        """See `StateLoader.use_up_versions`."""
+        """See `CopyableStore.use_up_versions`."""
         with self._truth.writing() as truth:
             dataset = truth.write(dataset_id)
             dataset.floor = max(dataset.floor, version)

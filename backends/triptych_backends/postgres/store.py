@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from triptych._internal.close_on_exit import CloseOnExit
+from triptych.contracts import Capabilities
 from triptych.records import DatasetStats, ScrubReport, check_whole
 from triptych.search.calibration import CALIBRATION_SETTINGS
 from triptych.search.file_location import FOLDER_SETTINGS
@@ -80,6 +81,23 @@ class PostgresStore(
             history=history,
         )
         return cls(database)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """See `Store.capabilities`: every one."""
+        return Capabilities(
+            document_search=self.chunks,
+            sparse=self.chunks,
+            spaces=self.chunks,
+            versions=self.documents,
+            journal=self.layers,
+            changes=self,
+            copying=self,
+            settings=self,
+            leases=self,
+            answers=self,
+            diagnostics=self.chunks,
+        )
 
     def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
         """See `Store.stats`."""

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from triptych._internal.close_on_exit import CloseOnExit
-from triptych._internal.protocols import conforms
-from triptych.contracts import ChangeListener, WorkLeases
+from triptych.contracts import Capabilities
 from triptych.records import DatasetStats, ScrubReport
-from triptych.repositories import capabilities_of
 from triptych_backends.qdrant.diagnostics import QdrantDiagnostics
 from triptych_backends.qdrant.points import Collections
 from triptych_backends.qdrant.projection import Projection
@@ -68,18 +66,31 @@ class QdrantStore(
             exact=exact,
             falls_back=falls_back,
         )
-        # What the truth has of these is its own: all who open it, by whatever URL, share it.
-        if conforms(truth, WorkLeases):
-            self.hold_leases = truth.hold_leases
-        if conforms(truth, ChangeListener):
-            self.listen_for_changes = truth.listen_for_changes
-        kept = capabilities_of(truth).diagnostics
+        kept = truth.capabilities.diagnostics
         assert kept is not None
         self.kept = kept
         self.falls_back = falls_back
         self.documents = truth.documents.searched_by(self.searcher)
         self.chunks = truth.chunks.searched_by(self.searcher)
         self.layers = truth.layers.searched_by(self.searcher)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """See `Store.capabilities`: every one."""
+        return Capabilities(
+            document_search=self.chunks,
+            sparse=self.chunks,
+            spaces=self.chunks,
+            versions=self.documents,
+            journal=self.layers,
+            changes=self,
+            copying=self,
+            settings=self,
+            # All who open the truth, by whatever URL, share its own.
+            leases=self.truth.capabilities.leases,
+            answers=self,
+            diagnostics=self,
+        )
 
     def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
         """See `Store.stats`."""

@@ -90,7 +90,7 @@ class SqlDocuments(Repository):
     """`DocumentRepo` and `VersionReader` over a `Database`."""
 
     def scrub(self) -> ScrubReport | None:
-        """See `SecureEraser.scrub`; one of the repositories has it, so that a purge does it once.
+        """See `Store.scrub`; one of the repositories has it, so that a purge does it once.
 
         Raises:
             StoreLockedError: another process is reading or writing; nothing is lost, try again.

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import NoReturn
 
+from triptych.contracts import Capabilities
 from triptych.errors import NotAvailableError, StoreError
 from triptych.records import DatasetStats
 from triptych_backends.sql.chunks import SqlChunks
@@ -96,7 +97,20 @@ class SqlSnapshot(SqlSettings, SqlChanges):
         self.documents = SqlDocuments(database, searcher)
         self.chunks = SqlChunks(database, searcher)
         self.layers = SqlLayers(database, searcher)
+        self.scrub = database.scrub
         self.close = database.end
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """See `Store.capabilities`: what is read, and not searched."""
+        return Capabilities(
+            sparse=self.chunks,
+            spaces=self.chunks,
+            versions=self.documents,
+            journal=self.layers,
+            changes=self,
+            settings=self,
+        )
 
     def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
         """See `Store.stats`."""
@@ -105,11 +119,11 @@ class SqlSnapshot(SqlSettings, SqlChanges):
 
 
 class SqlSnapshots:
-    """`SnapshotReader` of a store over a `Database`, for the store to inherit."""
+    """`CopyableStore` of a store over a `Database`, for the store to inherit."""
 
     @contextmanager
     def snapshot(self: HasDatabase) -> Iterator[SqlSnapshot]:
-        """See `SnapshotReader.snapshot`: one read transaction, which others' writes do not wait
+        """See `CopyableStore.snapshot`: one read transaction, which others' writes do not wait
         for. The log of writes grows while it is held."""
         with self.database.snapshot() as session:
             pinned = PinnedDatabase(self.database, session)

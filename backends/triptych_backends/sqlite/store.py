@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from triptych._internal.close_on_exit import CloseOnExit
+from triptych.contracts import Capabilities
+from triptych.leases import SettingsLeases
 from triptych.records import DatasetStats, NameState, check_whole
 from triptych_backends.index import IndexHelper, LocalIndex, LocalSearcher, available_cores
 from triptych_backends.sql import SqlChangeLog, SqlDocuments, SqlLayers
@@ -84,6 +86,23 @@ class SqliteStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapshots
         """The folder of the index."""
         return self.path.with_name(f"{self.path.name}.index")
 
+    @property
+    def capabilities(self) -> Capabilities:
+        """See `Store.capabilities`: every one."""
+        return Capabilities(
+            document_search=self.chunks,
+            sparse=self.chunks,
+            spaces=self.chunks,
+            versions=self.documents,
+            journal=self.layers,
+            changes=self,
+            copying=self,
+            settings=self,
+            leases=SettingsLeases(self),
+            answers=self,
+            diagnostics=self.chunks,
+        )
+
     def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
         """See `Store.stats`."""
         with self.database.snapshot() as session:
@@ -92,7 +111,7 @@ class SqliteStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapshots
     def load_states(
         self, dataset_id: str, states: Sequence[NameState], *, replace: bool = False
     ) -> None:
-        """See `StateLoader.load_states`."""
+        """See `CopyableStore.load_states`."""
         super().load_states(dataset_id, states, replace=replace)
         self.index.written(dataset_id, sum(len(state.chunks) for state in states))
 

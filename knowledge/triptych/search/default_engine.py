@@ -56,10 +56,10 @@ def _document_lanes(
     capabilities: Capabilities, embedder: Embedder | None, following: Embedder | None
 ) -> list[Retriever]:
     """The lanes over whole documents that the store is capable of."""
-    lanes: list[Retriever] = []
-    if capabilities.document_search is not None:
-        lanes.append(DocumentBM25Retriever(capabilities.document_search))
-    if capabilities.document_vector_search is not None:
-        searcher = capabilities.document_vector_search
-        lanes.append(DocumentVectorRetriever(searcher, embedder, following))
-    return lanes
+    searcher = capabilities.document_search
+    if searcher is None:
+        return []
+    return [
+        DocumentBM25Retriever(searcher),
+        DocumentVectorRetriever(searcher, embedder, following),
+    ]

@@ -28,7 +28,6 @@ from triptych.records import (
     Vector,
     check_text,
 )
-from triptych.repositories import capabilities_of
 from triptych.search.answerability import ResultJudge
 from triptych.search.engine import SearchEngine
 from triptych.search.hit_reader import StoreHitReader
@@ -298,7 +297,7 @@ class SearchPipeline:
     def _over(self, store: Store, engine: SearchEngine, moment: Moment) -> SearchPipeline:
         """Return this pipeline over another store. What had expired then is not in it."""
         now = moment if isinstance(moment, datetime) else datetime.min.replace(tzinfo=UTC)
-        capabilities = capabilities_of(store)
+        capabilities = store.capabilities
         if not self._hydrator.reads_documents:
             capabilities = attrs.evolve(capabilities, document_search=None)
         return attrs.evolve(

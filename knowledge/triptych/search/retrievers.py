@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 import attrs
 
 from triptych.contracts import (
     ChunkRepo,
     DocLevelSearcher,
-    DocVectorSearcher,
     Embedder,
     LayerRepo,
     Store,
@@ -19,7 +17,6 @@ from triptych.contracts import (
 from triptych.errors import NotAvailableError
 from triptych.ingestion.embedding import CoverageGate, embed_each, mean_vector
 from triptych.records import Candidate, ChunkQuery, Layer, LayerQuery, Mode, ResolvedQuery, Vector
-from triptych.repositories import capabilities_of
 
 __all__ = [
     "BM25Retriever",
@@ -29,8 +26,6 @@ __all__ = [
     "VectorRetriever",
 ]
 
-
-T = TypeVar("T")
 
 _WORTH_A_THREAD = 0.0005  # seconds: having another thread do it costs about half of this
 
@@ -221,7 +216,7 @@ class DocumentBM25Retriever:
         Raises:
             NotAvailableError: the store cannot search whole documents.
         """
-        return DocumentBM25Retriever(_required(capabilities_of(store).document_search))
+        return DocumentBM25Retriever(_required(store.capabilities.document_search))
 
     @property
     def in_process(self) -> bool:
@@ -244,7 +239,7 @@ class DocumentVectorRetriever:
 
     def __init__(
         self,
-        documents: DocVectorSearcher,
+        documents: DocLevelSearcher,
         embedder: Embedder | None,
         following: Embedder | None = None,
     ) -> None:
@@ -258,8 +253,9 @@ class DocumentVectorRetriever:
         Raises:
             NotAvailableError: the store cannot search whole documents.
         """
-        searcher = _required(capabilities_of(store).document_vector_search)
-        return DocumentVectorRetriever(searcher, *self._embedders)
+        return DocumentVectorRetriever(
+            _required(store.capabilities.document_search), *self._embedders
+        )
 
     @property
     def in_process(self) -> bool:
@@ -276,7 +272,7 @@ class DocumentVectorRetriever:
         return self._documents.search_docs_by_vector(chunk_query(query, Mode.VECTOR, vector))
 
 
-def _required(searcher: T | None) -> T:
+def _required(searcher: DocLevelSearcher | None) -> DocLevelSearcher:
     if searcher is None:
         raise NotAvailableError("the other store cannot search whole documents: give one that can")
     return searcher

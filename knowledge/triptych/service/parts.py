@@ -20,7 +20,6 @@ from triptych.ingestion.sparse_encoding import sparse_lane
 from triptych.ingestion.versions import VersionHistory
 from triptych.ingestion.writer import Writer
 from triptych.records import DatasetStats
-from triptych.repositories import capabilities_of
 from triptych.search.answerability import ResultJudge
 from triptych.search.cache_options import check_lanes, own_lanes
 from triptych.search.default_engine import build_engine
@@ -105,7 +104,7 @@ def build(
                 f"the options have {name}, and the engine has its own: give the {name} to "
                 "the SearchEngine, or leave the engine out"
             )
-    can = capabilities_of(store)
+    can = store.capabilities
     log = QuestionLog(can.settings) if log is None else log
     documents, chunks = store.documents, store.chunks
     deriver = DerivationPipeline(
@@ -140,7 +139,7 @@ def build(
         ),
         past=PastStores(store, can.versions, deriver, options.scratch),
         judge=ResultJudge(
-            chunks, can.settings, can.corpus_stats, log if options.question_log else None
+            chunks, can.settings, can.document_search, log if options.question_log else None
         ),
         writer=writer,
         manager=DocumentManager(documents, chunks, writer),
