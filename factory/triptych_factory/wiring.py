@@ -7,15 +7,14 @@ import warnings
 from collections.abc import Collection, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 import attrs
 
-from triptych._internal.protocols import conforms
+from triptych._internal.close_on_exit import close_model
 from triptych.chunking import ChunkerSet
 from triptych.contracts import (
     LLM,
-    Closeable,
     Embedder,
     Postprocessor,
     QueryRewriter,
@@ -53,14 +52,6 @@ __all__ = ["every_format", "open_service", "settings_llm", "wire"]
 
 
 _CHUNKING = ("chunker", "chunk_size", "chunk_overlap")
-
-
-@runtime_checkable
-class Preloadable(Protocol):
-    """An embedder whose model takes a while to load, which can happen beside other work."""
-
-    def preload(self) -> None:
-        """Begin to load, and return at once."""
 
 
 def every_format() -> FileParsers:
@@ -150,13 +141,9 @@ def open_service(
 
 
 def _preload(model: object) -> None:
-    if conforms(model, Preloadable):
-        model.preload()
-
-
-def _close(model: object) -> None:
-    if conforms(model, Closeable):
-        model.close()
+    preload = getattr(model, "preload", None)
+    if preload is not None:
+        preload()
 
 
 def wire(
@@ -247,12 +234,12 @@ def wire(
             if likely is not None and chosen is not None and likely.signature == chosen.signature:
                 chosen = likely  # which loads already
             elif preload:
-                _close(likely)
+                close_model(likely)
                 _preload(chosen)
             options = attrs.evolve(options, embedder=chosen)
         except BaseException:
             store.close()
-            _close(likely)
+            close_model(likely)
             raise
     kept = store.capabilities.settings
     if kept is not None:
@@ -269,7 +256,7 @@ def wire(
 
     def close_models() -> None:
         for made in made_here:
-            _close(made)
+            close_model(made)
 
     service = Service(store, options=options, on_close=close_models)
     unfinished = unfinished_copy(kept)
@@ -310,7 +297,7 @@ def _likely(location: Location, settings: Settings, dataset_id: str) -> Embedder
     if not signature:
         return None
     embedder = recall_embedder(signature, concurrency=settings.embed_concurrency)
-    return embedder if conforms(embedder, Preloadable) else None
+    return embedder if hasattr(embedder, "preload") else None
 
 
 def _of_store(store: Store, settings: Settings, dataset_id: str, fill: bool) -> Embedder | None:

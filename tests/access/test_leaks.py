@@ -12,7 +12,7 @@ import pytest
 
 import triptych
 from support.access_pair import OURS, THEIRS, Pair, filled, names_nothing, options
-from triptych import Pipeline, contracts
+from triptych import contracts
 from triptych.access import Access
 from triptych.access.changes import AccessChanges
 from triptych.access.chunks import AccessChunks
@@ -26,6 +26,7 @@ from triptych.access.store_settings import AccessAnswers, AccessSettings
 from triptych.errors import AccessDeniedError, NotAvailableError, NotFoundError, TriptychError
 from triptych.records import NewDocument
 from triptych.repositories import Repositories
+from triptych.search import Pipeline
 from triptych.service import Service
 from triptych.sync import DirectorySync, SyncRoot
 from triptych.testing import ScriptedLLM

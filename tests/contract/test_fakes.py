@@ -7,7 +7,6 @@ import sys
 import numpy as np
 import pytest
 
-from triptych.contracts import CoverageEmbedder
 from triptych.errors import ProviderError, StoreError
 from triptych.testing import (
     CoveringEmbedder,
@@ -58,8 +57,7 @@ def test_fake_embedder_counts_and_fails_where_it_is_told_to() -> None:
 
 def test_covering_embedder_tells_its_coverage() -> None:
     embedder = CoveringEmbedder()
-    assert isinstance(embedder, CoverageEmbedder)
-    assert not isinstance(FakeEmbedder(), CoverageEmbedder)
+    assert not hasattr(FakeEmbedder(), "coverage")
     assert (embedder.coverage("abc"), embedder.coverage("灯塔"), embedder.coverage("")) == (1, 0, 0)
     assert embedder.coverage("ab灯塔") == embedder.coverage_floor
 

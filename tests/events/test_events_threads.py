@@ -16,7 +16,6 @@ import pytest
 import triptych
 from triptych import (
     CancelledError,
-    ChangeEvent,
     NotAvailableError,
     ProviderError,
     RebuildReport,
@@ -32,6 +31,7 @@ from triptych.events import (
     ReloaderOptions,
     SystemClock,
 )
+from triptych.records import ChangeEvent
 
 pytestmark = pytest.mark.process
 

@@ -26,9 +26,9 @@ from triptych.errors import (
     UnusableAnswerError,
     ValidationError,
 )
-from triptych.layers import ExtractiveSummarizer, LayerBuilder, LayerPlan, LayerPrompts, Prices
+from triptych.layers import ExtractiveSummarizer, LayerBuilder, LayerPlan, LayerPrompts
 from triptych.layers.prompts import FRAME
-from triptych.records import DocumentSummary, Generation, Layer, ModelUsage, Usage
+from triptych.records import DocumentSummary, Generation, Layer, ModelUsage, Prices, Usage
 from triptych.service import Service
 from triptych.testing import FakeLLM
 from triptych_backends.memory import MemoryStore

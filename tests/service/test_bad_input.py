@@ -14,13 +14,13 @@ import triptych
 from triptych import (
     ConflictError,
     Dataset,
-    DocumentSummary,
     NewDocument,
     NotFoundError,
     Query,
     Service,
     ValidationError,
 )
+from triptych.records import DocumentSummary
 
 SURROGATE = "a\ud800b"
 NO_TEXT: list[Any] = [None, 3, 1.5, True, b"x", ["x"], {"x": 1}, object(), SURROGATE]

@@ -15,13 +15,8 @@ from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.session import Session, command, new_app
 
 if TYPE_CHECKING:
-    from triptych.layers import (
-        Cost,
-        LayerBuilder,
-        LayerPlan,
-        Prices,
-    )
-    from triptych.records import ModelUsage
+    from triptych.layers import Cost, LayerBuilder, LayerPlan
+    from triptych.records import ModelUsage, Prices
     from triptych_adapters.wire.layer_build import LayerBuild
 
 _DATASET = Annotated[str, option("--dataset -d", "The dataset.")]
@@ -300,7 +295,7 @@ def _builder(
 
 def _prices(price_input: float | None, price_output: float | None) -> Prices | None:
     from triptych.errors import ValidationError
-    from triptych.layers import Prices
+    from triptych.records import Prices
 
     if price_input is None and price_output is None:
         return None

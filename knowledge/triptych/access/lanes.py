@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 
 from triptych import deadlines
-from triptych._internal.protocols import conforms
 from triptych.access.store import AccessStore
-from triptych.contracts import Retriever, StoreRetriever
+from triptych.contracts import Retriever, Store
 from triptych.records import Candidate, ResolvedQuery
 
 __all__ = ["AccessLane", "restricted_lane"]
@@ -20,9 +19,8 @@ _DEEPEST = 100_000
 
 def restricted_lane(lane: Retriever, store: AccessStore) -> Retriever:
     """``lane`` over what an access shows: over its store, or with what it finds looked through."""
-    if conforms(lane, StoreRetriever):
-        return lane.over(store)
-    return AccessLane(lane, store)
+    over: Callable[[Store], Retriever] | None = getattr(lane, "over", None)
+    return AccessLane(lane, store) if over is None else over(store)
 
 
 @attrs.frozen(eq=False)

@@ -47,11 +47,8 @@ from triptych.contracts.models import (
     LLM,
     AsyncEmbedder,
     AsyncLLM,
-    Closeable,
-    CoverageEmbedder,
     Embedder,
     SparseEncoder,
-    WeightsVerifier,
 )
 from triptych.contracts.repositories import (
     ChunkRepo,
@@ -61,17 +58,13 @@ from triptych.contracts.repositories import (
 )
 from triptych.contracts.search import (
     AnswerabilityJudge,
-    DepthRanker,
     HitReader,
-    LocalRetriever,
     Postprocessor,
-    ProbingRewriter,
     QueryProbe,
     QueryRewriter,
     Ranker,
     Reranker,
     Retriever,
-    StoreRetriever,
 )
 from triptych.contracts.spaces import SpaceRepo
 
@@ -86,10 +79,7 @@ __all__ = [
     "ChunkRepo",
     "ChunkSigReader",
     "Chunker",
-    "Closeable",
     "CopyableStore",
-    "CoverageEmbedder",
-    "DepthRanker",
     "Diagnostics",
     "DocLevelSearcher",
     "DocumentRepo",
@@ -98,9 +88,7 @@ __all__ = [
     "HitReader",
     "LayerJournal",
     "LayerRepo",
-    "LocalRetriever",
     "Postprocessor",
-    "ProbingRewriter",
     "QueryProbe",
     "QueryRewriter",
     "Ranker",
@@ -112,8 +100,6 @@ __all__ = [
     "SparseEncoder",
     "SparseRepo",
     "Store",
-    "StoreRetriever",
     "VersionReader",
-    "WeightsVerifier",
     "WorkLeases",
 ]

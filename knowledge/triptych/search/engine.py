@@ -15,8 +15,7 @@ import attrs
 
 from triptych import deadlines, telemetry
 from triptych._internal.lane_warnings import collected_warnings
-from triptych._internal.protocols import conforms
-from triptych.contracts import LocalRetriever, Ranker, Retriever, Store, StoreRetriever
+from triptych.contracts import Ranker, Retriever, Store
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import Candidate, Candidates, ChunkPlace, Mode, RankedList, ResolvedQuery
 from triptych.records.failure_warning import FailureWarning
@@ -27,6 +26,7 @@ __all__ = ["FusedRanking", "SearchEngine", "Target"]
 Target = Literal["chunk", "layer", "document"]
 T = TypeVar("T")
 _Call = Callable[[], Sequence[Candidate]]
+_Prepares = Callable[[ResolvedQuery], Callable[[], ResolvedQuery] | None]
 Keep = Callable[[Sequence[Candidate]], Collection[int]]
 """Given candidates, the places of those that may stay."""
 
@@ -95,12 +95,11 @@ class SearchEngine:
                         f"{count} {target} retrievers are called {name!r}: give each a name of its "
                         "own, under which the ranker and a hit's scores know it"
                     )
-        # Found once: asking a Protocol costs more than many a lane's own work.
         self._local = {
-            id(lane): lane
+            id(lane)
             for lanes in self._targets.values()
             for lane in lanes
-            if conforms(lane, LocalRetriever) and lane.in_process
+            if getattr(lane, "in_process", False)
         }
         self.ranker: Ranker = ZScoreRanker() if ranker is None else ranker
         self._pool: ThreadPoolExecutor | None = None
@@ -143,17 +142,18 @@ class SearchEngine:
     def over(self, store: Store) -> tuple[SearchEngine, Sequence[str]]:
         """Return this engine over another store, and the names of the lanes that it lacks.
 
-        Those are the lanes that are no `StoreRetriever`. It is closed by itself.
+        Those are the lanes that have no ``over``. It is closed by itself.
         """
         moved: dict[Target, list[Retriever]] = {}
         left_out: dict[str, None] = {}
         for target, retrievers in self._targets.items():
             moved[target] = []
             for each in retrievers:
-                if conforms(each, StoreRetriever):
-                    moved[target].append(each.over(store))
-                else:
+                over: Callable[[Store], Retriever] | None = getattr(each, "over", None)
+                if over is None:
                     left_out[each.name] = None
+                else:
+                    moved[target].append(over(store))
         engine = SearchEngine(moved["chunk"], moved["layer"], moved["document"], self.ranker)
         return engine, tuple(left_out)
 
@@ -298,12 +298,12 @@ class SearchEngine:
 
         What runs elsewhere is under way when this returns.
         """
-        local = self._local.get(id(lane))
-        if local is None:
+        if id(lane) not in self._local:
             if at == 0 and not self._local:
                 return 0, at, partial(_recall, lane, query, keep)
             return 2, at, self._beside(partial(_recall, lane, query, keep)).result
-        preparation = local.preparation(query)
+        prepares: _Prepares | None = getattr(lane, "preparation", None)
+        preparation = None if prepares is None else prepares(query)
         if preparation is None:
             return 0, at, partial(_recall, lane, query, keep)
         prepared = self._beside(preparation)

@@ -108,17 +108,13 @@ class BM25Retriever:
     name: str = "bm25"
 
     def over(self, store: Store) -> BM25Retriever:
-        """See `StoreRetriever`."""
+        """See `Retriever`."""
         return BM25Retriever(store.chunks)
 
     @property
     def in_process(self) -> bool:
-        """See `LocalRetriever`."""
+        """See `Retriever`."""
         return self.chunks.in_process
-
-    def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
-        """Nothing: a keyword query is ready."""
-        return None
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
         """The best chunks by Lucene's BM25; none for a query of layers."""
@@ -140,12 +136,12 @@ class VectorRetriever:
         self._queries = QueryEmbedder(embedder, following)
 
     def over(self, store: Store) -> VectorRetriever:
-        """See `StoreRetriever`."""
+        """See `Retriever`."""
         return VectorRetriever(store.chunks, *self._embedders)
 
     @property
     def in_process(self) -> bool:
-        """See `LocalRetriever`."""
+        """See `Retriever`."""
         return self._chunks.in_process
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
@@ -179,12 +175,12 @@ class LayerRetriever:
         self._queries = QueryEmbedder(embedder, following)
 
     def over(self, store: Store) -> LayerRetriever:
-        """See `StoreRetriever`."""
+        """See `Retriever`."""
         return LayerRetriever(store.layers, self._mode, *self._embedders)
 
     @property
     def in_process(self) -> bool:
-        """See `LocalRetriever`."""
+        """See `Retriever`."""
         return self._layers.in_process
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
@@ -211,7 +207,7 @@ class DocumentBM25Retriever:
         self._documents = documents
 
     def over(self, store: Store) -> DocumentBM25Retriever:
-        """See `StoreRetriever`.
+        """See `Retriever`.
 
         Raises:
             NotAvailableError: the store cannot search whole documents.
@@ -220,12 +216,8 @@ class DocumentBM25Retriever:
 
     @property
     def in_process(self) -> bool:
-        """See `LocalRetriever`."""
+        """See `Retriever`."""
         return self._documents.in_process
-
-    def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
-        """Nothing: a keyword query is ready."""
-        return None
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
         """The best documents by BM25 over their full text."""
@@ -248,7 +240,7 @@ class DocumentVectorRetriever:
         self._queries = QueryEmbedder(embedder, following)
 
     def over(self, store: Store) -> DocumentVectorRetriever:
-        """See `StoreRetriever`.
+        """See `Retriever`.
 
         Raises:
             NotAvailableError: the store cannot search whole documents.
@@ -259,7 +251,7 @@ class DocumentVectorRetriever:
 
     @property
     def in_process(self) -> bool:
-        """See `LocalRetriever`."""
+        """See `Retriever`."""
         return self._documents.in_process
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:

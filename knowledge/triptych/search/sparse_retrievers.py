@@ -28,7 +28,7 @@ class SparseRetriever:
         self._last: tuple[str, SparseVector] | None = None
 
     def over(self, store: Store) -> SparseRetriever:
-        """See `StoreRetriever`.
+        """See `Retriever`.
 
         Raises:
             NotAvailableError: the store keeps no sparse vectors.
@@ -40,7 +40,7 @@ class SparseRetriever:
 
     @property
     def in_process(self) -> bool:
-        """See `LocalRetriever`."""
+        """See `Retriever`."""
         return self._lane.repo.in_process
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:

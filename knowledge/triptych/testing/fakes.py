@@ -70,7 +70,7 @@ class FakeEmbedder:
 
 
 class CoveringEmbedder(FakeEmbedder):
-    """A `CoverageEmbedder`: it covers ASCII only, by the share of such characters."""
+    """An embedder with coverage: it covers ASCII only, by the share of such characters."""
 
     coverage_floor: float = 0.5
 
