@@ -285,7 +285,8 @@ def test_a_program_that_forgets_to_close_still_exits_and_cancels_its_rebuild() -
             "-c",
             """
 import threading
-from triptych import CancelledError, ChangeEvent, deadlines
+from triptych import CancelledError, deadlines
+from triptych.records import ChangeEvent
 from triptych.events import EventReloader, QueueNotifier, ReloaderOptions
 
 began = threading.Event()

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import attrs
 
 from triptych import deadlines
 from triptych.access.store import AccessStore
-from triptych.contracts import Retriever, Store
+from triptych.contracts import Retriever
 from triptych.records import Candidate, ResolvedQuery
 
-__all__ = ["AccessLane", "restricted_lane"]
+__all__ = ["AccessLane"]
 
 _DEEPER = 4
 _DEEPEST = 100_000
-
-
-def restricted_lane(lane: Retriever, store: AccessStore) -> Retriever:
-    """``lane`` over what an access shows: over its store, or with what it finds looked through."""
-    over: Callable[[Store], Retriever] | None = getattr(lane, "over", None)
-    return AccessLane(lane, store) if over is None else over(store)
 
 
 @attrs.frozen(eq=False)

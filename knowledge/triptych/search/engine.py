@@ -125,37 +125,25 @@ class SearchEngine:
             chosen["chunk"], chosen["layer"], chosen["document"], ranker or self.ranker
         )
 
-    def mapped(self, change: Callable[[Retriever], Retriever]) -> SearchEngine:
-        """Return an engine whose lanes are what ``change`` makes of these. It is closed by
-        itself."""
-        made = {
-            target: [change(each) for each in retrievers]
-            for target, retrievers in self._targets.items()
-        }
-        return SearchEngine(made["chunk"], made["layer"], made["document"], self.ranker)
-
     @property
     def retrievers(self) -> tuple[Retriever, ...]:
         """All lanes, those of each target in their order."""
         return tuple(each for several in self._targets.values() for each in several)
 
-    def over(self, store: Store) -> tuple[SearchEngine, Sequence[str]]:
-        """Return this engine over another store, and the names of the lanes that it lacks.
+    def over(self, store: Store, other: Callable[[Retriever], Retriever | None]) -> SearchEngine:
+        """Return this engine over another store. It is closed by itself.
 
-        Those are the lanes that have no ``over``. It is closed by itself.
+        ``other`` gives what takes the place of a lane that has no ``over``; None: nothing.
         """
         moved: dict[Target, list[Retriever]] = {}
-        left_out: dict[str, None] = {}
         for target, retrievers in self._targets.items():
             moved[target] = []
             for each in retrievers:
                 over: Callable[[Store], Retriever] | None = getattr(each, "over", None)
-                if over is None:
-                    left_out[each.name] = None
-                else:
-                    moved[target].append(over(store))
-        engine = SearchEngine(moved["chunk"], moved["layer"], moved["document"], self.ranker)
-        return engine, tuple(left_out)
+                lane = other(each) if over is None else over(store)
+                if lane is not None:
+                    moved[target].append(lane)
+        return SearchEngine(moved["chunk"], moved["layer"], moved["document"], self.ranker)
 
     def retrieve(
         self,
