@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 import triptych
-from triptych import ChunkConfig, ValidationError
+from triptych import ChunkConfig, OpenOptions, ValidationError
 from triptych.chunking import (
     DefaultChunker,
     FixedWindowChunker,
     MarkdownChunker,
-    OpenOptions,
     SentenceWindowChunker,
     default_chunkers,
 )
