@@ -16,15 +16,13 @@ import pytest
 import triptych
 from support.extractive_layers import build_layers
 from triptych.chunking import ChunkerSet, MarkdownChunker, SentenceWindowChunker
-from triptych.context.duplicates import ShingleFilter
 from triptych.context.pack import ContextPack
-from triptych.context.packer import Packer
+from triptych.context.packer import Packer, ShingleFilter, cut_to_fit, ends
 from triptych.context.parameters import ContextParameters
 from triptych.context.records import Citation
 from triptych.context.rendering import in_reading_order
 from triptych.context.retrieval import retrieve
 from triptych.context.sources import Sources
-from triptych.context.truncation import cut_to_fit, ends
 from triptych.errors import (
     CancelledError,
     NotFoundError,

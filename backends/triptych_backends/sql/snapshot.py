@@ -20,7 +20,7 @@ from triptych_backends.sql.settings import HasDatabase, SqlSettings
 from triptych_backends.sql.stats import read_stats
 from triptych_backends.sql.transaction import Transaction
 
-__all__ = ["PinnedDatabase", "SqlSnapshot", "SqlSnapshots"]
+__all__ = ["PinnedDatabase", "SqlReads", "SqlSnapshot", "SqlSnapshots"]
 
 
 class PinnedDatabase:
@@ -88,21 +88,17 @@ class _NoSearcher:
         """There is nothing to forget."""
 
 
-class SqlSnapshot(SqlSettings, SqlChanges):
-    """A `Store` over a `PinnedDatabase`, to be read."""
+class SqlReads(SqlSettings, SqlChanges):
+    """What a store over a `Database` can be asked, as it is now or as it was, but for searches."""
 
-    def __init__(self, database: PinnedDatabase) -> None:
-        searcher = _NoSearcher()
-        self.database: Database = database
-        self.documents = SqlDocuments(database, searcher)
-        self.chunks = SqlChunks(database, searcher)
-        self.layers = SqlLayers(database, searcher)
-        self.scrub = database.scrub
-        self.close = database.end
+    database: Database
+    documents: SqlDocuments
+    chunks: SqlChunks
+    layers: SqlLayers
 
     @property
     def capabilities(self) -> Capabilities:
-        """See `Store.capabilities`: what is read, and not searched."""
+        """See `Store.capabilities`."""
         return Capabilities(
             sparse=self.chunks,
             spaces=self.chunks,
@@ -116,6 +112,19 @@ class SqlSnapshot(SqlSettings, SqlChanges):
         """See `Store.stats`."""
         with self.database.snapshot() as session:
             return read_stats(session, dataset_id, chunker_sig, embed_sig)
+
+
+class SqlSnapshot(SqlReads):
+    """A `Store` over a `PinnedDatabase`, to be read."""
+
+    def __init__(self, database: PinnedDatabase) -> None:
+        searcher = _NoSearcher()
+        self.database = database
+        self.documents = SqlDocuments(database, searcher)
+        self.chunks = SqlChunks(database, searcher)
+        self.layers = SqlLayers(database, searcher)
+        self.scrub = database.scrub
+        self.close = database.end
 
 
 class SqlSnapshots:
