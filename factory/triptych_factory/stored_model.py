@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych._internal.protocols import conforms
-from triptych.contracts import Closeable, Embedder, Store
+from triptych._internal.close_on_exit import close_model
+from triptych.contracts import Embedder, Store
 from triptych.errors import NotAvailableError, ProviderSetupError, ValidationError
 from triptych.records import EmbedKind
 from triptych_factory.embedders import BUILDERS, PROVIDERS, build_embedder
@@ -71,8 +71,7 @@ class RecalledEmbedder:
         with self._making:
             made: object = self._made
             self._made = None
-        if conforms(made, Closeable):
-            made.close()
+        close_model(made)
 
     def _embedder(self) -> Embedder:
         with self._making:

@@ -19,15 +19,8 @@ import triptych
 from support.asgi import Client
 from support.servers import listening, served
 from support.sync_folder import until
-from triptych import (
-    AccessDeniedError,
-    AuthenticationError,
-    ProviderError,
-    Service,
-    ServiceOptions,
-    TooManyRequestsError,
-    ValidationError,
-)
+from triptych import ProviderError, Service, ServiceOptions, ValidationError
+from triptych.errors import AccessDeniedError, AuthenticationError, TooManyRequestsError
 from triptych.sync import SyncRoot
 from triptych.testing import FakeEmbedder
 from triptych_adapters.access import KeyStore, authenticator

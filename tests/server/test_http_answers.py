@@ -14,9 +14,10 @@ import pytest
 
 import triptych
 from support.asgi import Client
-from triptych import Pipeline, ProviderError, Service
+from triptych import ProviderError, Service
 from triptych.answering import Answer
 from triptych.records import Generation, Message
+from triptych.search import Pipeline
 from triptych.testing import ScriptedLLM
 from triptych_adapters.http import create_app, nadir_routes
 from triptych_adapters.wire.records import RECORD_TYPE, from_record

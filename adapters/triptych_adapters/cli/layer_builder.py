@@ -17,13 +17,8 @@ from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
-    from triptych.layers import (
-        Cost,
-        LayerBuilder,
-        LayerPlan,
-        Prices,
-    )
-    from triptych.records import ModelUsage
+    from triptych.layers import Cost, LayerBuilder, LayerPlan
+    from triptych.records import ModelUsage, Prices
     from triptych.service import Service
     from triptych_adapters.wire.layer_build import LayerBuild
 
@@ -314,7 +309,7 @@ def _named(
 
 
 def _prices(price_input: float | None, price_output: float | None) -> Prices | None:
-    from triptych.layers import Prices
+    from triptych.records import Prices
 
     if price_input is None and price_output is None:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from triptych.contracts import ChunkRepo, CorpusStatsReader, SettingsStore
+from triptych.contracts import ChunkRepo, DocLevelSearcher, SettingsStore
 from triptych.errors import ValidationError
 from triptych.records import Answerability, RankedList, ResolvedQuery
 from triptych.search.calibration import Calibration, calibration_text, lanes_key, parse_calibration
@@ -29,7 +29,7 @@ class ResultJudge:
         self,
         chunks: ChunkRepo,
         settings: SettingsStore | None,
-        stats: CorpusStatsReader | None,
+        stats: DocLevelSearcher | None,
         log: QuestionLog | None = None,
     ) -> None:
         """``log`` notes the questions that are not answered."""

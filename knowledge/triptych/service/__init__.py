@@ -56,7 +56,7 @@ class Service(Documents, Datasets, Searches, Answers, Layers, Upkeep):
     ) -> None:
         """Wire a Service over a store; `triptych.open` does it for the built-in ones.
 
-        Three repositories without a store of their own are one by `triptych.Repositories`.
+        `triptych.repositories.Repositories` makes a store of three repositories.
         ``engine`` None builds the lanes that ship. Closing the Service closes the store, and
         then calls ``on_close``, which may close the models.
 
