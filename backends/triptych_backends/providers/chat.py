@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -20,6 +21,7 @@ from triptych_backends.providers.streams import EventFormat
 
 __all__ = ["AsyncTextStream", "Finish", "Piece", "RemoteLLM", "TextStream", "checked_temperature"]
 
+_MOST_OF_A_HEAD = 1 << 16
 Finish = Literal["stop", "length", "refused"]
 
 
@@ -243,10 +245,11 @@ class RemoteLLM(RemoteModel):
     async def _pieces(
         self, payload: Mapping[str, Any], max_tokens: int, gathered: _Gathered
     ) -> AsyncGenerator[str, None]:
-        events, page = self._format(), False
+        events, head = self._format(), ""
         async with aclosing(self._client.lines(self._path, payload)) as lines:
             async for line in lines:
-                page = page or line.lstrip().startswith("<")
+                if not gathered.length and len(head) < _MOST_OF_A_HEAD:
+                    head += line + "\n"
                 with self._usable():
                     pieces = [self._piece(event) for event in events.feed(line)]
                 for piece in pieces:
@@ -256,17 +259,24 @@ class RemoteLLM(RemoteModel):
                     break
         if text := gathered.rest():
             yield text
-        if not gathered.ended and page and not gathered.length:
-            raise self._client.failed(
-                "was answered with a web page: check base_url, and what stands between you and "
-                "the provider"
-            )
+        if not gathered.ended and not gathered.length:
+            self._check_no_stream(head)
         if not gathered.ended:
             raise self._client.failed(
                 f"broke off after {gathered.length} characters, without saying that the answer "
                 "was whole: drop what came, and try again"
             )
         self._check_end(gathered, max_tokens)
+
+    def _check_no_stream(self, head: str) -> None:
+        if head.lstrip().startswith("<"):
+            raise self._client.failed(
+                "was answered with a web page: check base_url, and what stands between you and "
+                "the provider"
+            )
+        with suppress(ValueError, RecursionError):
+            if refused := self._client.refused(json.loads(head)):
+                raise refused
 
     def _check_end(self, gathered: _Gathered, max_tokens: int) -> None:
         if gathered.finish == "refused":

@@ -23,7 +23,14 @@ from triptych_backends.providers.arguments import checked_base_url, checked_key
 from triptych_backends.providers.background_loop import background_loop, run
 from triptych_backends.providers.connection import Connection
 from triptych_backends.providers.decompression import ACCEPTED, PackedAnswerError, Unpacker
-from triptych_backends.providers.errors import ProviderErrorRules, Refusal, Retryable, fault, shown
+from triptych_backends.providers.errors import (
+    ProviderErrorRules,
+    Refusal,
+    Retryable,
+    fault,
+    message_in,
+    shown,
+)
 from triptych_backends.providers.httpx_imports import httpx
 from triptych_backends.providers.timeouts import CallClock, Timeouts, retry_after_seconds
 
@@ -150,6 +157,16 @@ class HttpClient:
     def unusable(self, what: str, reason: str) -> UnusableAnswerError:
         """Likewise, for an answer of which nothing can be used; ``reason`` as in the error."""
         return UnusableAnswerError(str(self.failed(what)), reason=reason)
+
+    def refused(self, answer: Any) -> ProviderError | None:
+        """The error that ``answer`` says it is, under a status of success; None if it says none."""
+        if not isinstance(answer, dict) or not answer.get("error"):
+            return None
+        words = shown(message_in(answer["error"]), self._secrets) or "error"
+        return ProviderError(
+            f"{self.rules.name} says: {words} (HTTP 200): the call of its model "
+            f"{self.rules.model!r} failed: try again later"
+        )
 
     async def post(self, path: str, payload: Mapping[str, Any], *, of: type[J]) -> J:
         """The JSON object or array that the provider answers.
@@ -311,9 +328,8 @@ class HttpClient:
                 + (" but a web page" if data.lstrip()[:1] == b"<" else "")
                 + ": check base_url, and what stands between you and the provider"
             ) from error
-        if isinstance(found, dict) and found.get("error") and len(found) == 1:
-            detail = Refusal(status=200, body=data.decode("utf-8", "replace")).detail
-            raise self.failed(f"failed ({detail}): try again later")
+        if refused := self.refused(found):
+            raise refused
         return found
 
     @contextmanager
