@@ -16,7 +16,7 @@ import attrs
 from typer.main import get_command
 
 from triptych_adapters.cli.app import app
-from triptych_adapters.cli.session import GLOBAL_OPTIONS
+from triptych_adapters.cli.command import GLOBAL_OPTIONS
 from triptych_factory import Settings
 from triptych_factory.settings import PREFIX
 

@@ -24,7 +24,7 @@ COMMANDS = (
     ("import", "{}"),
     ("put", "{}"),
     ("put", "tea.md", "{}"),
-    ("eval", "retrieval", "--golden", "{}"),
+    ("eval", "retrieval", "{}"),
     ("eval", "retrieval", "--beir", "{}"),
     ("eval", "ablate", "{}"),
     ("eval", "tune", "golden.yaml", "--grid", "{}"),

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
+from triptych.errors import ValidationError
 from triptych_adapters.cli.options import option
 from triptych_adapters.cli.output import Output
 from triptych_adapters.cli.session import Session
@@ -117,7 +118,6 @@ def check_output(session: Session, file: Path) -> None:
     Raises:
         ValidationError: ``file`` is one of its files, or lies in one of its folders.
     """
-    from triptych.errors import ValidationError
     from triptych_factory.locations import parse_location, store_paths
 
     target = file.resolve()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.options import option
 from triptych_adapters.cli.output import SCHEMA, Output, json_text
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.records import ChangePage
@@ -16,11 +17,7 @@ if TYPE_CHECKING:
 _LIMIT = 1000
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych changes                          every document, as added",
     "triptych changes --since CURSOR --json    what became of them since",
     "triptych changes --follow                 and each change as it comes, until Ctrl-C",

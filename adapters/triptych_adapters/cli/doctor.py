@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.options import option
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.records import DoctorReport, Finding
     from triptych_adapters.cli.output import Output
 
 
-app = new_app()
-
-
-@command(
-    app, "triptych doctor", "triptych doctor --repair", "triptych doctor --json | jq '.findings'"
-)
+@command("triptych doctor", "triptych doctor --repair", "triptych doctor --json | jq '.findings'")
 def doctor(
     session: Session,
     dataset: Annotated[

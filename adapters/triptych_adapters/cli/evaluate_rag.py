@@ -6,6 +6,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
 from triptych._internal.protocols import conforms
+from triptych.errors import ValidationError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.evaluate_options import (
     Dataset,
     Golden,
@@ -15,18 +17,14 @@ from triptych_adapters.cli.evaluate_options import (
     warn_unreviewed,
 )
 from triptych_adapters.cli.options import option
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.evaluation import RagEvaluation
     from triptych.evaluation.answers import AbstentionScore
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych eval rag golden.yaml --llm ollama:llama3.2 --judge openai:gpt-4o-mini",
     "triptych eval rag golden.yaml --judge ollama:qwen3 --pipeline support --html rag.html",
 )
@@ -66,7 +64,6 @@ def rag(
     not given, this says how rightly they were left unanswered.
     """
     from triptych.contracts import Closeable
-    from triptych.errors import ValidationError
     from triptych.evaluation import RAG_METRICS, answers_json, evaluate_answers, read_golden
     from triptych.evaluation.answers import collect_answers
     from triptych.records.serialization import to_dict

@@ -6,21 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 
-from triptych_adapters.cli.expiry import expiry_of
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.query_options import Where
-from triptych_adapters.cli.session import Session, command, conditions, new_app, new_group
+from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.values import conditions, expiry_of
 
 if TYPE_CHECKING:
     from triptych_adapters.access import AccessKey
     from triptych_factory import Settings
 
-app = new_app()
-KEYS = new_group(app, "keys", "Say who may ask a served knowledge base.")
-
 
 @command(
-    KEYS,
     "triptych keys add 'the website' --dataset handbook",
     "triptych keys add agents --write --where team=red --rate 600 --ttl 30d",
 )
@@ -81,8 +78,8 @@ def add(
     session.output.write(f"{made.token}\n")
 
 
-@command(KEYS, "triptych keys list", name="list")
-def list_keys(session: Session) -> None:
+@command("triptych keys list")
+def list_(session: Session) -> None:
     """List the keys, and what each may do; never the keys themselves."""
     from triptych_adapters.access import KeyStore
 
@@ -110,7 +107,7 @@ def list_keys(session: Session) -> None:
     )
 
 
-@command(KEYS, "triptych keys revoke 4f1d0c9a7b23")
+@command("triptych keys revoke 4f1d0c9a7b23")
 def revoke(
     session: Session,
     ids: Annotated[list[str], argument("ID", "The ids of keys, as listed.")],

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 
 from triptych._internal.plurals import counted
+from triptych.errors import ValidationError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_for
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.layers import (
@@ -22,9 +24,13 @@ if TYPE_CHECKING:
         Prices,
     )
     from triptych.records import ModelUsage
+    from triptych.service import Service
     from triptych_adapters.wire.layer_build import LayerBuild
 
-_DATASET = Annotated[str, option("--dataset -d", "The dataset.")]
+_DATASET = Annotated[
+    str | None,
+    option("--dataset -d", "The dataset; of documents that are named theirs, else 'default'."),
+]
 _NAMES = Annotated[
     list[str] | None,
     argument(
@@ -41,18 +47,17 @@ _LLM = Annotated[
 ]
 _RETRY = Annotated[bool, option("--retry-quarantined", "Try again what broke the model before.")]
 _REWRITE = Annotated[bool, option("--rewrite", "Replace stale layers that a person wrote.")]
+_WIDTH = 60
+"""Characters of a signature that a remark shows; --json has all of it."""
 _PRICE_IN = Annotated[float | None, option("--price-input", "Price of a million tokens in.")]
 _PRICE_OUT = Annotated[float | None, option("--price-output", "Price of a million tokens out.")]
 
 
-app = new_app()
-
-
-@command(app, "triptych layers plan --llm ollama:llama3.2", "triptych layers plan --list")
+@command("triptych layers plan --llm ollama:llama3.2", "triptych layers plan --list")
 def plan(
     session: Session,
     names: _NAMES = None,
-    dataset: _DATASET = "default",
+    dataset: _DATASET = None,
     llm: _LLM = None,
     listed: Annotated[bool, option("--list", "List every artifact.")] = False,
     retry_quarantined: _RETRY = False,
@@ -68,7 +73,8 @@ def plan(
     from triptych_adapters.wire.schema import to_json
 
     prices = _prices(price_input, price_output)
-    with _builder(session, llm, prices, asked=False) as builder:
+    with _builder(session, llm, prices, asked=False) as (builder, service):
+        dataset, names = _named(service, dataset, names)
         made = builder.plan(
             dataset, names=names or None, retry_quarantined=retry_quarantined, rewrite=rewrite
         )
@@ -98,14 +104,13 @@ def plan(
 
 
 @command(
-    app,
     "triptych layers build --llm none",
     "triptych layers build --llm openai:gpt-4o-mini --max-calls 100",
 )
 def build(
     session: Session,
     names: _NAMES = None,
-    dataset: _DATASET = "default",
+    dataset: _DATASET = None,
     llm: _LLM = None,
     max_calls: Annotated[
         int | None, option("--max-calls", "Maximum number of calls.", min=0)
@@ -138,7 +143,7 @@ def build(
             session,
             _build_there(
                 session,
-                dataset,
+                dataset or "default",
                 names=names or None,
                 max_calls=max_calls,
                 max_tokens=max_tokens,
@@ -147,7 +152,8 @@ def build(
                 rewrite=rewrite,
             ),
         )
-    with _builder(session, llm, prices, concurrency) as builder:
+    with _builder(session, llm, prices, concurrency) as (builder, service):
+        dataset, names = _named(service, dataset, names)
         made = builder.plan(
             dataset, names=names or None, retry_quarantined=retry_quarantined, rewrite=rewrite
         )
@@ -171,7 +177,6 @@ def _check_served(llm: str | None, prices: Prices | None, max_cost: float | None
     Raises:
         ValidationError: a model, prices or a cost are given.
     """
-    from triptych.errors import ValidationError
 
     if llm not in (None, "none") or prices is not None or max_cost is not None:
         raise ValidationError(
@@ -224,10 +229,10 @@ def _tell(session: Session, built: LayerBuild) -> Exit:
     return Exit.MODEL if report.quarantined else exit_for(report.failed[0].error)
 
 
-@command(app, "triptych layers ledger --quarantined")
+@command("triptych layers ledger --quarantined")
 def ledger(
     session: Session,
-    dataset: _DATASET = "default",
+    dataset: Annotated[str, option("--dataset -d", "The dataset.")] = "default",
     quarantined: Annotated[
         bool, option("--quarantined", "List what broke a model instead.")
     ] = False,
@@ -276,8 +281,8 @@ def _builder(
     concurrency: int = 1,
     *,
     asked: bool = True,
-) -> Iterator[LayerBuilder]:
-    """A builder over the store in force; one that is not ``asked`` can only plan."""
+) -> Iterator[tuple[LayerBuilder, Service]]:
+    """A builder, and the store in force; one that is not ``asked`` can only plan."""
     from triptych.layers import LayerBuilder
     from triptych.layers.builder.builder import RESERVED_TOKENS
     from triptych_factory.llms import planned_llm
@@ -291,15 +296,24 @@ def _builder(
     room = max(settings.llm_context - RESERVED_TOKENS, settings.llm_context // 4)
     if asked:
         with session.service(settings=settings) as service:
-            yield LayerBuilder(service, input_tokens=room, prices=prices)
+            yield LayerBuilder(service, input_tokens=room, prices=prices), service
         return
     planned = planned_llm(settings.llm)
     with session.service() as service:
-        yield LayerBuilder(service, planned, input_tokens=room, prices=prices)
+        yield LayerBuilder(service, planned, input_tokens=room, prices=prices), service
+
+
+def _named(
+    service: Service, dataset: str | None, names: Sequence[str] | None
+) -> tuple[str, list[str]]:
+    """The dataset, and what documents are called in it; the other names are of folders."""
+    from triptych_adapters.cli.names import find_documents
+
+    dataset, found, others = find_documents(service, names or (), dataset)
+    return dataset, [*found.values(), *others]
 
 
 def _prices(price_input: float | None, price_output: float | None) -> Prices | None:
-    from triptych.errors import ValidationError
     from triptych.layers import Prices
 
     if price_input is None and price_output is None:
@@ -343,7 +357,8 @@ def _work(made: LayerPlan, prices: Prices | None) -> str:
         return f"{fresh}{left}"
     if not (made.artifacts or made.conditional):
         return f"to be removed: {counted(made.gone, 'layer')} of folders without documents"
-    line = f"{counted(made.artifacts, 'layer')} by {made.model}: {_cost(made.cost, prices)}"
+    model = made.model if len(made.model) <= _WIDTH else f"{made.model[: _WIDTH - 1]}…"
+    line = f"{counted(made.artifacts, 'layer')} by {model}: {_cost(made.cost, prices)}"
     if made.conditional:
         more = _cost(made.conditional_cost, prices)
         line += f"; up to {made.conditional:,} of folders more: {more}"

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import attrs
 
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import option
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych_factory import Settings
@@ -27,11 +28,7 @@ class AgentChoice(StrEnum):
     CODEX = "codex"
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych mcp --print-config > .mcp.json",
     "triptych mcp --print-config --agent codex --write",
     "triptych mcp --http --port 8765",

@@ -6,10 +6,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from triptych.errors import ValidationError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.folders import NOT_TOLD, AllFolders, tell_generated, tell_notes
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.session import Session, command, metadata_of, new_app
+from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.values import metadata_of
 
 if TYPE_CHECKING:
     from triptych.records import Failure, PutReport
@@ -19,11 +22,7 @@ _SHOWN = 5
 """How many skipped files a remark names."""
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych put docs/                         every file below docs/ that can be read",
     "triptych put notes.md --metadata lang=en   one file",
     "cat log.txt | triptych put - --name log    standard input",
@@ -77,11 +76,10 @@ def put(
     """
     import attrs
 
-    from triptych.errors import ValidationError
     from triptych.parsing.registry import not_text
     from triptych.sync import FileSet, SyncOptions
-    from triptych_adapters.cli.expiry import expiry_of
     from triptych_adapters.cli.progress import shown
+    from triptych_adapters.cli.values import expiry_of
     from triptych_backends.parsing import default_parser
     from triptych_factory.locations import parse_location, store_paths
 

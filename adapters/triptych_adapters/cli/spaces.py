@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import attrs
 
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.session import Session, command, new_app, new_group
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.spaces import SwapReport
     from triptych_factory import Settings
 
-app = new_app()
-SPACES = new_group(app, "spaces", "Change the embedder of a dataset while it is searched.")
 
 OneDataset = Annotated[str, option("--dataset -d", "The dataset.")]
 AnyDataset = Annotated[str | None, option("--dataset -d", "The dataset. By default all.")]
@@ -28,8 +27,8 @@ Incomplete = Annotated[
 ]
 
 
-@command(SPACES, "triptych spaces list", name="list")
-def list_all(session: Session, dataset: AnyDataset = None) -> None:
+@command("triptych spaces list")
+def list_(session: Session, dataset: AnyDataset = None) -> None:
     """List the embedders that datasets have vectors of, and which of them serves."""
     from triptych.spaces import list_spaces
 
@@ -54,7 +53,7 @@ def list_all(session: Session, dataset: AnyDataset = None) -> None:
     )
 
 
-@command(SPACES, "triptych spaces fill --dataset docs")
+@command("triptych spaces fill --dataset docs")
 def fill(session: Session, dataset: AnyDataset = None) -> Exit:
     """Make the vectors of the next embedder beside those that serve.
 
@@ -102,7 +101,7 @@ def fill(session: Session, dataset: AnyDataset = None) -> Exit:
     return exit_after([failure.error for failure in report.failed], done=done)
 
 
-@command(SPACES, "triptych spaces swap --dataset docs")
+@command("triptych spaces swap --dataset docs")
 def swap(session: Session, dataset: OneDataset = "default", incomplete: Incomplete = False) -> None:
     """Let the vectors of the next embedder serve, and keep those that served.
 
@@ -120,7 +119,7 @@ def swap(session: Session, dataset: OneDataset = "default", incomplete: Incomple
     _tell(session, report, "`triptych spaces back` goes back")
 
 
-@command(SPACES, "triptych spaces back --dataset docs")
+@command("triptych spaces back --dataset docs")
 def back(session: Session, dataset: OneDataset = "default", incomplete: Incomplete = False) -> None:
     """Let the vectors serve that served before the swap, and keep those of the next embedder.
 
@@ -137,7 +136,7 @@ def back(session: Session, dataset: OneDataset = "default", incomplete: Incomple
     _tell(session, report, "`triptych spaces swap` swaps again")
 
 
-@command(SPACES, "triptych spaces drop 'hash/1/256' --dataset docs")
+@command("triptych spaces drop 'hash/1/256' --dataset docs")
 def drop(
     session: Session,
     signature: Annotated[str, argument("EMBEDDER", "Its signature, as `list` shows it.")],

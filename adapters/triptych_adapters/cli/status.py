@@ -8,27 +8,24 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from triptych._internal.plurals import counted
+from triptych.errors import NotAvailableError, NotFoundError, StoreError, TriptychError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_for
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
-    from triptych.errors import TriptychError
     from triptych.records import CacheStats, DatasetStats, Health
     from triptych.service import Service
     from triptych_adapters.cli.output import Output
     from triptych_factory import Settings
 
 
-app = new_app()
-
-
-@command(app, "triptych status", "triptych status --json | jq '.problems'")
+@command("triptych status", "triptych status --json | jq '.problems'")
 def status(session: Session) -> Exit:
     """Show the store, every setting with its source, the datasets, and what is wrong.
 
     Store, search index and embedder are tried; one that fails ends this with its exit code.
     """
-    from triptych.errors import TriptychError
     from triptych_factory import wire
 
     settings = session.settings()
@@ -48,7 +45,6 @@ def _report(
     service: Service | None,
     failure: TriptychError | None,
 ) -> Exit:
-    from triptych.errors import NotFoundError, StoreError
     from triptych_adapters.telemetry.figures import figures
     from triptych_adapters.wire.schema import to_json
     from triptych_factory.embedders import build_embedder
@@ -140,9 +136,26 @@ def _report(
     for problem in problems:
         output.warn(problem)
     if not problems:
-        output.note("everything is fresh" if datasets else "the store is empty")
+        output.note("everything that is stored is fresh" if datasets else "the store is empty")
+    with suppress(StoreError):
+        if read := _files_read(service, settings):
+            output.note(f"{read}: `triptych sync` looks at them again")
     session.tell_embedder(service, settings)
     return ended(health)
+
+
+def _files_read(service: Service, settings: Settings) -> str:
+    """That files were not looked at now, and when they were last; "" where no folder was synced."""
+    from triptych.search.file_location import synced_folders
+    from triptych_factory.syncing import remembered_roots
+
+    kept = service.capabilities.settings
+    if kept is None or not synced_folders(kept):
+        return ""
+    moments = [each.synced_at for each in remembered_roots(service, settings).all()]
+    last = min((each for each in moments if each is not None), default=None)
+    read = "" if last is None else f", they were last read {last:%Y-%m-%d %H:%M} UTC"
+    return f"files on disk were not compared{read}"
 
 
 def _show_head(output: Output, about: Mapping[str, Any], source: str) -> None:
@@ -166,7 +179,7 @@ def _show_settings(output: Output, settings: Settings) -> None:
         for each in settings.explain()
         if each.name != "url"
     ]
-    output.table(("setting", "value", "source"), rows, title="settings")
+    output.table(("setting", "value", "source"), rows, title="settings", folds=True)
 
 
 def _fitting(output: Output, text: str) -> str:
@@ -185,7 +198,6 @@ def _spaces(stats: DatasetStats) -> Iterator[tuple[str, str, int, int | str, int
 
 def _cache(service: Service) -> CacheStats | None:
     """What the semantic cache did; None where there is none and never was."""
-    from triptych.errors import NotAvailableError
     from triptych.records import CacheStats
 
     try:
@@ -198,7 +210,6 @@ def _cache(service: Service) -> CacheStats | None:
 
 def _server_metrics(service: Service) -> list[dict[str, Any]] | None:
     """What the server counted: None without one, or where it does not show that to this caller."""
-    from triptych.errors import TriptychError
 
     connection = getattr(service, "connection", None)
     if connection is None:

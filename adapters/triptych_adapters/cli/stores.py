@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from triptych.errors import StoreError, ValidationError
 from triptych_adapters.cli.archives import (
     is_archive,
     opened_store,
@@ -14,10 +15,11 @@ from triptych_adapters.cli.archives import (
     save_archive,
     typed,
 )
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.output import SCHEMA, Output, json_text
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.replication import CopyReport
@@ -31,10 +33,7 @@ _DATASETS = Annotated[
 ]
 
 
-app = new_app()
-
-
-@command(app, "triptych copy kb.db files:///home/me/kb", "triptych copy kb.db replica.db --follow")
+@command("triptych copy kb.db files:///home/me/kb", "triptych copy kb.db replica.db --follow")
 def copy(
     session: Session,
     source: Annotated[str, argument("SRC", "The store to copy.")],
@@ -54,7 +53,6 @@ def copy(
     What is there already is skipped, so run it again after a failure. At the end both are compared.
     Others may write to the source meanwhile: it is copied as it was at the beginning.
     """
-    from triptych.errors import StoreError, ValidationError
     from triptych.replication import check_datasets, copy_store, follow_store
     from triptych_adapters.cli.progress import shown
     from triptych_factory.backends import store_exists
@@ -100,7 +98,7 @@ def copy(
     return Exit.OK
 
 
-@command(app, "triptych backup kb.zip", "triptych restore kb.zip other.db")
+@command("triptych backup kb.zip", "triptych restore kb.zip other.db")
 def backup(
     session: Session,
     file: Annotated[Path, argument("FILE", "The archive to write.")],

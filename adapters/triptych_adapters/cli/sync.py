@@ -6,10 +6,11 @@ import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.folders import NOT_TOLD, Folders, tell_generated, tell_held, tell_notes
 from triptych_adapters.cli.options import option
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.parsing.files import Skipped
@@ -19,11 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych sync docs/                      mirror the folder",
     "triptych sync                            all folders that `triptych add` has",
     "triptych sync docs/ --dry-run            what that would do, and cost",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from triptych._internal.plurals import counted
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.options import option
 from triptych_adapters.cli.output import SCHEMA, Output, json_text
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 from triptych_adapters.cli.signals import until_stopped
 
 if TYPE_CHECKING:
@@ -20,11 +21,7 @@ _NAMED = 5
 """How many failures of one share are named."""
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych work                     wait for work, until Ctrl-C",
     "triptych work --once              end when nothing is left",
     "triptych work -d docs -d wiki     of two datasets",

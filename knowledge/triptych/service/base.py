@@ -22,10 +22,8 @@ from triptych.errors import (
     StoreError,
     ValidationError,
 )
-from triptych.ingestion.expiration import without_expired
 from triptych.ingestion.kept_requests import forget_requests
 from triptych.records import (
-    FilterTree,
     ScrubReport,
     check_text,
 )
@@ -123,12 +121,9 @@ class ServiceBase(CloseOnExit):
         eraser = self.capabilities.eraser
         return (None if eraser is None else eraser.scrub()) or ScrubReport()
 
-    def _open(self) -> None:
+    def _require_open(self) -> None:
         if self._closed:
             raise StoreError("this knowledge base is closed: open it again")
-
-    def _living(self, dataset_id: str, tree: FilterTree | None) -> FilterTree | None:
-        return without_expired(self.documents, [dataset_id], tree)
 
     def _missing(self, dataset_id: str, name: str | None = None) -> NotFoundError:
         datasets = self.documents.list_datasets()
