@@ -124,6 +124,7 @@ def test_pages_of_named_origins_may_ask(service: Service) -> None:
         ("http://app.example:80", "http://app.example"),
         ("https://b\u00fccher.example", "https://xn--bcher-kva.example"),
         ("https://*.example", "each origin"),
+        ("https://[app", "each origin"),
         ("", "https://app.example"),
         ("*", "each origin"),
     ],

@@ -60,9 +60,7 @@ def add(
         there = service.list_datasets()
         for each in datasets or ():
             if each not in there:
-                session.output.warn(
-                    f"{missing_dataset(each, there)}: the key sees it once it is there"
-                )
+                session.output.warn(f"{missing_dataset(each, there)}. It may come later")
         made = KeyStore.of(service).add(
             name,
             dataset_ids=datasets or None,

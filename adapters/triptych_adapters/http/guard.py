@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -190,16 +191,13 @@ def check_origins(origins: Sequence[str], *, keys: bool) -> None:
     for origin in origins:
         if origin == "*" and keys:
             continue
-        scheme, found, rest = origin.lower().partition("://")
-        if not found:
-            scheme, rest = "https", origin.lower()
-        host = re.split(r"[/?#]", rest)[0].removesuffix(_PORTS.get(scheme, "/"))
-        with suppress(UnicodeError):
-            host = host.encode("idna").decode("ascii")
-        typed = f"{scheme}://{host}"
-        if not host or "*" in host:
-            typed = "each origin, such as https://app.example"
-        elif origin.lower() in (typed, "null"):
+        typed = "each origin, such as https://app.example"
+        with suppress(ValueError):
+            parts = urlsplit(origin.lower() if "://" in origin else f"https://{origin.lower()}")
+            host = parts.netloc.removesuffix(_PORTS.get(parts.scheme, "/"))
+            if host and "*" not in host:
+                typed = f"{parts.scheme}://{host.encode('idna').decode('ascii')}"
+        if origin.lower() in (typed, "null"):
             continue
         why = "every web page, which only `triptych serve` with keys answers"
         raise ValidationError(
