@@ -12,6 +12,7 @@ import attrs
 from triptych._internal.plurals import counted
 from triptych_adapters.cli.exits import Exit, exit_for
 from triptych_adapters.cli.options import argument, option
+from triptych_adapters.cli.query_options import DocumentDataset
 from triptych_adapters.cli.session import Session, command, new_app
 
 if TYPE_CHECKING:
@@ -25,10 +26,6 @@ if TYPE_CHECKING:
     from triptych.service import Service
     from triptych_adapters.wire.layer_build import LayerBuild
 
-_DATASET = Annotated[
-    str | None,
-    option("--dataset -d", "The dataset; of documents that are named theirs, else 'default'."),
-]
 _NAMES = Annotated[
     list[str] | None,
     argument(
@@ -58,7 +55,7 @@ app = new_app()
 def plan(
     session: Session,
     names: _NAMES = None,
-    dataset: _DATASET = None,
+    dataset: DocumentDataset = None,
     llm: _LLM = None,
     listed: Annotated[bool, option("--list", "List every artifact.")] = False,
     retry_quarantined: _RETRY = False,
@@ -112,7 +109,7 @@ def plan(
 def build(
     session: Session,
     names: _NAMES = None,
-    dataset: _DATASET = None,
+    dataset: DocumentDataset = None,
     llm: _LLM = None,
     max_calls: Annotated[
         int | None, option("--max-calls", "Maximum number of calls.", min=0)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from triptych_adapters.cli import layer_builder
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.query_options import LayerChoice
+from triptych_adapters.cli.query_options import DocumentDataset, LayerChoice
 from triptych_adapters.cli.session import Session, command, new_app, new_group
 
 app = new_app()
@@ -27,10 +27,7 @@ def show(
     dataset_layer: Annotated[
         bool, option("--dataset-layer", "Show the dataset's own layers instead.")
     ] = False,
-    dataset: Annotated[
-        str | None,
-        option("--dataset -d", "The dataset; of a document its own, else by default 'default'."),
-    ] = None,
+    dataset: DocumentDataset = None,
     layer: Annotated[
         LayerChoice | None, option("--layer -l", "L0 or L1. Without it: both.")
     ] = None,

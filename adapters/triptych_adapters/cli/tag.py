@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.query_options import Where, note_unknown_fields
+from triptych_adapters.cli.query_options import DocumentDataset, Where, note_unknown_fields
 from triptych_adapters.cli.session import Session, command, conditions, metadata_of, new_app
 
 app = new_app()
@@ -40,9 +40,7 @@ def tag(
     names: Annotated[
         list[str] | None, argument("NAME", "The documents: their names, or their files.")
     ] = None,
-    dataset: Annotated[
-        str | None, option("--dataset -d", "Their dataset; with --where by default 'default'.")
-    ] = None,
+    dataset: DocumentDataset = None,
     where: Where = None,
     given: Annotated[
         list[str] | None,
