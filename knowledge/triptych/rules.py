@@ -309,7 +309,7 @@ def versions_to_load(
     *,
     replace: bool,
 ) -> tuple[Sequence[SourceDocument], bool]:
-    """Those of ``versions``, oldest first, that `StateLoader.load_states` has to store.
+    """Those of ``versions``, oldest first, that `CopyableStore.load_states` has to store.
 
     With them: whether the stored document is to be removed before, with its history.
 

@@ -16,7 +16,7 @@ from support.doc_pages import prose
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
-PAGES = ("command-line.md", "settings.md")
+PAGES = ("command-line.md", "settings.md", "../how-to/write-a-backend.md")
 
 
 def _tool() -> Any:

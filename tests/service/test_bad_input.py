@@ -14,7 +14,6 @@ import triptych
 from triptych import (
     ConflictError,
     Dataset,
-    DocumentSummary,
     NewDocument,
     NotFoundError,
     Query,
@@ -22,6 +21,7 @@ from triptych import (
     ValidationError,
 )
 from triptych.access import Access
+from triptych.records import DocumentSummary
 
 SURROGATE = "a\ud800b"
 NO_TEXT: list[Any] = [None, 3, 1.5, True, b"x", ["x"], {"x": 1}, object(), SURROGATE]

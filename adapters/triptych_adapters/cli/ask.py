@@ -8,6 +8,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from triptych.errors import ValidationError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import option
 from triptych_adapters.cli.query_options import (
     Dataset,
@@ -21,7 +23,7 @@ from triptych_adapters.cli.query_options import (
     note_unknown_fields,
     query_fields,
 )
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.answering import Answer, AnswerStream
@@ -29,11 +31,7 @@ if TYPE_CHECKING:
     from triptych_adapters.cli.source_files import SourceFiles
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych ask how do I start --llm ollama:qwen3",
     "triptych ask 'which port does the broker use?' --where lang=en",
     "triptych ask and the other one --conversation chat.json",
@@ -195,17 +193,16 @@ def _finish(session: Session, answer: Answer, files: SourceFiles) -> None:
 
 
 def _json(answer: Answer, files: SourceFiles) -> Mapping[str, Any]:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     shown: dict[str, Any] = to_json(answer)
     for entry, source in zip(shown["citations"], answer.citations, strict=True):
         path = files.path(source.citation.dataset_id, source.citation.doc_name)
-        entry["path"] = None if path is None else str(path)
+        entry["file"] = None if path is None else str(path)
     return shown
 
 
 def _prices(price_input: float | None, price_output: float | None) -> Prices | None:
-    from triptych.errors import ValidationError
     from triptych.records import Prices
 
     if price_input is None and price_output is None:

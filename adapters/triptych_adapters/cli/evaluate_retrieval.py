@@ -8,6 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from triptych.errors import ValidationError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.evaluate_options import (
     Html,
     Metrics,
@@ -18,7 +20,7 @@ from triptych_adapters.cli.evaluate_options import (
 )
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.evaluation import Collection
@@ -42,11 +44,7 @@ class SpaceChoice(StrEnum):
     NEXT = "next"
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych eval retrieval --beir scifact.zip --output before.json",
     "triptych eval retrieval golden.yaml --granularity chunk --html report.html",
     "triptych eval retrieval golden.yaml --space next --output after.json",
@@ -113,7 +111,6 @@ def retrieval(
 
     Means come with 95% intervals; every value of every query is in the JSON.
     """
-    from triptych.errors import ValidationError
     from triptych.evaluation import (
         evaluate,
         evaluation_json,

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from triptych_adapters.cli import layer_builder
+from triptych.errors import NotFoundError, ValidationError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.query_options import DocumentDataset, LayerChoice
-from triptych_adapters.cli.session import Session, command, new_app, new_group
-
-app = new_app()
-LAYERS = new_group(app, "layers", "Plan, build and show abstracts (L0) and overviews (L1).")
+from triptych_adapters.cli.session import Session
 
 
 @command(
-    LAYERS,
     "triptych layers show start.md",
     "triptych layers show guide/",
     "triptych layers show --dataset-layer",
@@ -33,9 +30,8 @@ def show(
     ] = None,
 ) -> None:
     """Show the abstract and the overview of a document, a folder or a whole dataset."""
-    from triptych.errors import NotFoundError, ValidationError
+    from triptych.records.serialization import to_json
     from triptych_adapters.cli.names import find_document
-    from triptych_adapters.wire.schema import to_json
 
     if (name is None) is not dataset_layer:
         raise ValidationError("name a document, or give --dataset-layer: one of the two")
@@ -63,6 +59,3 @@ def show(
         stale = "" if each.stale is None else f" (stale: {each.stale})"
         output.note(f"{each.layer} of {each.doc_name or 'the dataset ' + dataset}{stale}")
         output.say(each.content)
-
-
-LAYERS.add_typer(layer_builder.app)

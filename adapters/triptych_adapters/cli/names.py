@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from triptych.errors import NotFoundError, ValidationError
+
 if TYPE_CHECKING:
     from triptych.records import DocumentInfo
     from triptych.service import Service
@@ -75,7 +77,6 @@ def find_document(service: Service, text: str, dataset: str | None) -> NamedDocu
         NotFoundError: there is none; the message names those that are near.
         ValidationError: it names several documents.
     """
-    from triptych.errors import NotFoundError, ValidationError
     from triptych.rules import missing_dataset
     from triptych_adapters.near_names import did_you_mean
 

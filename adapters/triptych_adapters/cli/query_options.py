@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.session import conditions
+from triptych_adapters.cli.values import conditions
 
 if TYPE_CHECKING:
     from triptych.context import ContextPack

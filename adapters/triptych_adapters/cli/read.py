@@ -6,9 +6,12 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from triptych.errors import ValidationError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.query_options import Where, note_unknown_fields
-from triptych_adapters.cli.session import Session, command, conditions, new_app
+from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.values import conditions
 
 if TYPE_CHECKING:
     from triptych.records import SourceDocument
@@ -18,11 +21,7 @@ _LINE = re.compile(r"[^\r\n]*+(?:\r\n?|\n)|[^\r\n]++")
 _COUNTED = re.compile(r"lines? (\d+)(?:-(\d+))?")
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych get guide/start.md > start.md",
     "triptych get start.md:50-89              40 lines; start.md:50- all from there",
     "triptych get start.md end.md --info",
@@ -92,7 +91,6 @@ def _part(document: SourceDocument, first: int | None, last: int | None) -> str:
     Raises:
         ValidationError: the text has no such line.
     """
-    from triptych.errors import ValidationError
 
     if first is None:
         return document.content
@@ -130,13 +128,13 @@ def _numbers(document: SourceDocument, lines: list[tuple[int, int]]) -> list[tup
 def _as_json(
     found: tuple[NamedDocument, SourceDocument, Path | None], part: str, *, info: bool
 ) -> dict[str, Any]:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     named, document, path = found
     fields: dict[str, Any] = to_json(document)
-    fields |= {"path": None if path is None else str(path), "content": part}
+    fields |= {"file": None if path is None else str(path), "content": part}
     if named.first is not None:
-        fields["line"] = named.first
+        fields["start_line"] = named.first
     if info:
         del fields["content"]
     return fields
@@ -161,7 +159,6 @@ def _rows(document: SourceDocument, path: Path | None) -> list[tuple[str, object
 
 
 @command(
-    app,
     "triptych list --prefix guide/",
     "triptych list --datasets",
     "triptych list | cut -f1     only the names",
@@ -186,8 +183,8 @@ def list_(
     ] = "$name",
 ) -> None:
     """List a dataset's documents, or the datasets."""
+    from triptych.records.serialization import to_json
     from triptych_adapters.cli.names import dataset_in_use
-    from triptych_adapters.wire.schema import to_json
 
     output = session.output
     with session.service() as service:
@@ -217,7 +214,7 @@ def list_(
         if not documents and not empty:
             note_unknown_fields(output, service, dataset, filters)
     if output.as_json:
-        output.emit({"dataset": dataset, "documents": to_json(documents)})
+        output.emit({"dataset_id": dataset, "documents": to_json(documents)})
         return
     head: tuple[str, ...] = ("name", "version", "bytes", "updated")
     rows: list[tuple[object, ...]] = [

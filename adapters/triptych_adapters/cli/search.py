@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
+from triptych.errors import NotAvailableError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import option
 from triptych_adapters.cli.query_options import (
     AsOf,
@@ -22,7 +24,7 @@ from triptych_adapters.cli.query_options import (
     note_unknown_fields,
     query_fields,
 )
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.records import Query
@@ -37,11 +39,7 @@ class RankerChoice(StrEnum):
     MIN_MAX = "min-max"
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych search how do I start",
     "triptych search '\"failed request\" -draft in:guide/'",
     "triptych search retries --mode bm25 -n 3 --where lang=en",
@@ -159,13 +157,11 @@ def search(
     if not session.output.as_json and (note := moment_note(result)):
         session.output.note(note)
     if session.output.as_json:
-        from triptych_adapters.wire.schema import to_json
+        from triptych.records.serialization import to_json
 
         answer = {"query": asked.text, **to_json(result)}
-        if result.cache_similarity is not None:
-            answer["cache_similarity"] = result.cache_similarity
         for hit, view in zip(answer["hits"], views, strict=True):
-            hit["path"] = None if view.path is None else str(view.path)
+            hit["file"] = None if view.path is None else str(view.path)
         session.output.emit({**answer, "explain": about} if about else answer)
     elif files:
         _print_files(session, views)
@@ -232,7 +228,6 @@ def _print_files(session: Session, views: Sequence[HitView]) -> None:
 
 
 def _open(view: HitView) -> None:
-    from triptych.errors import NotAvailableError
     from triptych_adapters.cli.source_files import open_in_editor
 
     hit = view.hit

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from triptych.errors import NotAvailableError, NotFoundError, ParseError, ValidationError
 from triptych_adapters.cli.excerpts import match_offset
 
 if TYPE_CHECKING:
@@ -81,7 +82,6 @@ class SourceFiles:
     def _located(self, hit: Hit) -> str | None:
         """The place of the match in words; None where the hit's version is no longer kept."""
         from triptych.chunking.outline import read_outline
-        from triptych.errors import NotAvailableError, NotFoundError
 
         at = hit.start + match_offset(hit.content, hit.terms)
         with suppress(NotFoundError, NotAvailableError):
@@ -142,7 +142,6 @@ def editor_command(
     Raises:
         ValidationError: neither is set, and nothing is found.
     """
-    from triptych.errors import ValidationError
 
     environ = os.environ if environ is None else environ
     named = "" if line is None else environ.get("VISUAL") or environ.get("EDITOR") or ""
@@ -171,7 +170,6 @@ def open_in_editor(path: Path, line: int) -> None:
     Raises:
         ValidationError: no editor is set, or it cannot be started.
     """
-    from triptych.errors import ParseError, ValidationError
     from triptych.parsing.decoder import decode_text
 
     is_text = True

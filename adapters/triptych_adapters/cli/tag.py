@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from triptych.errors import NotFoundError, ValidationError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.query_options import DocumentDataset, Where, note_unknown_fields
-from triptych_adapters.cli.session import Session, command, conditions, metadata_of, new_app
+from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.values import conditions, metadata_of
 
-app = new_app()
 
-
-@command(app, "triptych count", "triptych count --where lang=en")
+@command("triptych count", "triptych count --where lang=en")
 def count(
     session: Session,
     dataset: Annotated[str, option("--dataset -d", "The dataset.")] = "default",
@@ -25,13 +26,12 @@ def count(
         if not found:
             note_unknown_fields(session.output, service, dataset, filters)
     if session.output.as_json:
-        session.output.emit({"dataset": dataset, "count": found})
+        session.output.emit({"dataset_id": dataset, "count": found})
     else:
         session.output.write(f"{found}\n")
 
 
 @command(
-    app,
     "triptych tag notes.md --set status=read",
     "triptych tag --where lang=en --set '{\"year\": 2024}' --unset draft",
 )
@@ -52,10 +52,9 @@ def tag(
 
     Keys that are not named stay. Nothing is embedded, unless a title or kind changes.
     """
-    from triptych.errors import NotFoundError, ValidationError
+    from triptych.records.serialization import to_json
     from triptych_adapters.cli.names import find_documents, first_names
     from triptych_adapters.cli.source_files import SourceFiles, warn_of_next_sync
-    from triptych_adapters.wire.schema import to_json
 
     changes: dict[str, Any] = metadata_of(given or [], "--set")
     for key in unset or []:
@@ -88,7 +87,7 @@ def tag(
     for failure in report.failed:
         output.warn(f"{failure.name}: {failure.error}")
     if output.as_json:
-        output.emit({"dataset": dataset, **to_json(report)})
+        output.emit({"dataset_id": dataset, **to_json(report)})
     else:
         updated = "1 document" if report.updated == 1 else f"{report.updated} documents"
         output.note(f"updated {updated}, {report.unchanged} unchanged")

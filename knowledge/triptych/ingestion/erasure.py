@@ -12,6 +12,7 @@ __all__ = ["BEYOND", "DAMAGED", "count_held"]
 BEYOND: Final = (
     "copies, backups, archives, snapshots of Qdrant, Git's history: purge there too",
     "a file that it was synced from: delete it, or the next sync puts it back",
+    "what syncs from other machines remember of it, until their next one",
     "stores that follow this one, until their next round repeats the purge",
     "free memory and free blocks of the disk, until they are overwritten",
     "logs and terminals of programs that printed it",
