@@ -14,6 +14,7 @@ from triptych.errors import ValidationError
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_for
 from triptych_adapters.cli.options import argument, option
+from triptych_adapters.cli.query_options import DocumentDataset
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
     from triptych.service import Service
     from triptych_adapters.wire.layer_build import LayerBuild
 
-_DATASET = Annotated[
-    str | None,
-    option("--dataset -d", "The dataset; of documents that are named theirs, else 'default'."),
-]
 _NAMES = Annotated[
     list[str] | None,
     argument(
@@ -52,7 +49,7 @@ _PRICE_OUT = Annotated[float | None, option("--price-output", "Price of a millio
 def plan(
     session: Session,
     names: _NAMES = None,
-    dataset: _DATASET = None,
+    dataset: DocumentDataset = None,
     llm: _LLM = None,
     listed: Annotated[bool, option("--list", "List every artifact.")] = False,
     retry_quarantined: _RETRY = False,
@@ -105,7 +102,7 @@ def plan(
 def build(
     session: Session,
     names: _NAMES = None,
-    dataset: _DATASET = None,
+    dataset: DocumentDataset = None,
     llm: _LLM = None,
     max_calls: Annotated[
         int | None, option("--max-calls", "Maximum number of calls.", min=0)
