@@ -8,7 +8,7 @@ import attrs
 
 from triptych import deadlines
 from triptych.access.cursor_seal import CursorSeal
-from triptych.access.dataset_changes import changes_of
+from triptych.access.dataset_changes import DatasetsChanges
 from triptych.access.view import AccessView
 from triptych.contracts import ChangeReader, SettingsStore
 from triptych.errors import (
@@ -82,7 +82,7 @@ class _ShownChanges:
     def __init__(self, view: AccessView, reader: ChangeReader) -> None:
         self._view = view
         names = view.access.dataset_ids
-        self._reader = reader if names is None else changes_of(reader, names)
+        self._reader = reader if names is None else DatasetsChanges(reader, names)
 
     def check(self) -> None:
         if any(condition.field != NAME for condition in conditions_of(self._view.tree)):

@@ -5,34 +5,17 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import attrs
 
-from triptych._internal.protocols import conforms
 from triptych.contracts import ChangeReader
 from triptych.records import ChangeCursor, ChangePage, DocumentChange
 
-__all__ = ["DatasetsChanges", "SplitChangeReader", "changes_of"]
+__all__ = ["DatasetsChanges"]
 
 _NOWHERE = f"no-dataset-{secrets.token_hex(16)}"
 """The name of no dataset: where none is asked for, the log is read all the same."""
-
-
-@runtime_checkable
-class SplitChangeReader(ChangeReader, Protocol):
-    """A `ChangeReader` over several logs, whose cursors only it can take apart."""
-
-    def changes_of(self, names: Sequence[str]) -> ChangeReader:
-        """A reader of the datasets ``names``, as if there were no others."""
-        ...
-
-
-def changes_of(reader: ChangeReader, names: Sequence[str]) -> ChangeReader:
-    """A reader of the datasets ``names``, as if there were no others."""
-    if conforms(reader, SplitChangeReader):
-        return reader.changes_of(names)
-    return DatasetsChanges(reader, names)
 
 
 @attrs.frozen(eq=False)

@@ -20,7 +20,6 @@ from triptych.records import (
     Layer,
     NewDocument,
 )
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import (
     CONFIG,
     SPARSE,
@@ -43,7 +42,7 @@ _TEXT = "# Kettle\n\nThe lid whistles.\n\nWater boils."
 
 
 def answers_of(store: Store) -> AnswerCache:
-    return or_skip(capabilities_of(store).answers)
+    return or_skip(store.capabilities.answers)
 
 
 def answer_from(
@@ -94,7 +93,7 @@ def _complete(store: Store) -> None:
 
 
 def _with_sparse(store: Store) -> None:
-    or_skip(capabilities_of(store).sparse)
+    or_skip(store.capabilities.sparse)
     set_config(store, "d", attrs.evolve(CONFIG, sparse_sig=SPARSE))
 
 

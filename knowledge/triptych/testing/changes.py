@@ -12,7 +12,6 @@ import pytest
 from triptych.contracts import ChangeReader, Store
 from triptych.errors import StoreError, ValidationError
 from triptych.records import ChangeCursor, ChangePage, DocumentChange, NewDocument
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import derive, fill, put, set_config
 from triptych.testing.harness import Harness, HarnessTests, or_skip
 from triptych.testing.processes import Worker
@@ -26,7 +25,7 @@ _LATER = datetime.now(UTC) + timedelta(days=1)
 
 
 def reader_of(store: Store) -> ChangeReader:
-    return or_skip(capabilities_of(store).changes)
+    return or_skip(store.capabilities.changes)
 
 
 def read(
@@ -280,14 +279,13 @@ class ChangeTests(HarnessTests):
             ChangeCursor.parse(text)
 
     def test_a_scrubbed_log_keeps_no_deletion_and_says_so(self, store: Store) -> None:
-        eraser = or_skip(capabilities_of(store).eraser)
         put(store, "d", "a", "one")
         put(store, "d", "b", "two")
         put(store, "e", "a", "three")
         before = read(store).cursor
         store.documents.delete("d", "a")
         after = read(store).cursor
-        eraser.scrub()
+        store.scrub()
         page = read(store, before)
         assert page.reset
         assert told(page) == [("d", "b", "added"), ("e", "a", "added")]

@@ -9,7 +9,6 @@ from itertools import islice
 
 import pytest
 
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import set_config
 from triptych.testing.changes import Follower, snapshot
 from triptych.testing.guarantees import guarantee
@@ -37,7 +36,7 @@ class CrashTests(HarnessTests):
         store = harness.open()
         set_config(store, DATASET)
         bulk = harness.atomic_batches
-        history = harness.history if capabilities_of(store).versions else 0
+        history = harness.history if store.capabilities.versions else 0
         store.close()
         with Worker() as worker:
             worker.open(harness.child)
@@ -63,7 +62,7 @@ class CrashTests(HarnessTests):
             assert stored(store, history=history) in (before, after)
             # The store is whole: it finds nothing wrong, takes and shows the next writes.
             assert [str(each) for each in examined(store, [DATASET])] == []
-            if capabilities_of(store).changes is not None:
+            if store.capabilities.changes is not None:
                 follower = Follower()
                 follower.catch_up(store, 5)
                 assert follower.copy == snapshot(store)

@@ -9,7 +9,6 @@ import pytest
 from triptych.contracts import SettingsStore, Store
 from triptych.errors import StoreError
 from triptych.records import NewDocument
-from triptych.repositories import capabilities_of
 from triptych.testing.harness import Harness, HarnessTests, or_skip
 from triptych.testing.processes import Worker
 from triptych.testing.work import count_settings
@@ -20,7 +19,7 @@ _ROUNDS = 20
 
 
 def settings_of(store: Store) -> SettingsStore:
-    return or_skip(capabilities_of(store).settings)
+    return or_skip(store.capabilities.settings)
 
 
 class SettingsTests(HarnessTests):
