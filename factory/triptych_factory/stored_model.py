@@ -23,6 +23,7 @@ from triptych.contracts import Embedder, Store
 from triptych.errors import NotAvailableError, ProviderSetupError, ValidationError
 from triptych.records import EmbedKind
 from triptych_factory.embedders import BUILDERS, PROVIDERS, build_embedder
+from triptych_factory.loading import load
 
 __all__ = ["RecalledEmbedder", "likely_signature", "recall_embedder", "stored_signature"]
 
@@ -129,8 +130,8 @@ def likely_signature(path: Path, dataset_id: str = "") -> str | None:
 
 def recall_embedder(signature: str, *, concurrency: int | None = None) -> Embedder:
     """The embedder of this signature. Nothing is loaded, and nobody asked."""
-    for build in BUILDERS.values():
-        known = build()
+    for place in BUILDERS.values():
+        known: Embedder = load(place)()
         if known.signature == signature:
             return known
     hashed = _HASH.fullmatch(signature)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import attrs
 
 from triptych._internal.close_on_exit import close_model
+from triptych._internal.nearest import did_you_mean
 from triptych.contracts import (
     LLM,
     Embedder,
@@ -28,13 +28,13 @@ from triptych.search.pipeline_record import Pipeline
 from triptych.search.reranking import Rerank
 from triptych.service import Service
 from triptych.service_options import OpenOptions, ServiceOptions
-from triptych_factory.access import Access
 from triptych_factory.backends import open_store
 from triptych_factory.chunkers import build_chunkers
 from triptych_factory.embedders import build_embedder
 from triptych_factory.llms import build_llm
 from triptych_factory.locations import Location, parse_location, state_folder, store_paths
 from triptych_factory.pipelines import Models, build_pipelines
+from triptych_factory.provider_access import ProviderAccess
 from triptych_factory.rankers import build_ranker, build_reranker
 from triptych_factory.remote import connect, is_server
 from triptych_factory.settings import Settings
@@ -104,8 +104,7 @@ def _check_names(options: Iterable[str]) -> None:
     known = ("embedder", "llm", "create", *OpenOptions.__annotations__)
     for name in options:
         if name not in known:
-            nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            meant = f"did you mean {nearest[0]!r}?" if nearest else f"it takes {', '.join(known)}"
+            meant = did_you_mean(name, known, f"it takes {', '.join(known)}")
             raise ValidationError(f"triptych.open has no option {name!r}: {meant}")
 
 
@@ -319,7 +318,7 @@ def settings_llm(settings: Settings, name: str) -> LLM | None:
         NotAvailableError: the extra ``http`` is not installed.
     """
     provider = settings.llm.partition(":")[0]
-    given = Access(
+    given = ProviderAccess(
         api_key=settings.llm_api_key,
         base_url=settings.llm_base_url,
         api_key_origin=settings.origin("llm_api_key"),

@@ -102,7 +102,7 @@ RUN: dict[str, list[str]] = {
     "layers build": [],
     "layers show": ["default/a.md"],
     "layers ledger": [],
-    "eval retrieval": ["--golden", "golden.yaml", "--output", "one.json"],
+    "eval retrieval": ["golden.yaml", "--output", "one.json"],
     "eval compare": ["one.json", "one.json"],
     "eval ablate": ["golden.yaml"],
     "eval tune": ["calibration.yaml", "--grid", "top_k=5,10"],

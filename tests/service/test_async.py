@@ -40,7 +40,7 @@ def test_the_facade_is_what_the_script_makes_of_the_classes() -> None:
         import generate_aio
     finally:
         sys.path.pop(0)
-    written = (ROOT / "knowledge/triptych/aio/generated.py").read_text(encoding="utf-8")
+    written = (ROOT / "knowledge/triptych/aio/methods.pyi").read_text(encoding="utf-8")
     assert written == generate_aio.generated(), "run python tools/generate_aio.py"
 
 
