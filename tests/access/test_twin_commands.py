@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("fastapi")
+pytest.importorskip("starlette")
 
 from support.cli_run import fresh_shell, ran
 from support.key_pair import FILTERS, OURS, THEIRS, KeyPair, key_pair, without_times

@@ -261,7 +261,7 @@ def test_a_calibration_is_shown_and_kept_when_asked_for(shell: Shell) -> None:
     assert json.loads(shell("search", "violin2", "--json").out)["answerability"] is None
     ran = shell("eval", "calibrate", "golden.yaml", "--save", "--json")
     answer = json.loads(ran.out)
-    assert (answer["dataset"], answer["saved"], answer["missed"]) == ("default", True, 0)
+    assert (answer["dataset_id"], answer["saved"], answer["missed"]) == ("default", True, 0)
     assert answer["calibration"]["answered"] == 12
     found = json.loads(shell("search", "what is the violin2", "--json").out)
     assert found["answerability"] == "enough"

@@ -29,7 +29,7 @@ def test_dataset_without_vectors_takes_on_the_next_embedder(
     monkeypatch.setenv("TRIPTYCH_EMBEDDER", "none")
     filled = shell("spaces", "fill", "--json").json
     assert (filled["documents"], filled["embedded"], filled["lacking"]) == (2, 2, 0)
-    assert filled["embedder"] == SIGNATURE
+    assert filled["embed_sig"] == SIGNATURE
     rows = [["default", "none", "yes", "0", "0"], ["default", SIGNATURE, "no", "2", "0"]]
     assert shell("spaces", "list").rows == rows
     swapped = shell("spaces", "swap", "--json").json

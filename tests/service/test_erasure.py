@@ -14,11 +14,11 @@ import triptych
 from support.postgres import PostgresServer
 from triptych.access import Access
 from triptych.records import PurgeReceipt
+from triptych.records.serialization import to_json
 from triptych.replication import copy_store, write_archive
 from triptych.search import SemanticCache
 from triptych.service import Service
 from triptych.service_options import ServiceOptions
-from triptych_adapters.wire.schema import to_json
 from triptych_backends.embedders import HashEmbedder
 from triptych_backends.sqlite import SqliteStore
 

@@ -200,7 +200,7 @@ def opened_store(session: Session, url: str | None, again: str | None = None) ->
 
 def print_copy(output: Output, report: CopyReport) -> None:
     """Tell what a copy did."""
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     different = report.settings_different
     if different:
@@ -217,7 +217,7 @@ def print_copy(output: Output, report: CopyReport) -> None:
 
 
 def _print_summary(output: Output, file: Path, summary: ArchiveSummary) -> None:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     for each in summary.removed:
         output.warn(f"removed {each}, which a backup left that was killed")

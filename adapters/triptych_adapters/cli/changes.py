@@ -59,7 +59,7 @@ def changes(
 
 
 def _print_page(output: Output, page: ChangePage) -> None:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     if output.as_json:
         output.emit(to_json(page))
@@ -75,7 +75,7 @@ def _print_page(output: Output, page: ChangePage) -> None:
 
 
 def _print_pages(output: Output, pages: Iterable[ChangePage]) -> None:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     for page in pages:
         if output.as_json:

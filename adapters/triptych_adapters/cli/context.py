@@ -114,8 +114,8 @@ def context(
             },
         )
     from triptych._internal.plurals import counted
+    from triptych.records.serialization import to_json
     from triptych_adapters.cli.output import visible
-    from triptych_adapters.wire.schema import to_json
 
     written: dict[str, Any] = {
         "format": str(format),

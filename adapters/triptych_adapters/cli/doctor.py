@@ -32,8 +32,8 @@ def doctor(
     what is derived and wrong, and makes it again; it never removes or alters a document. Of
     pipelines over tables of your own the columns and indexes are checked.
     """
+    from triptych.records.serialization import to_json
     from triptych_adapters.cli.progress import shown
-    from triptych_adapters.wire.schema import to_json
     from triptych_factory.syncing import examined_syncs
     from triptych_factory.tables import examined_tables
 
@@ -50,7 +50,7 @@ def doctor(
         if dataset is None:
             report = examined_tables(report, settings)
     if output.as_json:
-        output.emit({"dataset": dataset, **to_json(report), "coverage": coverage})
+        output.emit({"dataset_id": dataset, **to_json(report), "coverage": coverage})
     else:
         _show(output, report, repair=repair)
         for line in coverage:

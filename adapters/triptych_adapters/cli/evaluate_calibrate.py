@@ -54,7 +54,7 @@ def calibrate(
         session.output.warn(warning)
     answer = {
         "format": "triptych-calibration/1",
-        "dataset": target,
+        "dataset_id": target,
         "saved": save,
         "missed": found.missed,
         "warnings": list(found.warnings),

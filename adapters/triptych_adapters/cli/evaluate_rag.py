@@ -120,7 +120,7 @@ def rag(
     answer: dict[str, object] = {
         "format": "triptych-rag/1",
         "collection": collection.name,
-        "dataset": target,
+        "dataset_id": target,
         "warnings": warnings,
         "judged": None if judged is None else answers_json(judged),
         "abstained": dict(collected.abstained),

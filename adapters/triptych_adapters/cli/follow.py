@@ -171,7 +171,7 @@ def _show(output: Output, dataset: str, report: RowReport) -> None:
         "pending": report.pending,
     }
     if output.as_json:
-        output.emit({"dataset": dataset, **counts})
+        output.emit({"dataset_id": dataset, **counts})
     elif not output.quiet:
         output.table(("", dataset), list(counts.items()))
 

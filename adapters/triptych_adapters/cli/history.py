@@ -29,7 +29,7 @@ def history(
     dataset: _DATASET = None,
 ) -> None:
     """List the versions of a document that are kept, the current one first."""
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     with session.service() as service:
         named = find_document(service, name, dataset)
@@ -37,7 +37,7 @@ def history(
         versions = service.history(dataset, name)
     output = session.output
     if output.as_json:
-        output.emit({"dataset": dataset, "name": name, "versions": to_json(versions)})
+        output.emit({"dataset_id": dataset, "name": name, "versions": to_json(versions)})
         return
     output.table(
         ("version", "bytes", "updated", ""),
@@ -75,7 +75,7 @@ def diff(
         found = service.diff(dataset, name, old, new)
     output = session.output
     if output.as_json:
-        output.emit({"dataset": dataset, "name": name, "old": old, "new": new, "diff": found})
+        output.emit({"dataset_id": dataset, "name": name, "old": old, "new": new, "diff": found})
     elif not output.stdout.is_terminal:
         output.write(found)
     else:
@@ -143,8 +143,8 @@ def _restore_archive(session: Session, file: str, store: str, *, replace: bool) 
 def _restore_version(
     session: Session, name: str, version: int, dataset: str | None, if_version: int | None
 ) -> None:
+    from triptych.records.serialization import to_json
     from triptych_adapters.cli.source_files import SourceFiles, warn_of_next_sync
-    from triptych_adapters.wire.schema import to_json
 
     with session.service() as service:
         named = find_document(service, name, dataset)

@@ -65,7 +65,7 @@ def plan(
     Calls and tokens are estimates. Those of folders around a stale document are counted apart:
     they fall due only if the abstracts of their children change.
     """
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     prices = _prices(price_input, price_output)
     with _builder(session, llm, prices, asked=False) as (builder, service):
@@ -73,25 +73,25 @@ def plan(
         made = builder.plan(
             dataset, names=names or None, retry_quarantined=retry_quarantined, rewrite=rewrite
         )
-        artifacts: list[dict[str, Any]] = to_json(list(made)) if listed else []
+        planned: list[dict[str, Any]] = to_json(list(made)) if listed else []
     output = session.output
     for warning in made.warnings:
         output.warn(warning)
     if output.as_json:
-        output.emit(_priced(to_json(made), prices) | ({"artifacts": artifacts} if listed else {}))
+        output.emit(_priced(to_json(made), prices) | ({"planned": planned} if listed else {}))
         return
     output.note(_estimate(made, prices))
     if listed:
         columns = ("name", "layer", "reason", "conditional", "calls")
         rows = [
             (
-                each["name"],
+                each["doc_name"],
                 each["layer"],
                 each["reason"],
                 each["conditional"],
                 each["cost"]["calls"],
             )
-            for each in artifacts
+            for each in planned
         ]
         output.table(columns, rows)
     else:
@@ -189,12 +189,9 @@ def _build_there(session: Session, dataset: str, **options: Any) -> LayerBuild:
 
 
 def _tell(session: Session, built: LayerBuild) -> Exit:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     output, report = session.output, built.report
-    fields = to_json(built)
-    calls = fields["counts"].pop("calls")
-    fields["counts"] |= {"kept": built.kept, "calls": calls}
     least = report.least if report.stopped == "max_cost" else math.ceil(report.least or 0)
     for warning in report.warnings:
         output.warn(warning)
@@ -212,9 +209,18 @@ def _tell(session: Session, built: LayerBuild) -> Exit:
     elif report.stopped is not None:
         output.warn(f"ended by {report.stopped}: build again to go on")
     if output.as_json:
-        output.emit(fields)
+        output.emit(to_json(built))
     elif not output.quiet:
-        output.table(("layers", built.dataset_id), list(fields["counts"].items()))
+        counts = {
+            "made": report.made,
+            "unchanged": report.unchanged,
+            "removed": report.removed,
+            "quarantined": len(report.quarantined),
+            "failed": len(report.failed),
+            "kept": built.kept,
+            "calls": report.calls,
+        }
+        output.table(("layers", built.dataset_id), list(counts.items()))
     if report.least is not None:
         return Exit.USAGE
     if not (report.quarantined or report.failed):
@@ -234,7 +240,7 @@ def ledger(
 ) -> None:
     """Show what making a dataset's layers cost so far, by model."""
     from triptych.layers import LayerBuilder
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
     from triptych_factory.remote import check_local
 
     check_local(session.settings(), "making layers")
@@ -244,7 +250,7 @@ def ledger(
         usage, broken = builder.ledger(dataset), builder.quarantined(dataset)
     output = session.output
     if output.as_json:
-        output.emit({"dataset": dataset, **to_json({"usage": usage, "quarantined": broken})})
+        output.emit({"dataset_id": dataset, **to_json({"usage": usage, "quarantined": broken})})
     elif quarantined:
         output.table(
             ("name", "layer", "reason", "message"),

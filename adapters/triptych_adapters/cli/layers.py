@@ -33,8 +33,8 @@ def show(
     ] = None,
 ) -> None:
     """Show the abstract and the overview of a document, a folder or a whole dataset."""
+    from triptych.records.serialization import to_json
     from triptych_adapters.cli.names import find_document
-    from triptych_adapters.wire.schema import to_json
 
     if (name is None) is not dataset_layer:
         raise ValidationError("name a document, or give --dataset-layer: one of the two")

@@ -32,7 +32,7 @@ def create(
     output = session.output
     created = session.perform("create_dataset", dataset_id=dataset, language=language)
     if output.as_json:
-        output.emit({"dataset": dataset, "created": created})
+        output.emit({"dataset_id": dataset, "created": created})
     else:
         output.note(
             f"created dataset {dataset!r}" if created else f"there is a dataset {dataset!r} already"
@@ -53,10 +53,10 @@ def rebuild(
 
     What is fresh is left alone; unchanged text is not embedded again.
     """
+    from triptych.records.serialization import to_json
     from triptych_adapters.cli.names import find_document
     from triptych_adapters.cli.progress import shown
-    from triptych_adapters.cli.summaries import summary_line
-    from triptych_adapters.wire.schema import to_json
+    from triptych_adapters.cli.summaries import counts_of, summary_line
 
     if everything and doc:
         raise ValidationError("--doc names a document of one dataset: leave out --all")
@@ -71,13 +71,12 @@ def rebuild(
                 session.output.warn(warning)
         report = service.rebuild(dataset_id=scope, doc_name=doc, progress=progress)
     output = session.output
-    fields = to_json(report)
     for failure in report.failed:
         output.warn(f"{failure.dataset_id}/{failure.name}: {failure.error}")
     if output.as_json:
-        output.emit({"dataset": scope or None, **fields})
+        output.emit({"dataset_id": scope or None, **to_json(report)})
     elif not output.quiet:
-        output.say(summary_line(fields["counts"]))
+        output.say(summary_line(counts_of(report)))
     done = report.checked - len(report.failed)
     return exit_after([failure.error for failure in report.failed], done=done)
 
@@ -94,21 +93,21 @@ def embed(
     A text that has a vector is not embedded again. With a sparse encoder in the settings, sparse
     vectors are added too.
     """
+    from triptych.records.serialization import to_json
     from triptych_adapters.cli.progress import shown
-    from triptych_adapters.wire.schema import to_json
+    from triptych_adapters.cli.summaries import counts_of
 
     output = session.output
     with session.service() as service, shown(output, "embedding") as progress:
         service.health().require()
         report = service.embed_pending(dataset, progress=progress)
-    fields = to_json(report)
     for failure in report.failed:
         place = f"{failure.dataset_id}/{failure.name}" if failure.name else failure.dataset_id
         output.warn(f"{place}: {failure.error}")
     if output.as_json:
-        output.emit({"dataset": dataset, **fields})
+        output.emit({"dataset_id": dataset, **to_json(report)})
     elif not output.quiet:
-        output.table(("", dataset or "every dataset"), list(fields["counts"].items()))
+        output.table(("", dataset or "every dataset"), list(counts_of(report).items()))
     done = report.documents + report.embedded + report.encoded
     return exit_after([failure.error for failure in report.failed], done=done)
 
@@ -147,10 +146,10 @@ def delete(
 
     A whole dataset, and what --where finds, is deleted only after a question, or with --yes.
     """
+    from triptych.records.serialization import to_json
     from triptych.rules import missing_dataset
     from triptych_adapters.cli.names import find_documents, first_names, names_of_file
     from triptych_adapters.cli.source_files import SourceFiles, warn_of_next_sync
-    from triptych_adapters.wire.schema import to_json
 
     names = names or []
     if where:
@@ -197,7 +196,7 @@ def delete(
     if output.as_json:
         output.emit(
             {
-                "dataset": dataset,
+                "dataset_id": dataset,
                 "dataset_deleted": dataset_wide,
                 "deleted": deleted,
                 "missing": missing,
@@ -219,9 +218,9 @@ def delete(
 
 def _delete_found(session: Session, dataset: str, where: list[str], *, yes: bool) -> Exit:
     """Delete what a filter finds, after a question that says how many."""
+    from triptych.records.serialization import to_json
     from triptych_adapters.cli.names import first_names
     from triptych_adapters.cli.source_files import SourceFiles, warn_of_next_sync
-    from triptych_adapters.wire.schema import to_json
 
     output = session.output
     found = conditions(where, "--where")
@@ -239,7 +238,7 @@ def _delete_found(session: Session, dataset: str, where: list[str], *, yes: bool
     for failure in report.failed:
         output.warn(f"{failure.name}: {failure.error}")
     if output.as_json:
-        output.emit({"dataset": dataset, **to_json(report)})
+        output.emit({"dataset_id": dataset, **to_json(report)})
     else:
         done = len(report.deleted)
         output.note(f"deleted {'1 document' if done == 1 else f'{done} documents'}")

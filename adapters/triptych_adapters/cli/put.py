@@ -145,11 +145,11 @@ def _tell(
     import attrs
 
     from triptych.parsing.generated_folders import GENERATED
-    from triptych_adapters.cli.summaries import summary_line
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
+    from triptych_adapters.cli.summaries import counts_of, summary_line
 
     output, skipped, notes = session.output, files.skipped, files.notes
-    fields = to_json(attrs.evolve(report, failed=failed))
+    report = attrs.evolve(report, failed=failed)
     for failure in failed:
         output.warn(f"{failure.name}: {failure.error}")
     tell_notes(output, notes)
@@ -160,6 +160,7 @@ def _tell(
         more = f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else ""
         output.note(f"skipped {some}{more}; name a file to put it anyway")
     if output.as_json:
-        output.emit({"dataset": dataset, **fields, "skipped": to_json(skipped), "notes": notes})
+        about = {"skipped": to_json(skipped), "notes": notes}
+        output.emit({"dataset_id": dataset, **to_json(report), **about})
     elif not output.quiet:
-        output.say(summary_line({**fields["counts"], "skipped": len(seen)}))
+        output.say(summary_line({**counts_of(report), "skipped": len(seen)}))

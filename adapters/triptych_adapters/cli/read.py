@@ -128,13 +128,13 @@ def _numbers(document: SourceDocument, lines: list[tuple[int, int]]) -> list[tup
 def _as_json(
     found: tuple[NamedDocument, SourceDocument, Path | None], part: str, *, info: bool
 ) -> dict[str, Any]:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     named, document, path = found
     fields: dict[str, Any] = to_json(document)
-    fields |= {"path": None if path is None else str(path), "content": part}
+    fields |= {"file": None if path is None else str(path), "content": part}
     if named.first is not None:
-        fields["line"] = named.first
+        fields["start_line"] = named.first
     if info:
         del fields["content"]
     return fields
@@ -183,8 +183,8 @@ def list_(
     ] = "$name",
 ) -> None:
     """List a dataset's documents, or the datasets."""
+    from triptych.records.serialization import to_json
     from triptych_adapters.cli.names import dataset_in_use
-    from triptych_adapters.wire.schema import to_json
 
     output = session.output
     with session.service() as service:
@@ -214,7 +214,7 @@ def list_(
         if not documents and not empty:
             note_unknown_fields(output, service, dataset, filters)
     if output.as_json:
-        output.emit({"dataset": dataset, "documents": to_json(documents)})
+        output.emit({"dataset_id": dataset, "documents": to_json(documents)})
         return
     head: tuple[str, ...] = ("name", "version", "bytes", "updated")
     rows: list[tuple[object, ...]] = [

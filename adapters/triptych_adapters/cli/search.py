@@ -157,13 +157,11 @@ def search(
     if not session.output.as_json and (note := moment_note(result)):
         session.output.note(note)
     if session.output.as_json:
-        from triptych_adapters.wire.schema import to_json
+        from triptych.records.serialization import to_json
 
         answer = {"query": asked.text, **to_json(result)}
-        if result.cache_similarity is not None:
-            answer["cache_similarity"] = result.cache_similarity
         for hit, view in zip(answer["hits"], views, strict=True):
-            hit["path"] = None if view.path is None else str(view.path)
+            hit["file"] = None if view.path is None else str(view.path)
         session.output.emit({**answer, "explain": about} if about else answer)
     elif files:
         _print_files(session, views)

@@ -60,9 +60,9 @@ def fill(session: Session, dataset: AnyDataset = None) -> Exit:
     The setting next_embedder names it. The dataset is searched and written as before. Stop this
     command whenever you like: each vector is kept, and the next run goes on from there.
     """
+    from triptych.records.serialization import to_json
     from triptych.spaces import fill_space
     from triptych_adapters.cli.progress import shown
-    from triptych_adapters.wire.schema import to_json
 
     output = session.output
     settings = _settings(session)
@@ -76,17 +76,7 @@ def fill(session: Session, dataset: AnyDataset = None) -> Exit:
         place = f"{failure.dataset_id}/{failure.name}" if failure.name else failure.dataset_id
         output.warn(f"{place}: {failure.error}")
     if output.as_json:
-        output.emit(
-            {
-                "dataset": dataset,
-                "embedder": report.embed_sig,
-                "documents": report.documents,
-                "embedded": report.embedded,
-                "reused": report.reused,
-                "lacking": report.lacking,
-                "failed": [to_json(each) for each in report.failed],
-            }
-        )
+        output.emit({"dataset_id": dataset, **to_json(report)})
     elif not output.quiet:
         output.table(
             ("", report.embed_sig),
@@ -148,7 +138,7 @@ def drop(
     with session.service(settings=_settings(session, embeds=False)) as service:
         dropped = drop_space(service, dataset, signature)
     if session.output.as_json:
-        session.output.emit({"dataset": dataset, "embedder": signature, "dropped": dropped})
+        session.output.emit({"dataset_id": dataset, "embed_sig": signature, "dropped": dropped})
     elif dropped:
         session.output.note(f"dropped the vectors of {signature}")
     else:

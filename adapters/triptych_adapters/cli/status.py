@@ -45,8 +45,8 @@ def _report(
     service: Service | None,
     failure: TriptychError | None,
 ) -> Exit:
+    from triptych.records.serialization import to_json
     from triptych_adapters.telemetry.figures import figures
-    from triptych_adapters.wire.schema import to_json
     from triptych_factory.embedders import build_embedder
     from triptych_factory.locations import parse_location
     from triptych_factory.settings import unknown_variables

@@ -114,7 +114,7 @@ def backup(
 
 
 def _print_followed(output: Output, report: CopyReport) -> None:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     if output.as_json:
         line = {"schema": SCHEMA, "command": "copy", **to_json(report)}

@@ -26,7 +26,7 @@ def count(
         if not found:
             note_unknown_fields(session.output, service, dataset, filters)
     if session.output.as_json:
-        session.output.emit({"dataset": dataset, "count": found})
+        session.output.emit({"dataset_id": dataset, "count": found})
     else:
         session.output.write(f"{found}\n")
 
@@ -54,9 +54,9 @@ def tag(
 
     Keys that are not named stay. Nothing is embedded, unless a title or kind changes.
     """
+    from triptych.records.serialization import to_json
     from triptych_adapters.cli.names import find_documents, first_names
     from triptych_adapters.cli.source_files import SourceFiles, warn_of_next_sync
-    from triptych_adapters.wire.schema import to_json
 
     changes: dict[str, Any] = metadata_of(given or [], "--set")
     for key in unset or []:
@@ -89,7 +89,7 @@ def tag(
     for failure in report.failed:
         output.warn(f"{failure.name}: {failure.error}")
     if output.as_json:
-        output.emit({"dataset": dataset, **to_json(report)})
+        output.emit({"dataset_id": dataset, **to_json(report)})
     else:
         updated = "1 document" if report.updated == 1 else f"{report.updated} documents"
         output.note(f"updated {updated}, {report.unchanged} unchanged")

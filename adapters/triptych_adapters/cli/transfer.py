@@ -66,9 +66,10 @@ def import_(
     cost nothing. An archive, which export or backup wrote, is taken over as it is: with versions,
     chunks, vectors and layers.
     """
+    from triptych.records.serialization import to_json
     from triptych.transfer import ImportFields, import_jsonl, import_parquet
     from triptych_adapters.cli.progress import shown
-    from triptych_adapters.wire.schema import to_json
+    from triptych_adapters.cli.summaries import counts_of
 
     output = session.output
     if is_archive(file):
@@ -97,13 +98,12 @@ def import_(
         else:
             with file.open("rb") as lines:
                 report = import_jsonl(service, dataset, lines, fields=fields, progress=progress)
-    told = to_json(report)
     for failure in report.failed:
         output.warn(f"{failure.name}: {failure.error}")
     if output.as_json:
-        output.emit({"dataset": dataset, **told})
+        output.emit({"dataset_id": dataset, **to_json(report)})
     elif not output.quiet:
-        output.table(("", dataset), list(told["counts"].items()))
+        output.table(("", dataset), list(counts_of(report).items()))
     done = report.added + report.updated + report.unchanged
     return exit_after([failure.error for failure in report.failed], done=done)
 

@@ -83,7 +83,7 @@ class _Log:
         self._output = output
 
     def __call__(self, share: Share) -> None:
-        from triptych_adapters.wire.schema import to_json
+        from triptych.records.serialization import to_json
 
         output, report = self._output, share.report
         for failure in report.failed[:_NAMED]:
@@ -92,7 +92,7 @@ class _Log:
         if len(report.failed) > _NAMED:
             output.warn(f"and {len(report.failed) - _NAMED} more")
         if output.as_json:
-            fields = {"event": "share", "dataset": share.dataset_id or None, **to_json(report)}
+            fields = {"event": "share", "dataset_id": share.dataset_id or None, **to_json(report)}
             _print_line(output, {**fields, "seconds": round(share.seconds, 3)})
         elif share.documents and not output.quiet:
             done, embedded = report.rebuilt, report.embedded + report.encoded
@@ -103,16 +103,10 @@ class _Log:
 
 
 def _print_end(output: Output, report: WorkReport) -> None:
+    from triptych.records.serialization import to_json
+
     if output.as_json:
-        counts = {
-            "shares": report.shares,
-            "documents": report.documents,
-            "embedded": report.embedded,
-            "reused": report.reused,
-            "encoded": report.encoded,
-            "failed": len(report.failed),
-        }
-        _print_line(output, {"event": "end", "counts": counts})
+        _print_line(output, {"event": "end", **to_json(report)})
     else:
         documents, shares = counted(report.documents, "document"), counted(report.shares, "share")
         output.note(f"{documents} in {shares}")

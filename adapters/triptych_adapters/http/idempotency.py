@@ -48,7 +48,6 @@ class KeptAnswer:
     """What a request was answered."""
 
     status: int
-    media_type: str
     body: bytes
 
 
@@ -128,7 +127,7 @@ class OpenKey:
                 kept = settings.get_setting(BODIES + name)
                 if kept is not None and not kept.startswith(PLACE):
                     body = zlib.decompress(base64.b64decode(kept))
-                    return KeptAnswer(state["status"], state["type"], body)
+                    return KeptAnswer(state["status"], body)
             if settings.set_setting(STATES + name, opened, expected=before):
                 place = PLACE + uuid.uuid4().hex
                 kept = settings.get_setting(BODIES + name)
@@ -160,7 +159,7 @@ class OpenKey:
         body = base64.b64encode(zlib.compress(answer.body)).decode("ascii")
         if not settings.set_setting(BODIES + self._id, body, expected=self._place):
             return
-        state = json.loads(self._state) | {"status": answer.status, "type": answer.media_type}
+        state = json.loads(self._state) | {"status": answer.status}
         if settings.set_setting(STATES + self._id, json.dumps(state), expected=self._state):
             self._forget()
         else:

@@ -113,8 +113,8 @@ class AccessSparse:
         return sum(len(self.sparse_pending(each, sparse_sig)) for each in dict.fromkeys(named))
 
     def sparse_spaces(self, dataset_id: str) -> Sequence[SparseSpace]:
-        """See `SparseRepo.sparse_spaces`. Under a filter the caller's chunks are counted, which
-        takes time in proportion to them, and no size is given."""
+        """See `SparseRepo.sparse_spaces`. Under a filter the vectors of the caller's chunks are
+        read, which takes time in proportion to them."""
         view = self._view
         if not view.access.names(dataset_id):
             return []
@@ -124,16 +124,15 @@ class AccessSparse:
         digests = list(dict.fromkeys(self._digests(dataset_id)))
         found = []
         for space in spaces:
-            count = sum(
-                len(
-                    self._repo.known_sparse_vectors(
-                        dataset_id, space.sparse_sig, digests[start : start + _BATCH]
-                    )
-                )
-                for start in range(0, len(digests), _BATCH)
-            )
+            count = size = 0
+            for start in range(0, len(digests), _BATCH):
+                vectors = self._repo.known_sparse_vectors(
+                    dataset_id, space.sparse_sig, digests[start : start + _BATCH]
+                ).values()
+                count += len(vectors)
+                size += sum(len(each.to_bytes()) for each in vectors)
             if count:
-                found.append(SparseSpace(sparse_sig=space.sparse_sig, vectors=count))
+                found.append(attrs.evolve(space, vectors=count, size=size))
         return found
 
     def search_sparse(self, query: SparseQuery) -> Sequence[Candidate]:

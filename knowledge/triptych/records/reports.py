@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import attrs
 
@@ -237,6 +237,8 @@ class HealthCheck:
 @attrs.frozen(kw_only=True, slots=True)
 class Health:
     """What a health check found, in the order in which it looked."""
+
+    __plain_properties__: ClassVar = ("ok",)
 
     checks: tuple[HealthCheck, ...]
 
