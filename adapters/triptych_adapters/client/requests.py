@@ -24,8 +24,7 @@ from triptych.records.serialization import from_dict
 from triptych_adapters.client.answers import stranger
 from triptych_adapters.wire.errors import error_kind
 from triptych_adapters.wire.operations import Operation
-from triptych_adapters.wire.query_string import query_pairs
-from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route
+from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route, query_pairs
 from triptych_backends.providers.timeouts import retry_after_seconds
 
 __all__ = ["Prepared", "answer_of", "failure_of", "prepare", "shown_problem"]

@@ -53,7 +53,7 @@ from triptych_adapters.client.streams import open_stream
 from triptych_adapters.wire.operations import OPERATIONS
 
 if TYPE_CHECKING:
-    from triptych_adapters.wire.layer_build import LayerBuild
+    from triptych_adapters.wire.build_layers import LayerBuild
 from triptych_backends.providers.timeouts import Timeouts
 
 __all__ = ["RemotePipeline", "RemoteService", "connect"]

@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import triptych
-from triptych_adapters.http.answers import encoded, json_response
 from triptych_adapters.http.guard import LIVE_PATH
 from triptych_adapters.http.openapi import document
+from triptych_adapters.http.responses import encoded, json_response
 from triptych_adapters.http.route_description import DocumentedRoute, RouteDescription
 from triptych_adapters.http.server import Server
 

@@ -6,15 +6,18 @@ a JSON object; names of documents stand last in a path, with their slashes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
 import attrs
 
+from triptych.errors import ValidationError
+from triptych_adapters.wire.arguments import strict_json
 from triptych_adapters.wire.operations import OPERATIONS, PIPELINE_OPERATIONS, Operation
 
-__all__ = ["PIPELINE_ROUTES", "ROUTES", "Route"]
+__all__ = ["PIPELINE_ROUTES", "ROUTES", "Route", "query_arguments", "query_pairs"]
 
 
 @attrs.frozen(slots=True)
@@ -119,3 +122,49 @@ PIPELINE_ROUTES: Final[Mapping[str, Route]] = {
     for operation in PIPELINE_OPERATIONS
 }
 """The operations that a named pipeline runs, by name; ``pipeline`` is its name."""
+
+
+# The query of a URL: a text stands there as it is, another value as its JSON, such as
+# ?limit=10&where={"lang":"en"}, all of it percent-encoded.
+
+
+def query_pairs(parameters: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, str]:
+    """What to write into a query for ``arguments``, whose JSON Schema is ``parameters``."""
+    properties = parameters["properties"]
+    return {
+        name: value if _is_text(properties[name]) else json.dumps(value)
+        for name, value in arguments.items()
+    }
+
+
+def query_arguments(
+    tool: str, parameters: Mapping[str, Any], pairs: Iterable[tuple[str, str]]
+) -> dict[str, Any]:
+    """The arguments of a query; `read_arguments` checks them.
+
+    Raises:
+        ValidationError: one is given twice, or is not the JSON of a value.
+    """
+    properties = parameters["properties"]
+    arguments: dict[str, Any] = {}
+    for name, text in pairs:
+        if name in arguments:
+            raise ValidationError(
+                f"{tool}: the argument {name[:60]!r} is given twice: give it once"
+            )
+        if name not in properties or _is_text(properties[name]):
+            arguments[name] = text
+            continue
+        try:
+            arguments[name] = strict_json(text)
+        except (ValueError, RecursionError) as error:
+            reason = "" if isinstance(error, json.JSONDecodeError) else f" ({error})"
+            raise ValidationError(
+                f"{tool}: the argument {name!r} is not JSON: {text[:60]!r}{reason}; "
+                'write 10, true or {"lang":"en"}'
+            ) from None
+    return arguments
+
+
+def _is_text(schema: Mapping[str, Any]) -> bool:
+    return schema.get("type") == "string"

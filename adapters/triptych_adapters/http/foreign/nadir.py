@@ -18,7 +18,7 @@ from triptych.records import Hit
 from triptych.records.serialization import to_dict
 from triptych.service import Service
 from triptych.sync import SyncReport
-from triptych_adapters.http.answers import encoded, json_response, public
+from triptych_adapters.http.responses import encoded, json_response, public
 from triptych_adapters.http.route_description import (
     DocumentedRoute,
     RouteDescription,

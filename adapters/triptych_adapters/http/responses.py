@@ -16,8 +16,8 @@ from triptych.records import Failure, Health, HealthCheck, Hit, Result
 from triptych.records.failure_warning import public_warning
 from triptych.records.serialization import to_json
 from triptych_adapters.http.problems import Problem
-from triptych_adapters.wire.layer_build import LayerBuild
-from triptych_adapters.wire.public_errors import public_error, public_message
+from triptych_adapters.wire.build_layers import LayerBuild
+from triptych_adapters.wire.errors import public_error, public_message
 
 __all__ = ["JSON_TYPE", "answer_of", "encoded", "json_response", "problem_response", "public"]
 
