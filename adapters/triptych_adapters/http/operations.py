@@ -213,10 +213,10 @@ async def _asked(
         return runs.ask_stream(**arguments)
 
     async def render(reading: Reading) -> Pieces:
-        yield event("context", to_json(public(reading.stream.pack)))
+        yield event("context", to_json(reading.stream.pack, public))
         async for piece in reading:
             yield event("text", {"text": piece})
-        yield event("answer", to_json(public(reading.stream.answer)))
+        yield event("answer", to_json(reading.stream.answer, public))
 
     def failed(error: BaseException) -> bytes:
         return event("error", problem_of(error).json())

@@ -10,13 +10,10 @@ from typing import Any, Final
 import attrs
 from starlette.responses import Response
 
-from triptych.answering import Answer
-from triptych.context import ContextPack
-from triptych.records import Failure, Health, HealthCheck, Hit, Result
+from triptych.records import Failure, HealthCheck, Hit, QuarantinedLayer
 from triptych.records.failure_warning import public_warning
 from triptych.records.serialization import to_json
 from triptych_adapters.http.problems import Problem
-from triptych_adapters.wire.build_layers import LayerBuild
 from triptych_adapters.wire.errors import public_error, public_message
 
 __all__ = ["JSON_TYPE", "answer_of", "encoded", "json_response", "problem_response", "public"]
@@ -27,7 +24,7 @@ _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 def answer_of(value: Any) -> bytes:
     """The body of an answer of a Service."""
-    return encoded(to_json(public(value)))
+    return encoded(to_json(value, public))
 
 
 def encoded(value: Any) -> bytes:
@@ -39,50 +36,20 @@ def encoded(value: Any) -> bytes:
         return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode("utf-8")
 
 
-def public(value: Any) -> Any:
-    """``value`` without what concerns only the server: its files, its drivers' messages."""
-    if isinstance(value, Result):
-        hits = tuple(map(_public_hit, value.hits))
-        return attrs.evolve(value, hits=hits, warnings=_public_warnings(value))
-    if isinstance(value, Answer):
-        return attrs.evolve(value, pack=public(value.pack), warnings=_public_warnings(value))
-    if isinstance(value, ContextPack):
-        return attrs.evolve(value, warnings=_public_warnings(value))
-    if isinstance(value, Health):
-        return attrs.evolve(value, checks=tuple(map(_public_check, value.checks)))
-    if isinstance(value, LayerBuild):
+def public(record: Any) -> Any:
+    """``record`` without what concerns only the server: its files, its drivers' messages."""
+    if isinstance(record, Hit) and record.file is not None:
+        return attrs.evolve(record, file=None)
+    if isinstance(record, Failure):
+        return attrs.evolve(record, error=public_error(record.error))
+    if isinstance(record, HealthCheck) and (error := record.error) is not None:
+        return attrs.evolve(record, error=public_error(error), detail=public_message(error))
+    if isinstance(record, QuarantinedLayer):
         # What a model answered is of the documents; what its provider said is not for callers.
-        quarantined = tuple(attrs.evolve(each, message="") for each in value.report.quarantined)
-        report = attrs.evolve(public(value.report), quarantined=quarantined)
-        return attrs.evolve(value, report=report)
-    if isinstance(value, list):
-        return [public(each) for each in value]
-    failed = getattr(value, "failed", None)
-    if attrs.has(type(value)) and isinstance(failed, tuple) and failed:
-        return attrs.evolve(value, failed=tuple(map(_public_failure, failed)))
-    return value
-
-
-def _public_warnings(value: Result | ContextPack | Answer) -> tuple[str, ...]:
-    return tuple(map(public_warning, value.warnings))
-
-
-def _public_hit(hit: Hit) -> Hit:
-    return hit if hit.file is None else attrs.evolve(hit, file=None)
-
-
-def _public_failure(failure: Failure) -> Failure:
-    return attrs.evolve(failure, error=_error(failure.error))
-
-
-def _public_check(check: HealthCheck) -> HealthCheck:
-    if check.error is None:
-        return check
-    return attrs.evolve(check, error=_error(check.error), detail=public_message(check.error))
-
-
-def _error(error: Any) -> Any:
-    return None if error is None else public_error(error)
+        return attrs.evolve(record, message="")
+    if warnings := getattr(record, "warnings", ()):
+        return attrs.evolve(record, warnings=tuple(map(public_warning, warnings)))
+    return record
 
 
 def json_response(

@@ -17,7 +17,17 @@ from triptych.errors import ValidationError
 from triptych_adapters.wire.arguments import strict_json
 from triptych_adapters.wire.operations import OPERATIONS, PIPELINE_OPERATIONS, Operation
 
-__all__ = ["PIPELINE_ROUTES", "ROUTES", "Route", "query_arguments", "query_pairs"]
+__all__ = [
+    "PIPELINE_ROUTES",
+    "ROUTES",
+    "SERVICE_PATH",
+    "Route",
+    "ServerFacts",
+    "query_arguments",
+    "query_pairs",
+]
+
+SERVICE_PATH: Final = "/v1/service"
 
 
 @attrs.frozen(slots=True)
@@ -66,6 +76,29 @@ class Route:
                 part = quote(str(arguments[name]), safe="").replace(".", "%2E")
             parts.append(part)
         return "/".join(parts)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ServerFacts:
+    """What is served: the version, the embedder, the lanes, the pipelines, the limit.
+
+    Attributes:
+        version: of Triptych.
+        write: whether what writes and destroys is served.
+        embedder, dimension: its signature and the width of its vectors, None without one.
+        lanes, pipelines: their names.
+        max_body: bytes of a request.
+        idempotency: whether writes take an Idempotency-Key.
+    """
+
+    version: str
+    write: bool
+    embedder: str | None
+    dimension: int | None
+    lanes: tuple[str, ...]
+    pipelines: tuple[str, ...]
+    max_body: int
+    idempotency: bool
 
 
 _DATASET: Final = "/v1/datasets/{dataset_id}"

@@ -167,9 +167,9 @@ def gofastr_routes(server: Server) -> Iterator[DocumentedRoute]:
         documents = [_document(each) for each in body["documents"]]
 
         def call() -> bytes:
-            report = public(service.put_documents(dataset, documents))
+            report = service.put_documents(dataset, documents)
             added = report.added + report.updated + report.unchanged
-            failures = {"failures": to_dict(report.failed)} if report.failed else {}
+            failures = {"failures": to_dict(report.failed, public)} if report.failed else {}
             return encoded({"added": added, **failures})
 
         async with server.calls.caller(request, long=True) as caller:
