@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Unpack, runtime_checkable
+from typing import TYPE_CHECKING, Any, Unpack
 
 import attrs
 
-from triptych._internal.protocols import conforms
+from triptych._internal.close_on_exit import close_model
+from triptych._internal.nearest import did_you_mean
 from triptych.contracts import (
     LLM,
-    Closeable,
     Embedder,
     Reranker,
     SettingsStore,
@@ -23,7 +22,6 @@ from triptych.contracts import (
 )
 from triptych.copies.unfinished import UnfinishedStoreWarning, unfinished_copy
 from triptych.errors import ValidationError
-from triptych.repositories import capabilities_of
 from triptych.search.cache_options import SemanticCache, to_cache
 from triptych.search.file_location import file_locator
 from triptych.search.pipeline_record import Pipeline
@@ -59,14 +57,6 @@ _NAMED: Mapping[str, type] = {
 }
 """What is a setting where it is of this type, and an object otherwise."""
 _OBJECTS = {"chunkers", "executor", "retrievers", "rewriter", "postprocessors", "pipelines"}
-
-
-@runtime_checkable
-class Preloadable(Protocol):
-    """An embedder whose model takes a while to load, which can happen beside other work."""
-
-    def preload(self) -> None:
-        """Begin to load, and return at once."""
 
 
 def every_format() -> FileParsers:
@@ -114,8 +104,7 @@ def _check_names(options: Iterable[str]) -> None:
     known = ("embedder", "llm", "create", *OpenOptions.__annotations__)
     for name in options:
         if name not in known:
-            nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            meant = f"did you mean {nearest[0]!r}?" if nearest else f"it takes {', '.join(known)}"
+            meant = did_you_mean(name, known, f"it takes {', '.join(known)}")
             raise ValidationError(f"triptych.open has no option {name!r}: {meant}")
 
 
@@ -132,13 +121,9 @@ def _forgetter(
 
 
 def _preload(model: object) -> None:
-    if conforms(model, Preloadable):
-        model.preload()
-
-
-def _close(model: object) -> None:
-    if conforms(model, Closeable):
-        model.close()
+    preload = getattr(model, "preload", None)
+    if preload is not None:
+        preload()
 
 
 def wire(
@@ -228,22 +213,22 @@ def wire(
             if likely is not None and chosen is not None and likely.signature == chosen.signature:
                 chosen = likely  # which loads already
             elif preload:
-                _close(likely)
+                close_model(likely)
                 _preload(chosen)
             options = attrs.evolve(options, embedder=chosen)
         except BaseException:
             store.close()
-            _close(likely)
+            close_model(likely)
             raise
         made_here.insert(0, chosen)
-    kept = capabilities_of(store).settings
+    kept = store.capabilities.settings
     if kept is not None:
         forget = _forgetter(state_folder(location), kept)
         options = attrs.evolve(options, locate=file_locator(kept), forget_files=forget)
 
     def close_models() -> None:
         for made in (*made_here, *models.made):
-            _close(made)
+            close_model(made)
 
     service = Service(store, options=options, on_close=close_models)
     unfinished = unfinished_copy(kept)
@@ -284,7 +269,7 @@ def _likely(location: Location, settings: Settings, dataset_id: str) -> Embedder
     if not signature:
         return None
     embedder = recall_embedder(signature, concurrency=settings.embed_concurrency)
-    return embedder if conforms(embedder, Preloadable) else None
+    return embedder if hasattr(embedder, "preload") else None
 
 
 def _of_store(store: Store, settings: Settings, dataset_id: str, fill: bool) -> Embedder | None:

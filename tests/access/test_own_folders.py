@@ -12,7 +12,9 @@ import pytest
 import triptych
 from support.cli_run import Shell, fresh_shell
 from support.servers import served
-from triptych import Access, AccessDeniedError, NewDocument, NotAvailableError, Service
+from triptych import NewDocument, NotAvailableError, Service
+from triptych.access import Access
+from triptych.errors import AccessDeniedError
 from triptych.replication import copy_store
 from triptych.search.file_location import synced_folders
 from triptych.sync import DirectorySync, SyncRoot

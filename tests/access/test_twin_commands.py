@@ -84,7 +84,7 @@ COMMAND_ROWS: dict[str, list[list[str]]] = {
         for each in PLACES
     ],
     "eval": [
-        ["retrieval", "--golden", f"{whose}.yaml", "-d", each]
+        ["retrieval", f"{whose}.yaml", "-d", each]
         for whose in ("ours", "theirs")
         for each in PLACES
     ],

@@ -50,4 +50,4 @@ def test_what_cannot_be_done_says_what_to_do(shell: Shell) -> None:
     shell.write("triptych.toml", 'next_embedder = "hash"')
     assert shell("spaces", "fill", "--dataset", "none").code == Exit.NOT_FOUND
     both = shell("eval", "retrieval", "--beir", "x.zip", "--space", "next")
-    assert "give --golden" in both.err
+    assert "give GOLDEN" in both.err

@@ -14,11 +14,12 @@ import pytest
 
 import triptych
 from support.asgi import Client
-from triptych import Pipeline, ProviderError, Service
+from triptych import ProviderError, Service
 from triptych.answering import Answer
 from triptych.context import ContextPack
 from triptych.records import Generation, Message
 from triptych.records.serialization import from_dict
+from triptych.search import Pipeline
 from triptych.testing import ScriptedLLM
 from triptych_adapters.http import create_app
 from triptych_adapters.http.foreign import nadir

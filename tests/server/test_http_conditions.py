@@ -16,6 +16,7 @@ import triptych
 from support.asgi import Client
 from support.sync_folder import until
 from triptych import Service
+from triptych.access import Access
 from triptych_adapters.http import Limits, create_app, idempotency, senders
 
 PATH = "/v1/datasets/d/documents/a.md"
@@ -280,7 +281,7 @@ def test_a_purge_removes_the_answers_that_hold_the_document(
     settings = service.capabilities.settings
     assert settings is not None
     (body,) = settings.list_settings("http.idempotency.body.").values()
-    access = triptych.Access(dataset_ids=["d"], can_write=True, where={"team": "red"})
+    access = Access(dataset_ids=["d"], can_write=True, where={"team": "red"})
     mine = service.restricted(access)
     mine.put_document("d", "other.md", "x", {"team": "red"})
     purged = client("POST", "/v1/datasets/d/purge", json={"name": "iban.md"})
@@ -312,7 +313,7 @@ def test_a_purge_removes_no_answers_of_others(service: Service, client: Client) 
 
     ask()
     assert kept() == 5
-    access = triptych.Access(dataset_ids=["d"], can_write=True, where={"team": "red"})
+    access = Access(dataset_ids=["d"], can_write=True, where={"team": "red"})
     mine = service.restricted(access)
     assert not mine.purge("d", "a.md")
     assert not mine.purge("d", "none.md")

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import triptych.deadlines
-from triptych import Access
+from triptych.access import Access
 from triptych.errors import CancelledError, ConflictError, ProviderError, ValidationError
 from triptych.layers import estimate_tokens
 from triptych.service import Service, ServiceOptions

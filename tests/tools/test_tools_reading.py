@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import triptych
-from triptych import Access
+from triptych.access import Access
 from triptych.layers import estimate_tokens
 from triptych.service import Service
 from triptych_adapters.tools import Tool, knowledge_tools

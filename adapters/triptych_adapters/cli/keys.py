@@ -52,10 +52,15 @@ def add(
     With --where the key sees only documents that pass, as if there were no others, and writes
     only such documents.
     """
+    from triptych.rules import missing_dataset
     from triptych_adapters.keys import KeyStore
 
     until = expiry_of(expires, ttl)
     with session.service(create=True, settings=_settings(session)) as service:
+        there = service.list_datasets()
+        for each in datasets or ():
+            if each not in there:
+                session.output.warn(f"{missing_dataset(each, there)}. It may come later")
         made = KeyStore.of(service).add(
             name,
             dataset_ids=datasets or None,

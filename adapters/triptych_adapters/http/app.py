@@ -19,7 +19,7 @@ from triptych_adapters.http.calls import Calls
 from triptych_adapters.http.foreign.gofastr import gofastr_routes
 from triptych_adapters.http.foreign.nadir import nadir_routes
 from triptych_adapters.http.foreign.pgedge import pgedge_routes
-from triptych_adapters.http.guard import Guard, cors_options
+from triptych_adapters.http.guard import Guard, check_origins, cors_options
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.metrics_route import Metrics, metrics_routes
 from triptych_adapters.http.operations import operation_routes
@@ -58,7 +58,7 @@ def create_app(
         hosts: the values of ``Host`` that are answered, with or without a port; ``"*"`` is any.
             None is ``localhost``, ``127.0.0.1`` and ``::1``, and with ``authenticate`` any.
         origins: the web pages that may ask, such as ``"https://app.example"``, beside those of
-            the same host; they get the headers of CORS.
+            the same host; they get the headers of CORS. With ``authenticate``, ``"*"`` is any.
         limits: None is `Limits()`.
         dataset: what the routes serve that name none.
         sync: syncs folders into ``service``, for ``/ingest`` of keys to everything.
@@ -66,9 +66,10 @@ def create_app(
             `triptych.telemetry.observe`; None leaves the route out.
 
     Raises:
-        ValidationError: ``service`` is none.
+        ValidationError: ``service`` is none, or one of ``origins`` can be no page's.
     """
     check_service(service, "create_app", "search", "put_document", "get_document")
+    check_origins(origins, keys=authenticate is not None)
     limits = limits or Limits()
     server = Server(
         service=service,

@@ -266,7 +266,7 @@ class Health:
 
 @attrs.frozen(kw_only=True, slots=True)
 class ScrubReport:
-    """What `SecureEraser.scrub` did.
+    """What `Store.scrub` did.
 
     ``terms`` counts the words that it removed from a table of words; None where there is no such
     table. ``beyond`` names the places that it did not reach.
