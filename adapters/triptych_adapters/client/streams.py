@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any, Final
 
 from triptych.answering.records import Answer
@@ -12,7 +12,6 @@ from triptych.answering.streaming import AnswerStream
 from triptych.context.pack import ContextPack
 from triptych.errors import ProviderError, StoreError
 from triptych.records.serialization import from_dict
-from triptych_adapters.client.answers import lines_of
 from triptych_adapters.client.connection import Connection
 from triptych_adapters.client.requests import failure_of, prepare
 
@@ -32,8 +31,8 @@ def open_stream(
     prepared = prepare("ask", arguments, pipeline)
     assert prepared.body is not None
     with ExitStack() as stack:
-        answer = stack.enter_context(connection.stream(prepared.path, prepared.body, _ACCEPT))
-        events = _events(lines_of(answer, connection.url), connection.url)
+        lines = connection.lines(prepared.path, prepared.body, _ACCEPT)
+        events = _events(stack.enter_context(closing(lines)), connection.url)
         name, data = next(events, ("", None))
         if name != "context":
             raise _failed(name, data, connection.url)
