@@ -14,9 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 import attrs
 
 from triptych.contracts import Store
-from triptych.copies.drafts import BACKUPS
-from triptych.copies.erasures import ERASED
-from triptych.copies.unfinished import UNFINISHED, unfinished_copy
+from triptych.copies.notes import BACKUPS, ERASED, UNFINISHED, unfinished_copy
 from triptych.errors import StoreError
 from triptych.leases import LEASES
 from triptych.records import (

@@ -12,26 +12,25 @@ import attrs
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Store
-from triptych.copies.erasures import Erasures
-from triptych.copies.unfinished import unfinished_until_done
-from triptych.errors import CorruptStoreError, NotFoundError
-from triptych.records import NameState
-from triptych.replication.archive_format import Archive
-from triptych.replication.conflicts import (
+from triptych.copies.archive_format import Archive
+from triptych.copies.conflicts import (
     another_configuration,
     another_writer,
     check_conflicts,
     check_two_stores,
     listed,
 )
-from triptych.replication.report import CopyReport, Counts, DatasetCopy, count
-from triptych.replication.states import (
+from triptych.copies.notes import Erasures, unfinished_until_done
+from triptych.copies.report import CopyReport, Counts, DatasetCopy, count
+from triptych.copies.states import (
     DatasetHead,
     StateSource,
     StoreStates,
     state_digest,
 )
-from triptych.replication.writer import StateWriter
+from triptych.copies.writer import StateWriter
+from triptych.errors import CorruptStoreError, NotFoundError
+from triptych.records import NameState
 
 __all__ = ["check_datasets", "chosen_datasets", "copy_dataset", "copy_states", "copy_store"]
 

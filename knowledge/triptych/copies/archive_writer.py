@@ -16,11 +16,8 @@ from triptych import deadlines
 from triptych._internal.drafts import left_drafts, written_whole
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Store
-from triptych.copies.drafts import abandoned_drafts, noted_backup
-from triptych.errors import StoreError, ValidationError
-from triptych.records import NameState
-from triptych.replication.archive_checks import DamagedError, DatasetCheck, check_settings
-from triptych.replication.archive_format import (
+from triptych.copies.archive_checks import DamagedError, DatasetCheck, check_settings
+from triptych.copies.archive_format import (
     FORMAT,
     HEADER,
     MANIFEST,
@@ -30,9 +27,12 @@ from triptych.replication.archive_format import (
     DatasetSummary,
     dataset_folder,
 )
-from triptych.replication.copy import chosen_datasets
-from triptych.replication.report import Counts, count
-from triptych.replication.states import StateSource, StoreStates, json_line
+from triptych.copies.copy import chosen_datasets
+from triptych.copies.notes import abandoned_drafts, noted_backup
+from triptych.copies.report import Counts, count
+from triptych.copies.states import StateSource, StoreStates, json_line
+from triptych.errors import StoreError, ValidationError
+from triptych.records import NameState
 
 __all__ = ["write_archive"]
 
