@@ -231,6 +231,10 @@ def test_commands_and_open_say_what_to_type(tmp_path: Path) -> None:
     refused = ran(["--store", url, "backup", str(tmp_path / "other.zip")])
     assert refused.code != 0
     assert "this store is unfinished" in refused.err
+    third = tmp_path / "third.db"
+    refused = ran(["copy", url, str(third)])
+    assert (refused.code != 0, third.exists()) == (True, False)
+    assert "this store is unfinished" in refused.err
     with (
         pytest.warns(UnfinishedStoreWarning, match="unfinished"),
         triptych.open(url, embedder="hash"),

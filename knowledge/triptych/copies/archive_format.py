@@ -157,6 +157,9 @@ class Archive:
 
     # As a source
 
+    def check_finished(self, datasets: Sequence[str]) -> None:
+        """See `StateSource.check_finished`: an archive is whole."""
+
     def datasets(self) -> Sequence[str]:
         """See `StateSource.datasets`."""
         return list(self._datasets)

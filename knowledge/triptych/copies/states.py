@@ -68,6 +68,10 @@ class DatasetHead:
 class StateSource(Protocol):
     """What can be copied from: a store, or an archive."""
 
+    def check_finished(self, datasets: Sequence[str]) -> None:
+        """Raise `StoreError` where it has not got all of ``datasets`` itself."""
+        ...
+
     def datasets(self) -> Sequence[str]:
         """Every dataset, ordered by id."""
         ...
@@ -153,7 +157,7 @@ class StoreStates:
         self._is_snapshot = is_snapshot
 
     def check_finished(self, datasets: Sequence[str]) -> None:
-        """Raise `StoreError` where the store has not got all of ``datasets`` itself."""
+        """See `StateSource.check_finished`."""
         if error := unfinished_copy(self._has.settings, datasets):
             raise error
 
