@@ -18,7 +18,7 @@ from triptych.copies import copy_store
 from triptych.errors import AccessDeniedError
 from triptych.search.file_location import synced_folders
 from triptych.sync import DirectorySync, SyncRoot
-from triptych_adapters.access import KeyStore, authenticator
+from triptych_adapters.keys import KeyStore, authenticator
 
 pytest.importorskip("uvicorn")
 

@@ -21,7 +21,8 @@ from triptych.records import Generation, Message
 from triptych.records.serialization import from_dict
 from triptych.search import Pipeline
 from triptych.testing import ScriptedLLM
-from triptych_adapters.http import create_app, nadir_routes
+from triptych_adapters.http import create_app
+from triptych_adapters.http.foreign import nadir
 
 ANSWER = "Turn the lid\nto the left [1]."
 
@@ -303,7 +304,7 @@ def test_healthz_looks_once_for_many_that_ask(monkeypatch: pytest.MonkeyPatch) -
         return original(**options)
 
     monkeypatch.setattr(service, "health", look)
-    monkeypatch.setattr(nadir_routes, "_FRESH", 60.0)
+    monkeypatch.setattr(nadir, "_FRESH", 60.0)
 
     async def many() -> None:
         transport = httpx.ASGITransport(create_app(service))

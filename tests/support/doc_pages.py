@@ -78,7 +78,7 @@ CAMEL_HOMES = (
     "triptych.sync",
     "triptych.testing",
     "triptych.text",
-    "triptych_adapters.access",
+    "triptych_adapters.keys",
     "triptych_adapters.http",
     "triptych_adapters.http.authentication",
     "triptych_backends.embedders",

@@ -14,18 +14,15 @@ from triptych.errors import ValidationError
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_for
 from triptych_adapters.cli.options import argument, option
+from triptych_adapters.cli.query_options import DocumentDataset
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.layers import Cost, LayerBuilder, LayerPlan
     from triptych.records import ModelUsage, Prices
     from triptych.service import Service
-    from triptych_adapters.wire.layer_build import LayerBuild
+    from triptych_adapters.wire.build_layers import LayerBuild
 
-_DATASET = Annotated[
-    str | None,
-    option("--dataset -d", "The dataset; of documents that are named theirs, else 'default'."),
-]
 _NAMES = Annotated[
     list[str] | None,
     argument(
@@ -52,7 +49,7 @@ _PRICE_OUT = Annotated[float | None, option("--price-output", "Price of a millio
 def plan(
     session: Session,
     names: _NAMES = None,
-    dataset: _DATASET = None,
+    dataset: DocumentDataset = None,
     llm: _LLM = None,
     listed: Annotated[bool, option("--list", "List every artifact.")] = False,
     retry_quarantined: _RETRY = False,
@@ -105,7 +102,7 @@ def plan(
 def build(
     session: Session,
     names: _NAMES = None,
-    dataset: _DATASET = None,
+    dataset: DocumentDataset = None,
     llm: _LLM = None,
     max_calls: Annotated[
         int | None, option("--max-calls", "Maximum number of calls.", min=0)
@@ -127,7 +124,7 @@ def build(
     changes.
     """
     from triptych_adapters.cli.progress import shown
-    from triptych_adapters.wire.layer_build import LayerBuild
+    from triptych_adapters.wire.build_layers import LayerBuild
     from triptych_factory.remote import is_server
 
     prices = _prices(price_input, price_output)

@@ -7,7 +7,7 @@ from typing import Annotated
 from triptych.errors import NotFoundError, ValidationError
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.query_options import LayerChoice
+from triptych_adapters.cli.query_options import DocumentDataset, LayerChoice
 from triptych_adapters.cli.session import Session
 
 
@@ -24,10 +24,7 @@ def show(
     dataset_layer: Annotated[
         bool, option("--dataset-layer", "Show the dataset's own layers instead.")
     ] = False,
-    dataset: Annotated[
-        str | None,
-        option("--dataset -d", "The dataset; of a document its own, else by default 'default'."),
-    ] = None,
+    dataset: DocumentDataset = None,
     layer: Annotated[
         LayerChoice | None, option("--layer -l", "L0 or L1. Without it: both.")
     ] = None,

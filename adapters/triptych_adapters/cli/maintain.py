@@ -11,7 +11,7 @@ from triptych.errors import NotFoundError, ValidationError
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.query_options import Where, note_unknown_fields
+from triptych_adapters.cli.query_options import DocumentDataset, Where, note_unknown_fields
 from triptych_adapters.cli.session import Session
 from triptych_adapters.cli.values import conditions
 
@@ -42,10 +42,7 @@ def create(
 @command("triptych rebuild --all", "triptych rebuild --dataset docs --doc guide/start.md")
 def rebuild(
     session: Session,
-    dataset: Annotated[
-        str | None,
-        option("--dataset -d", "The dataset; with --doc that of the document, else 'default'."),
-    ] = None,
+    dataset: DocumentDataset = None,
     doc: Annotated[str, option("--doc NAME", "One document: its name, or its file.")] = "",
     everything: Annotated[bool, option("--all -a", "Every dataset.")] = False,
 ) -> Exit:
@@ -130,9 +127,7 @@ def delete(
     names: Annotated[
         list[str] | None, argument("NAME", "Documents to delete: their names, or their files.")
     ] = None,
-    dataset: Annotated[
-        str | None, option("--dataset -d", "Their dataset; without names by default 'default'.")
-    ] = None,
+    dataset: DocumentDataset = None,
     dataset_wide: Annotated[
         bool, option("--dataset-wide", "Delete the whole dataset instead.")
     ] = False,

@@ -8,7 +8,7 @@ from triptych.errors import NotFoundError, ValidationError
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.query_options import Where, note_unknown_fields
+from triptych_adapters.cli.query_options import DocumentDataset, Where, note_unknown_fields
 from triptych_adapters.cli.session import Session
 from triptych_adapters.cli.values import conditions, metadata_of
 
@@ -40,9 +40,7 @@ def tag(
     names: Annotated[
         list[str] | None, argument("NAME", "The documents: their names, or their files.")
     ] = None,
-    dataset: Annotated[
-        str | None, option("--dataset -d", "Their dataset; with --where by default 'default'.")
-    ] = None,
+    dataset: DocumentDataset = None,
     where: Where = None,
     given: Annotated[
         list[str] | None,

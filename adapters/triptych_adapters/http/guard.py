@@ -10,19 +10,20 @@ import uuid
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from triptych import telemetry
 from triptych.errors import AccessDeniedError, AuthenticationError, ValidationError
-from triptych_adapters.http.answers import problem_response
 from triptych_adapters.http.calls import Calls, ClientGoneError
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import ProblemError, problem_of
+from triptych_adapters.http.responses import problem_response
 from triptych_adapters.http.senders import Sender
 from triptych_adapters.http.streams import EVENTS_TYPE, event
-from triptych_adapters.wire.public_errors import is_failure
+from triptych_adapters.wire.errors import is_failure
 
 __all__ = ["LIVE_PATH", "LOGGER", "Guard", "check_origins", "cors_options"]
 
@@ -190,16 +191,13 @@ def check_origins(origins: Sequence[str], *, keys: bool) -> None:
     for origin in origins:
         if origin == "*" and keys:
             continue
-        scheme, found, rest = origin.lower().partition("://")
-        if not found:
-            scheme, rest = "https", origin.lower()
-        host = re.split(r"[/?#]", rest)[0].removesuffix(_PORTS.get(scheme, "/"))
-        with suppress(UnicodeError):
-            host = host.encode("idna").decode("ascii")
-        typed = f"{scheme}://{host}"
-        if not host or "*" in host:
-            typed = "each origin, such as https://app.example"
-        elif origin.lower() in (typed, "null"):
+        typed = "each origin, such as https://app.example"
+        with suppress(ValueError):
+            parts = urlsplit(origin.lower() if "://" in origin else f"https://{origin.lower()}")
+            host = parts.netloc.removesuffix(_PORTS.get(parts.scheme, "/"))
+            if host and "*" not in host:
+                typed = f"{parts.scheme}://{host.encode('idna').decode('ascii')}"
+        if origin.lower() in (typed, "null"):
             continue
         why = "every web page, which only `triptych serve` with keys answers"
         raise ValidationError(

@@ -94,24 +94,19 @@ class OpenKey:
         name = _digest(sender.encode("latin-1"), key.encode("latin-1"))
         target = f"{request.method} {request.scope['path']}".encode()
         about = {each: arguments[each] for each in ("dataset_id", "name") if arguments.get(each)}
-        return cls._opened(settings, limits, name, _digest(target, content), about)
+        return cls._opened(settings, limits, name, {**about, "of": _digest(target, content)})
 
     @classmethod
     def _opened(
-        cls,
-        settings: SettingsStore,
-        limits: Limits,
-        name: str,
-        fingerprint: str,
-        about: dict[str, Any],
+        cls, settings: SettingsStore, limits: Limits, name: str, about: dict[str, Any]
     ) -> OpenKey | KeptAnswer:
         while True:
             now = time.time()
-            opened = json.dumps({**about, "of": fingerprint, "at": now})
+            opened = json.dumps({**about, "at": now})
             before = settings.get_setting(STATES + name)
             state = {} if before is None else json.loads(before)
             if state and now - state["at"] < _lasts(limits, "status" in state):
-                if state["of"] != fingerprint:
+                if state["of"] != about["of"]:
                     raise ProblemError(
                         422,
                         "IDEMPOTENCY_KEY_REUSED",

@@ -3,7 +3,7 @@
 A record is a dict of its fields, each under its name; None is null. A time is an ISO 8601 string,
 one in metadata ``{"$date": "…"}`` (`triptych.records.metadata`), a vector the base64 of its
 float32 numbers (little-endian), a path or an enum's member its string, a tuple a list. An error is
-its class, message and attributes (`triptych.records.plain_errors`). Records of a backend's own are
+its class, message and attributes (`error_fields`). Records of a backend's own are
 taken too: any attrs class whose fields are annotated with these kinds of values, or with mappings
 and sequences of them.
 
@@ -29,17 +29,17 @@ from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, ge
 import attrs
 import numpy as np
 
-from triptych.errors import ValidationError
+from triptych import errors
+from triptych.errors import TriptychError, ValidationError
 from triptych.records.documents import SourceDocument
 from triptych.records.metadata import Metadata, metadata_from_plain, metadata_to_plain
-from triptych.records.plain_errors import error_fields, error_of
 from triptych.records.values import Vector
 
 __all__ = ["NOT_PLAIN", "View", "from_dict", "plain_hints", "to_dict", "to_json"]
 
 T = TypeVar("T")
 View = Callable[[Any], Any]
-"""What a record is shown as: plain data or records, by name; or the record itself."""
+"""What a record is shown as: one of its class."""
 
 NOT_PLAIN: Final = {"plain": False}
 
@@ -51,8 +51,7 @@ _ATOMS = {str: "text", int: "a whole number", float: "a number", bool: "true or 
 def to_dict(value: Any, view: View | None = None) -> Any:
     """``value``, a record or whatever a record holds, as plain data of its own.
 
-    ``view`` shows records in another form than their fields: it is given each record, and answers
-    with what to write for it, or with the record itself.
+    ``view`` is given each record, and answers with the one to write for it.
 
     Raises:
         TypeError: it is, or holds, something that has no plain form.
@@ -60,7 +59,7 @@ def to_dict(value: Any, view: View | None = None) -> Any:
     return _plain(value, False, view)
 
 
-def to_json(value: Any) -> Any:
+def to_json(value: Any, view: View | None = None) -> Any:
     """``value`` as programs outside are shown it: `to_dict`, and the properties that a class names.
 
     `from_dict` reads it, too. Of an error the stored ``document`` is left out.
@@ -68,7 +67,7 @@ def to_json(value: Any) -> Any:
     Raises:
         TypeError: it is, or holds, something that has no plain form.
     """
-    return _plain(value, True, None)
+    return _plain(value, True, view)
 
 
 def _plain(value: Any, outside: bool, view: View | None) -> Any:
@@ -77,9 +76,7 @@ def _plain(value: Any, outside: bool, view: View | None) -> Any:
         return value
     if names := _names(kind, outside):
         shown = value if view is None else view(value)
-        if shown is not value:
-            return _plain(shown, outside, view)
-        fields = {name: getattr(value, name) for name in names}
+        fields = {name: getattr(shown, name) for name in names}
         if isinstance(fields.get("metadata"), Mapping):
             fields["metadata"] = metadata_to_plain(fields["metadata"])
         return {k: v if type(v) in _BARE else _plain(v, outside, view) for k, v in fields.items()}
@@ -87,7 +84,7 @@ def _plain(value: Any, outside: bool, view: View | None) -> Any:
         return {str(key): _plain(each, outside, view) for key, each in value.items()}
     if isinstance(value, tuple | list):
         return [_plain(each, outside, view) for each in value]
-    if isinstance(value, StrEnum | PurePath):
+    if isinstance(value, str | PurePath):
         return str(value)
     if isinstance(value, datetime):
         return value.isoformat()
@@ -280,3 +277,50 @@ def _vector(plain: Any) -> Vector:
         return np.frombuffer(data, "<f4").astype(np.float32, copy=False)
     except ValueError:
         raise ValidationError(f"float32 in base64 belong here, not {plain!r:.60}") from None
+
+
+_ATTRIBUTES: Final[Mapping[type[TriptychError], tuple[str, ...]]] = {
+    errors.ConflictError: ("expected", "actual"),
+    errors.ModelMismatchError: ("stored", "configured"),
+    errors.StoreError: ("errors",),
+    errors.RateLimitedError: ("retry_after",),
+    errors.UnusableAnswerError: ("reason",),
+    errors.DerivationError: ("document",),
+    errors.DeletionHeldError: ("names", "documents"),
+}
+"""What the constructors take beside the message, and can be written down."""
+
+
+def error_fields(error: Exception) -> dict[str, Any]:
+    """The class, message and attributes of an error; what is empty is left out."""
+    fields: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
+    if isinstance(error, TriptychError):
+        fields["hint"] = error.hint
+        for kind, names in _ATTRIBUTES.items():
+            if isinstance(error, kind):
+                fields |= {name: getattr(error, name) for name in names}
+    always = ("type", "message")
+    return {k: v for k, v in fields.items() if k in always or (v is not None and v not in ("", ()))}
+
+
+def error_of(fields: Mapping[str, Any]) -> Exception:
+    """The error of these fields. A class that is not of `triptych.errors` becomes a `TriptychError`
+    whose message begins with its name.
+
+    Raises:
+        ValidationError: ``fields`` are those of no error.
+    """
+    name, message = fields.get("type"), fields.get("message")
+    if not isinstance(name, str) or not isinstance(message, str):
+        raise ValidationError(f"an error has a type and a message, not {fields!r:.60}")
+    kind = getattr(errors, name, None) if name in errors.__all__ else None
+    if kind is None:
+        return TriptychError(f"{name}: {message}")
+    known = {each for k, names in _ATTRIBUTES.items() if issubclass(kind, k) for each in names}
+    attributes = {each: fields[each] for each in known if each in fields}
+    try:
+        made: TriptychError = kind(message, **attributes)
+    except (TypeError, ValueError):
+        raise ValidationError(f"the attributes of a {name} are {sorted(known)}") from None
+    hint = fields.get("hint")
+    return made.hinted(hint) if isinstance(hint, str) and hint else made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import attrs
@@ -321,16 +322,13 @@ class ChangeTests(HarnessTests):
         since = read(with_closing).cursor
         put(with_closing, "d", "c", "three")
         with_closing.close()
-        again = harness.open()
-        try:
+        with closing(harness.open()) as again:
             page = read(again, since)
             every = [("d", name, "added") for name in "abc"]
             kept = harness.keeps_log
             assert (page.reset, told(page)) == (not kept, every[2:] if kept else every)
             again.documents.delete("d", "a")
             assert told(read(again, page.cursor)) == [("d", "a", "deleted")]
-        finally:
-            again.close()
 
     def test_a_closed_store_says_so(self, harness: Harness) -> None:
         store = harness.open()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from contextlib import closing
 from itertools import islice
 
 import pytest
@@ -57,8 +58,7 @@ class CrashTests(HarnessTests):
             if number < done:
                 before.apply(operation)
             after.apply(operation)
-        store = harness.open()
-        try:
+        with closing(harness.open()) as store:
             assert stored(store, history=history) in (before, after)
             # The store is whole: it finds nothing wrong, takes and shows the next writes.
             assert [str(each) for each in examined(store, [DATASET])] == []
@@ -69,5 +69,3 @@ class CrashTests(HarnessTests):
             for operation in islice(operations(seed + 1000, bulk=bulk), 20):
                 apply(store, operation)
             stored(store)
-        finally:
-            store.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime
 
 import attrs
@@ -163,19 +164,13 @@ class JournalTests(HarnessTests):
     def test_journal_survives_the_process(self, harness: Harness) -> None:
         if not harness.persistent:
             pytest.skip("the store is not kept")
-        store = harness.open()
-        try:
+        with closing(harness.open()) as store:
             journal = or_skip(store.capabilities.journal)
             journal.quarantine(quarantined("a/"))
             journal.record_usage("d", ModelUsage(model="m", calls=3))
             journal.put_checkpoint("d", "a/", "k", "note")
-        finally:
-            store.close()
-        store = harness.open()
-        try:
+        with closing(harness.open()) as store:
             journal = or_skip(store.capabilities.journal)
             assert list(journal.quarantined("d")) == [quarantined("a/")]
             assert list(journal.usage("d")) == [ModelUsage(model="m", calls=3)]
             assert dict(journal.checkpoints("d", "a/")) == {"k": "note"}
-        finally:
-            store.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
@@ -103,8 +104,7 @@ class LeaseTests(HarnessTests):
     def test_of_two_processes_each_name_goes_to_one(self, harness: Harness) -> None:
         if not harness.shared or harness.child is None:
             pytest.skip("one process at a time has the store open")
-        store = harness.open()
-        try:
+        with closing(harness.open()) as store:
             leases = leases_of(store)
             with Worker() as other:
                 other.open(harness.child)
@@ -113,8 +113,6 @@ class LeaseTests(HarnessTests):
                 theirs = other.receive()
             assert isinstance(theirs, list)
             assert sorted([*ours, *theirs]) == sorted(_NAMES)
-        finally:
-            store.close()
 
     def test_a_closed_store_gives_no_leases(self, harness: Harness) -> None:
         store = harness.open()

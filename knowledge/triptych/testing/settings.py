@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
@@ -68,11 +69,8 @@ class SettingsTests(HarnessTests):
         store = harness.open()
         settings_of(store).set_setting("key", "value", expected=None)
         store.close()
-        again = harness.open()
-        try:
+        with closing(harness.open()) as again:
             assert settings_of(again).get_setting("key") == "value"
-        finally:
-            again.close()
 
     def test_a_closed_store_refuses_settings(self, harness: Harness) -> None:
         store = harness.open()
@@ -103,8 +101,7 @@ class SettingsTests(HarnessTests):
     def test_of_two_processes_that_expect_the_same_one_succeeds(self, harness: Harness) -> None:
         if not harness.shared or harness.child is None:
             pytest.skip("one process at a time has the store open")
-        store = harness.open()
-        try:
+        with closing(harness.open()) as store:
             settings = settings_of(store)
             with Worker() as other:
                 other.open(harness.child)
@@ -112,5 +109,3 @@ class SettingsTests(HarnessTests):
                 count_settings(store, "count", _ROUNDS)
                 other.receive()
             assert settings.get_setting("count") == str(2 * _ROUNDS)
-        finally:
-            store.close()

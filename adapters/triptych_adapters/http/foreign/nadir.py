@@ -18,7 +18,7 @@ from triptych.records import Hit
 from triptych.records.serialization import to_dict
 from triptych.service import Service
 from triptych.sync import SyncReport
-from triptych_adapters.http.answers import encoded, json_response, public
+from triptych_adapters.http.responses import encoded, json_response, public
 from triptych_adapters.http.route_description import (
     DocumentedRoute,
     RouteDescription,
@@ -159,7 +159,7 @@ class _HealthCache:
 
 def _synced(report: SyncReport) -> dict[str, Any]:
     """What a sync did: its failures, and counts, which name no folder of the server."""
-    fields = to_dict(public(report))
+    fields = to_dict(report, public)
     counts = {name: each if type(each) is int else len(each) for name, each in fields.items()}
     held = sum(each.documents for each in report.held)
     return {**counts, "held": held, "failed": fields["failed"]}
