@@ -20,7 +20,7 @@ from triptych.contracts import (
     SparseEncoder,
     Store,
 )
-from triptych.copies.unfinished import UnfinishedStoreWarning, unfinished_copy
+from triptych.copies.notes import UnfinishedStoreWarning, unfinished_copy
 from triptych.errors import ValidationError
 from triptych.search.cache_options import SemanticCache, to_cache
 from triptych.search.file_location import file_locator

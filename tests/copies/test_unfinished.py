@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 import triptych
-from replication.test_kills import copier
+from copies.test_kills import copier
 from support.cli_run import ran
 from support.postgres import PostgresServer
 from support.rich_stores import POSTGRES, contents, fill, open_kind
 from triptych import Service
 from triptych.contracts import Store
-from triptych.copies.unfinished import UnfinishedStoreWarning, unfinished_copy
+from triptych.copies import Archive, copy_store, follow_store, write_archive
+from triptych.copies.notes import UnfinishedStoreWarning, unfinished_copy
 from triptych.errors import ConflictError, StoreError
-from triptych.replication import Archive, copy_store, follow_store, write_archive
 from triptych.testing.builders import fill as fill_plainly, fill_at_once, put
 from triptych_backends.memory import MemoryStore
 
@@ -230,6 +230,10 @@ def test_commands_and_open_say_what_to_type(tmp_path: Path) -> None:
     assert "this store is unfinished" in ran(["--store", url, "doctor"]).both
     refused = ran(["--store", url, "backup", str(tmp_path / "other.zip")])
     assert refused.code != 0
+    assert "this store is unfinished" in refused.err
+    third = tmp_path / "third.db"
+    refused = ran(["copy", url, str(third)])
+    assert (refused.code != 0, third.exists()) == (True, False)
     assert "this store is unfinished" in refused.err
     with (
         pytest.warns(UnfinishedStoreWarning, match="unfinished"),

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from support.archives import Members, members_of, refused, write_members
 from support.rich_stores import KINDS, change, contents, fill, open_kind
 from triptych._internal.progress import Progress
+from triptych.copies import Archive, copy_store, write_archive
 from triptych.errors import (
     CorruptStoreError,
     NotFoundError,
@@ -24,7 +25,6 @@ from triptych.errors import (
     TriptychError,
     ValidationError,
 )
-from triptych.replication import Archive, copy_store, write_archive
 from triptych.testing.builders import fill as fill_plainly, put
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
