@@ -63,8 +63,9 @@ from triptych.contracts import (
     Retriever as Retriever,
     SecureEraser as SecureEraser,
     SparseEncoder as SparseEncoder,
-    SparseRepo as SparseRepo,
+    SparseSearcher as SparseSearcher,
     Store as Store,
+    VectorRepo as VectorRepo,
     VersionReader as VersionReader,
     WeightsVerifier as WeightsVerifier,
 )

@@ -22,11 +22,12 @@ from triptych.access.searches import (
     AccessCorpusStats,
     AccessDocumentSearch,
     AccessDocumentVectorSearch,
-    AccessSparse,
+    AccessSparseSearch,
 )
 from triptych.access.store_settings import AccessAnswers, AccessSettings
 from triptych.errors import AccessDeniedError, NotAvailableError, NotFoundError, TriptychError
 from triptych.records import NewDocument
+from triptych.records.spaces import dense
 from triptych.service import Service
 from triptych.sync import DirectorySync, SyncRoot
 from triptych.testing import ScriptedLLM
@@ -54,7 +55,7 @@ def kb() -> Iterator[Service]:
         (AccessCorpusStats, contracts.CorpusStatsReader),
         (AccessDocumentSearch, contracts.DocLevelSearcher),
         (AccessDocumentVectorSearch, contracts.DocVectorSearcher),
-        (AccessSparse, contracts.SparseRepo),
+        (AccessSparseSearch, contracts.SparseSearcher),
         (AccessSettings, contracts.SettingsStore),
         (AccessAnswers, contracts.AnswerCache),
         (AccessChanges, contracts.ChangeReader),
@@ -201,10 +202,10 @@ def test_a_vector_is_given_to_who_has_read_its_text(kb: Service) -> None:
     assert config is not None
     chunks = {name: next(kb.chunks.iter_chunks("kb", name)) for name in ("tide.md", "zebra.md")}
     digests = [each.sig.input_sig for each in chunks.values()]
-    assert len(kb.chunks.known_vectors("kb", config.embed_sig, digests)) == 2
-    assert ours.chunks.known_vectors("kb", config.embed_sig, digests) == {}
+    assert len(kb.chunks.known_vectors("kb", dense(config.embed_sig), digests)) == 2
+    assert ours.chunks.known_vectors("kb", dense(config.embed_sig), digests) == {}
     assert len(list(ours.chunks.iter_chunks("kb"))) == 3
-    known = ours.chunks.known_vectors("kb", config.embed_sig, digests)
+    known = ours.chunks.known_vectors("kb", dense(config.embed_sig), digests)
     assert list(known) == [chunks["tide.md"].sig.input_sig]
 
 

@@ -21,6 +21,7 @@ from triptych._internal.progress import Progress
 from triptych.contracts import SettingsStore, Store
 from triptych.errors import ConflictError, NotAvailableError, NotFoundError, ValidationError
 from triptych.records import NewDocument
+from triptych.records.spaces import sparse
 from triptych.replication import Archive, copy_store, follow_store, write_archive
 from triptych.repositories import capabilities_of
 from triptych.service import Service
@@ -364,9 +365,7 @@ def test_copy_gives_no_set_a_sparse_vector_that_the_source_lost(stores: dict[str
         put(source, "d", "b", "hot tea")
         assert derive(source, "d", "b", config)
         vectors = {c.sig.input_sig: sparse_of(c.content) for c in source.chunks.iter_chunks("d")}
-        sparse = capabilities_of(source).sparse
-        assert sparse is not None
-        assert sparse.add_sparse_vectors("d", SPARSE, ["b"], vectors) == ["b"]
+        assert source.chunks.put_vectors("d", sparse(SPARSE), ["b"], vectors) == ["b"]
         copy_store(source, target)
         for name, text in (("b", "cold tea"), ("a", "hot tea"), ("c", "hot tea")):
             put(source, "d", name, text)

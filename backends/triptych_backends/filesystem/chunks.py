@@ -18,6 +18,7 @@ class FilesChunks:
     """`ChunkRepo` over a `FilesStore`, with the capabilities of `SqliteChunks`."""
 
     in_process = True
+    keeps_spaces = True
 
     def __init__(self, writer: Writer, mirror: SqliteChunks) -> None:
         self.writer = writer
@@ -81,23 +82,16 @@ class FilesChunks:
     doc_names = mirrored(SqliteChunks.doc_names)
     replace = mirrored(SqliteChunks.replace)
     replace_many = mirrored(SqliteChunks.replace_many)
-    add_vectors = mirrored(SqliteChunks.add_vectors)
-    pending = mirrored(SqliteChunks.pending)
-    count_pending = mirrored(SqliteChunks.count_pending)
+    put_vectors = mirrored(SqliteChunks.put_vectors)
+    waiting = mirrored(SqliteChunks.waiting)
+    count_waiting = mirrored(SqliteChunks.count_waiting)
+    vector_spaces = mirrored(SqliteChunks.vector_spaces)
+    drop_space = mirrored(SqliteChunks.drop_space)
     count_sets = mirrored(SqliteChunks.count_sets)
     update_source_version = mirrored(SqliteChunks.update_source_version)
     delete_by_doc = mirrored(SqliteChunks.delete_by_doc)
     known_vectors = mirrored(SqliteChunks.known_vectors)
     corpus_stats = mirrored(SqliteChunks.corpus_stats)
-    keep_vectors = mirrored(SqliteChunks.keep_vectors)
-    unprepared = mirrored(SqliteChunks.unprepared)
-    kept_spaces = mirrored(SqliteChunks.kept_spaces)
-    drop_space = mirrored(SqliteChunks.drop_space)
-    add_sparse_vectors = mirrored(SqliteChunks.add_sparse_vectors)
-    known_sparse_vectors = mirrored(SqliteChunks.known_sparse_vectors)
-    sparse_pending = mirrored(SqliteChunks.sparse_pending)
-    count_sparse_pending = mirrored(SqliteChunks.count_sparse_pending)
-    sparse_spaces = mirrored(SqliteChunks.sparse_spaces)
     search_sparse = mirrored(SqliteChunks.search_sparse)
     search_docs_by_sparse = mirrored(SqliteChunks.search_docs_by_sparse)
     search = mirrored(SqliteChunks.search)

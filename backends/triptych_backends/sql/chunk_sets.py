@@ -15,7 +15,12 @@ from triptych_backends.sql.dialect import Upsert, in_list
 from triptych_backends.sql.kept_spaces import bind_kept, swap_in
 from triptych_backends.sql.sparse import bind_all_sparse, bind_sparse
 from triptych_backends.sql.transaction import Dataset, Transaction
-from triptych_backends.sql.vectors import delete_unreferenced_vectors, store_vectors, vector_ids
+from triptych_backends.sql.vectors import (
+    delete_unreferenced_vectors,
+    space_of,
+    store_vectors,
+    vector_ids,
+)
 
 __all__ = ["configure", "load_set", "replace_sets", "update_source_version"]
 
@@ -112,7 +117,7 @@ def _write(tx: Transaction, dataset: Dataset, pending: Sequence[_Pending]) -> No
     ids: Mapping[str, int] = store_vectors(tx, dataset.id, space, vectors)
     if space and bare:
         # What waits for vectors takes those that came, with another set, since it was made.
-        ids = {**vector_ids(tx, dataset.id, space, bare), **ids}
+        ids = {**vector_ids(tx, space_of(tx, dataset.id, space), bare), **ids}
     pk = tx.ticks(sum(len(one.chunks) for one in pending))
     chunk_rows, set_rows = [], []
     for one in pending:

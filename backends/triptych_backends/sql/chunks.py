@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from triptych.records import (
+    AnySpace,
     Candidate,
     ChunkQuery,
-    ChunkVector,
-    CompleteSet,
     DatasetConfig,
     DerivedChunk,
     DerivedSig,
-    EmbeddingSpace,
     FilterTree,
+    SpaceCount,
     SparseQuery,
-    SparseSpace,
-    SparseVector,
     StoredUnit,
-    Vector,
+    VectorSpace,
 )
 from triptych.text import CorpusStats
 from triptych_backends.sql.chunk_rows import SIG_COLUMNS, sig_of
@@ -32,12 +30,7 @@ from triptych_backends.sql.kept_spaces import (
     kept_spaces,
     unprepared_names,
 )
-from triptych_backends.sql.pending_vectors import (
-    add_vectors,
-    complete_sets,
-    count_pending,
-    pending_names,
-)
+from triptych_backends.sql.pending_vectors import count_pending, give_vectors, pending_names
 from triptych_backends.sql.reads import fetch_chunks, fetch_documents, integers, iter_chunks
 from triptych_backends.sql.repository import Repository
 from triptych_backends.sql.sparse import (
@@ -51,6 +44,8 @@ from triptych_backends.sql.transaction import find_dataset, find_datasets
 from triptych_backends.sql.vectors import known_vectors
 
 __all__ = ["SqlChunks"]
+
+V = TypeVar("V")
 
 _SETS = select(func.count()).where(t.derivation.c.dataset_id == bindparam("dataset"))
 _SIGS = (
@@ -74,11 +69,12 @@ _DOCUMENT = (
 
 
 class SqlChunks(Repository):
-    """`ChunkRepo` over a `Database`, `DocLevelSearcher`, `DocVectorSearcher`, `SparseRepo` and
-    `SpaceRepo`.
+    """`ChunkRepo` over a `Database`, `DocLevelSearcher`, `DocVectorSearcher` and `SparseSearcher`.
 
     A chunk's key is its row's id, a document's the revision of its content.
     """
+
+    keeps_spaces = True
 
     def config(self, dataset_id: str) -> DatasetConfig | None:
         """See `ChunkRepo.config`."""
@@ -132,30 +128,70 @@ class SqlChunks(Repository):
                 return [False] * len(sets)
             return replace_sets(tx, dataset, sets)
 
-    def add_vectors(
+    def put_vectors(
         self,
         dataset_id: str,
-        embed_sig: str,
-        vectors: Sequence[ChunkVector],
-        complete: Sequence[CompleteSet] = (),
+        space: VectorSpace[V],
+        names: Sequence[str],
+        vectors: Mapping[str, V | None],
+        *,
+        serves: bool = True,
     ) -> Sequence[str]:
-        """See `ChunkRepo.add_vectors`."""
-        with self.database.writing(durable=False) as tx:
+        """See `VectorRepo.put_vectors`. What is kept for a swap is durable at once: what a model
+        made costs money to make again."""
+        with self.database.writing(durable=not serves) as tx:
             dataset = find_dataset(tx, dataset_id)
-            if not embed_sig or dataset is None or dataset.embed_sig != embed_sig:
+            if dataset is None or not space.sig or space.serves(dataset.config) != serves:
                 return []
-            add_vectors(tx, dataset, embed_sig, vectors)
-            return complete_sets(tx, dataset, complete)
+            given: dict[str, Any] = dict(vectors)
+            if space.kind == "sparse":
+                return add_sparse_vectors(tx, dataset, names, given) if serves else []
+            if serves:
+                return give_vectors(tx, dataset, names, given)
+            return keep_vectors(tx, dataset, space.sig, names, given)
 
-    def pending(self, dataset_id: str, embed_sig: str) -> Sequence[str]:
-        """See `ChunkRepo.pending`."""
+    def known_vectors(
+        self, dataset_id: str, space: VectorSpace[V], digests: Sequence[str]
+    ) -> Mapping[str, V]:
+        """See `VectorRepo.known_vectors`. The arrays are read-only."""
+        known: Callable[..., Any] = known_vectors if space.kind == "dense" else known_sparse_vectors
         with self.database.reading() as session:
-            return pending_names(session, find_dataset(session, dataset_id), embed_sig)
+            found: Mapping[str, V] = known(session, dataset_id, space.sig, digests, self.where)
+        return found
 
-    def count_pending(self, dataset_ids: Sequence[str], embed_sig: str) -> int:
-        """See `ChunkRepo.count_pending`: counted in an index of the sets, chunks are not read."""
+    def waiting(
+        self, dataset_id: str, space: AnySpace, names: Collection[str] | None = None
+    ) -> Sequence[str]:
+        """See `VectorRepo.waiting`."""
+        with self.database.reading() as session:
+            dataset = find_dataset(session, dataset_id)
+            if dataset is None or not space.sig:
+                return []
+            if space.kind == "sparse":
+                return sparse_pending_names(session, dataset, space.sig, names)
+            if space.serves(dataset.config):
+                return pending_names(session, dataset, space.sig, names)
+            return unprepared_names(session, dataset, space.sig, names)
+
+    def count_waiting(self, dataset_ids: Sequence[str], space: AnySpace) -> int:
+        """See `VectorRepo.count_waiting`: counted in an index, chunks are not read."""
+        count = count_pending if space.kind == "dense" else count_sparse_pending
         with self.database.cached() as session:
-            return count_pending(session, find_datasets(session, dataset_ids), embed_sig)
+            return count(session, find_datasets(session, dataset_ids), space.sig)
+
+    def vector_spaces(self, dataset_id: str) -> Sequence[SpaceCount]:
+        """See `VectorRepo.vector_spaces`."""
+        with self.database.reading() as session:
+            dataset = find_dataset(session, dataset_id)
+            return [*kept_spaces(session, dataset), *sparse_spaces(session, dataset)]
+
+    def drop_space(self, dataset_id: str, space: AnySpace) -> bool:
+        """See `VectorRepo.drop_space`."""
+        if space.kind != "dense":
+            return False
+        with self.database.writing() as tx:
+            dataset = find_dataset(tx, dataset_id)
+            return dataset is not None and drop_space(tx, dataset, space.sig)
 
     def count_sets(self, dataset_ids: Sequence[str]) -> int:
         """See `ChunkRepo.count_sets`: counted in an index of the sets."""
@@ -183,90 +219,12 @@ class SqlChunks(Repository):
             if dataset is not None:
                 remove_chunk_sets(tx, dataset)
 
-    def known_vectors(
-        self, dataset_id: str, embed_sig: str, input_sigs: Sequence[str]
-    ) -> Mapping[str, Vector]:
-        """See `ChunkRepo.known_vectors`. The arrays are read-only."""
-        with self.database.reading() as session:
-            return known_vectors(session, dataset_id, embed_sig, input_sigs, self.where)
-
-    def keep_vectors(
-        self,
-        dataset_id: str,
-        embed_sig: str,
-        names: Sequence[str],
-        vectors: Mapping[str, Vector | None],
-    ) -> Sequence[str]:
-        """See `SpaceRepo.keep_vectors`. Durable: what a model made costs money to make again."""
-        with self.database.writing() as tx:
-            dataset = find_dataset(tx, dataset_id)
-            if not embed_sig or dataset is None or dataset.embed_sig == embed_sig:
-                return []
-            return keep_vectors(tx, dataset, embed_sig, names, vectors)
-
-    def unprepared(
-        self, dataset_id: str, embed_sig: str, names: Collection[str] | None = None
-    ) -> Sequence[str]:
-        """See `SpaceRepo.unprepared`."""
-        with self.database.reading() as session:
-            return unprepared_names(session, find_dataset(session, dataset_id), embed_sig, names)
-
-    def kept_spaces(self, dataset_id: str) -> Sequence[EmbeddingSpace]:
-        """See `SpaceRepo.kept_spaces`."""
-        with self.database.reading() as session:
-            return kept_spaces(session, find_dataset(session, dataset_id))
-
-    def drop_space(self, dataset_id: str, embed_sig: str) -> bool:
-        """See `SpaceRepo.drop_space`."""
-        with self.database.writing() as tx:
-            dataset = find_dataset(tx, dataset_id)
-            return dataset is not None and drop_space(tx, dataset, embed_sig)
-
-    def add_sparse_vectors(
-        self,
-        dataset_id: str,
-        sparse_sig: str,
-        doc_names: Sequence[str],
-        vectors: Mapping[str, SparseVector],
-    ) -> Sequence[str]:
-        """See `SparseRepo.add_sparse_vectors`."""
-        with self.database.writing(durable=False) as tx:
-            dataset = find_dataset(tx, dataset_id)
-            if not sparse_sig or dataset is None or dataset.sparse_sig != sparse_sig:
-                return []
-            return add_sparse_vectors(tx, dataset, doc_names, vectors)
-
-    def known_sparse_vectors(
-        self, dataset_id: str, sparse_sig: str, input_sigs: Sequence[str]
-    ) -> Mapping[str, SparseVector]:
-        """See `SparseRepo.known_sparse_vectors`."""
-        with self.database.reading() as session:
-            return known_sparse_vectors(session, dataset_id, sparse_sig, input_sigs, self.where)
-
-    def sparse_pending(
-        self, dataset_id: str, sparse_sig: str, doc_names: Collection[str] | None = None
-    ) -> Sequence[str]:
-        """See `SparseRepo.sparse_pending`."""
-        with self.database.reading() as session:
-            found = find_dataset(session, dataset_id)
-            return sparse_pending_names(session, found, sparse_sig, doc_names)
-
-    def count_sparse_pending(self, dataset_ids: Sequence[str], sparse_sig: str) -> int:
-        """See `SparseRepo.count_sparse_pending`: counted in an index of those that wait."""
-        with self.database.cached() as session:
-            return count_sparse_pending(session, find_datasets(session, dataset_ids), sparse_sig)
-
-    def sparse_spaces(self, dataset_id: str) -> Sequence[SparseSpace]:
-        """See `SparseRepo.sparse_spaces`."""
-        with self.database.reading() as session:
-            return sparse_spaces(session, find_dataset(session, dataset_id))
-
     def search_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
-        """See `SparseRepo.search_sparse`."""
+        """See `SparseSearcher.search_sparse`."""
         return self.find_sparse("chunk", query)
 
     def search_docs_by_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
-        """See `SparseRepo.search_docs_by_sparse`."""
+        """See `SparseSearcher.search_docs_by_sparse`."""
         return self.find_sparse("document", query)
 
     def search(self, query: ChunkQuery) -> Sequence[Candidate]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from triptych.records import EmbeddingSpace, Vector
+from triptych.records import SpaceCount, Vector
+from triptych.records.spaces import dense
 from triptych.signatures import embedding_input_sig
 from triptych_backends.sql.deferred import (
     bindparam,
@@ -241,7 +242,7 @@ def keep_vectors(
     names: Sequence[str],
     vectors: Mapping[str, Vector | None],
 ) -> list[str]:
-    """See `SpaceRepo.keep_vectors`, of a space that does not serve."""
+    """See `VectorRepo.put_vectors`, of a space that does not serve."""
     named = list(dict.fromkeys(names))
     owners: dict[int, tuple[str, set[str]]] = {
         document: (name, set()) for name, document in tx.all(_SETS, pk=dataset.id, names=named)
@@ -265,11 +266,9 @@ def keep_vectors(
 
 
 def unprepared_names(
-    session: Session, dataset: Dataset | None, embed_sig: str, names: Collection[str] | None
+    session: Session, dataset: Dataset, embed_sig: str, names: Collection[str] | None
 ) -> list[str]:
-    """See `SpaceRepo.unprepared`."""
-    if dataset is None:
-        return []
+    """See `VectorRepo.waiting`, of a space that does not serve."""
     row = session.one(_SPACE, pk=dataset.id, sig=embed_sig)
     space = row[0] if row is not None else 0  # no row of any table has this id
     if names is None:
@@ -282,14 +281,17 @@ def unprepared_names(
     return sorted({row[0] for row in found})
 
 
-def kept_spaces(session: Session, dataset: Dataset | None) -> list[EmbeddingSpace]:
-    """See `SpaceRepo.kept_spaces`."""
+def kept_spaces(session: Session, dataset: Dataset | None) -> list[SpaceCount]:
+    """See `VectorRepo.vector_spaces`."""
     rows = [] if dataset is None else session.all(_SPACES, pk=dataset.id)
-    return [EmbeddingSpace(embed_sig=row[0], dimension=row[1], vectors=int(row[2])) for row in rows]
+    return [
+        SpaceCount(space=dense(sig), dimension=width, vectors=int(count))
+        for sig, width, count in rows
+    ]
 
 
 def drop_space(tx: Transaction, dataset: Dataset, embed_sig: str) -> bool:
-    """See `SpaceRepo.drop_space`."""
+    """See `VectorRepo.drop_space`."""
     space = tx.one(_ENTRIES, pk=dataset.id, sig=embed_sig)
     if space is None:
         return False

@@ -36,7 +36,7 @@ class Searcher(Protocol):
         ...
 
     def search_sparse(self, unit: Field, query: SparseQuery) -> Sequence[Candidate]:
-        """See `SparseRepo.search_sparse` and `SparseRepo.search_docs_by_sparse`."""
+        """See `SparseSearcher`."""
         ...
 
     def renew(self) -> None:

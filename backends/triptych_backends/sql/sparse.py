@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from triptych.errors import ValidationError
-from triptych.records import SparseSpace, SparseVector
+from triptych.records import SpaceCount, SparseVector
+from triptych.records.spaces import sparse
 from triptych_backends.sql.deferred import (
     bindparam,
     delete,
@@ -249,7 +250,7 @@ def add_sparse_vectors(
     doc_names: Sequence[str],
     vectors: Mapping[str, SparseVector],
 ) -> list[str]:
-    """See `SparseRepo.add_sparse_vectors`."""
+    """See `VectorRepo.put_vectors`."""
     found = tx.all(_NAMED, pk=dataset.id, names=list(set(doc_names)))
     documents = [document for _, document in found]
     if not documents:
@@ -264,20 +265,18 @@ def add_sparse_vectors(
 def known_sparse_vectors(
     session: Session, dataset: str, sparse_sig: str, digests: Sequence[str], where: str
 ) -> Mapping[str, SparseVector]:
-    """See `SparseRepo.known_sparse_vectors`."""
+    """See `VectorRepo.known_vectors`."""
     rows = session.all(_KNOWN, dataset=dataset, of=sparse_sig, digests=list(digests))
     return {digest: decode_sparse(data, where) for digest, data in rows}
 
 
 def sparse_pending_names(
     session: Session,
-    dataset: Dataset | None,
+    dataset: Dataset,
     sparse_sig: str,
     doc_names: Collection[str] | None,
 ) -> list[str]:
-    """See `SparseRepo.sparse_pending`."""
-    if dataset is None or not sparse_sig:
-        return []
+    """See `VectorRepo.waiting`."""
     is_current = dataset.sparse_sig == sparse_sig
     if doc_names is None:
         rows = session.all(_NAMES if is_current else _ALL_NAMES, pk=dataset.id)
@@ -288,7 +287,7 @@ def sparse_pending_names(
 
 
 def count_sparse_pending(session: Session, datasets: Iterable[Dataset], sparse_sig: str) -> int:
-    """See `SparseRepo.count_sparse_pending`."""
+    """See `VectorRepo.count_waiting`."""
     if not sparse_sig:
         return 0
     rows = [
@@ -298,11 +297,11 @@ def count_sparse_pending(session: Session, datasets: Iterable[Dataset], sparse_s
     return sum(row[0] for row in rows if row is not None)
 
 
-def sparse_spaces(session: Session, dataset: Dataset | None) -> list[SparseSpace]:
-    """See `SparseRepo.sparse_spaces`."""
+def sparse_spaces(session: Session, dataset: Dataset | None) -> list[SpaceCount]:
+    """See `VectorRepo.vector_spaces`."""
     if dataset is None:
         return []
     return [
-        SparseSpace(sparse_sig=sig, vectors=count, size=size)
+        SpaceCount(space=sparse(sig), vectors=count, size=size)
         for sig, count, size in session.all(_SPACES, pk=dataset.id)
     ]

@@ -29,6 +29,7 @@ __all__ = [
     "decode_vectors",
     "delete_unreferenced_vectors",
     "known_vectors",
+    "space_of",
     "store_vectors",
     "vector_ids",
 ]
@@ -132,12 +133,15 @@ def store_vectors(
     return ids
 
 
-def vector_ids(
-    session: Session, dataset: int, space: str, digests: Sequence[str]
-) -> Mapping[str, int]:
-    """The row ids of the vectors in ``space`` under those of ``digests`` that have one."""
+def space_of(session: Session, dataset: int, space: str) -> int:
+    """The row id of a space; 0, which no row of any table has, where there is none."""
     row = session.one(_SPACE, pk=dataset, space=space)
-    return {} if row is None else dict(session.all(_IDS, space=row[0], digests=list(digests)))
+    return 0 if row is None else int(row[0])
+
+
+def vector_ids(session: Session, space: int, digests: Sequence[str]) -> Mapping[str, int]:
+    """The row ids of the vectors in ``space`` under those of ``digests`` that have one."""
+    return dict(session.all(_IDS, space=space, digests=list(digests)))
 
 
 def delete_unreferenced_vectors(tx: Transaction, vectors: Iterable[int]) -> None:

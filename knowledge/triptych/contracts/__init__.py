@@ -41,7 +41,7 @@ from triptych.contracts.capabilities import (
     SecureEraser,
     SettingsStore,
     SnapshotReader,
-    SparseRepo,
+    SparseSearcher,
     StateLoader,
     VersionReader,
 )
@@ -78,7 +78,7 @@ from triptych.contracts.search import (
     Retriever,
     StoreRetriever,
 )
-from triptych.contracts.spaces import SpaceRepo
+from triptych.contracts.vectors import VectorRepo
 
 __all__ = [
     "LLM",
@@ -117,12 +117,12 @@ __all__ = [
     "SecureEraser",
     "SettingsStore",
     "SnapshotReader",
-    "SpaceRepo",
     "SparseEncoder",
-    "SparseRepo",
+    "SparseSearcher",
     "StateLoader",
     "Store",
     "StoreRetriever",
+    "VectorRepo",
     "VersionReader",
     "WeightsVerifier",
     "WorkLeases",

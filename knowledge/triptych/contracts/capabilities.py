@@ -11,7 +11,7 @@ import attrs
 
 from triptych.contracts.leases import ChangeListener, WorkLeases
 from triptych.contracts.repositories import Store
-from triptych.contracts.spaces import SpaceRepo
+from triptych.contracts.vectors import VectorRepo
 from triptych.records import (
     CachedAnswer,
     CachedQuestion,
@@ -31,8 +31,6 @@ from triptych.records import (
     ScrubReport,
     SourceDocument,
     SparseQuery,
-    SparseSpace,
-    SparseVector,
     StoredUnit,
 )
 from triptych.text.scoring import CorpusStats
@@ -49,7 +47,7 @@ __all__ = [
     "SecureEraser",
     "SettingsStore",
     "SnapshotReader",
-    "SparseRepo",
+    "SparseSearcher",
     "StateLoader",
     "VersionReader",
 ]
@@ -151,61 +149,8 @@ class CorpusStatsReader(Protocol):
 
 
 @runtime_checkable
-class SparseRepo(Protocol):
-    """Capability: a `ChunkRepo` that keeps sparse vectors of its chunks' texts, and finds by them.
-
-    A dataset has sparse vectors of the encoder that `DatasetConfig.sparse_sig` names, by the digest
-    of the text that was encoded: `DerivedSig.input_sig` of its chunks. A chunk has the vector of
-    its digest, so an unchanged text is never encoded twice, whatever becomes of its document. A
-    set of chunks waits until each of its chunks that has a digest has a vector of that encoder;
-    then it is found by the lane, all of it at once.
-
-    `ChunkRepo.replace` gives a new set the vectors that the dataset has of its texts, and whatever
-    removes chunks removes the vectors that no chunk needs any more, in the same write. With another
-    ``sparse_sig`` by `ChunkRepo.configure`, all sets wait that lack vectors of that encoder; those
-    of the one before are removed as the sets are complete.
-    """
-
-    def add_sparse_vectors(
-        self,
-        dataset_id: str,
-        sparse_sig: str,
-        doc_names: Sequence[str],
-        vectors: Mapping[str, SparseVector],
-    ) -> Sequence[str]:
-        """Keep those of ``vectors``, by digest, that chunks of these documents have the text of.
-
-        One atomic write, done only while ``sparse_sig`` is the dataset's and not "". A digest that
-        has a vector keeps it. Returns the names of those of ``doc_names`` that have a set of chunks
-        which waits no longer, ordered.
-        """
-        ...
-
-    def known_sparse_vectors(
-        self, dataset_id: str, sparse_sig: str, input_sigs: Sequence[str]
-    ) -> Mapping[str, SparseVector]:
-        """The sparse vectors that the dataset has of this encoder, by digest: those of
-        ``input_sigs``."""
-        ...
-
-    def sparse_pending(
-        self, dataset_id: str, sparse_sig: str, doc_names: Collection[str] | None = None
-    ) -> Sequence[str]:
-        """The names of documents with a set of chunks that waits for sparse vectors, ordered: of
-        ``doc_names``, or of all.
-
-        If ``sparse_sig`` is not the dataset's, all that have a chunk wait; none for "".
-        """
-        ...
-
-    def count_sparse_pending(self, dataset_ids: Sequence[str], sparse_sig: str) -> int:
-        """How many names `sparse_pending` has in all of ``dataset_ids``. Every search of the lane
-        asks this."""
-        ...
-
-    def sparse_spaces(self, dataset_id: str) -> Sequence[SparseSpace]:
-        """How many vectors the dataset has of each encoder, ordered by signature."""
-        ...
+class SparseSearcher(Protocol):
+    """Capability: a `ChunkRepo` that keeps sparse vectors (`VectorRepo`), and finds by them."""
 
     def search_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
         """The best ``query.top_k`` chunks by the dot product with ``query.vector``.
@@ -442,7 +387,7 @@ class StateLoader(Protocol):
         is done whatever the dataset's configuration is, whatever they were made from, and whether
         versions were used by what is deleted. A version of ``versions`` that the document has or
         had stays as it is, and one older than all of them goes. The first document makes the
-        dataset. The sparse vectors and the journal are given by `SparseRepo` and `LayerJournal`.
+        dataset. Sparse vectors and the journal are given by `VectorRepo` and `LayerJournal`.
 
         With ``replace``, a document that is none of the ``versions`` is removed as by
         `DocumentRepo.delete`, in the same write: no reader finds the name without a document.
@@ -477,11 +422,11 @@ class Capabilities:
     journal: LayerJournal | None = None
     diagnostics: Diagnostics | None = None
     settings: SettingsStore | None = None
-    sparse: SparseRepo | None = None
+    sparse: SparseSearcher | None = None
     answers: AnswerCache | None = None
     changes: ChangeReader | None = None
     snapshots: SnapshotReader | None = None
     loader: StateLoader | None = None
     leases: WorkLeases | None = None
     listener: ChangeListener | None = None
-    spaces: SpaceRepo | None = None
+    spaces: VectorRepo | None = None

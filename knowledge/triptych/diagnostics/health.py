@@ -11,9 +11,9 @@ from shlex import quote
 from triptych._internal.plurals import counted
 from triptych.contracts import Diagnostics, DocumentRepo, Embedder, SparseEncoder
 from triptych.errors import CancelledError, TriptychError
-from triptych.ingestion.embedding import embed_query
-from triptych.ingestion.sparse_encoding import encode_sparse
 from triptych.records import DatasetStats, Health, HealthCheck
+from triptych.vectors.embedding import embed_query
+from triptych.vectors.sparse_encoding import encode_sparse
 
 __all__ = ["check_health", "dataset_checks"]
 

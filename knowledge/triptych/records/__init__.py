@@ -16,8 +16,6 @@ from triptych.records.checks import (
     check_whole,
 )
 from triptych.records.derived import (
-    ChunkVector,
-    CompleteSet,
     DatasetConfig,
     DatasetContext,
     DerivedChunk,
@@ -85,6 +83,7 @@ from triptych.records.reports import (
     ScrubReport,
 )
 from triptych.records.search_options import DatasetSearchOptions, SearchOptions
+from triptych.records.spaces import AnySpace, AnyVector, SpaceCount, SpaceKind, VectorSpace
 from triptych.records.sparse import SparseSpace, SparseVector
 from triptych.records.values import (
     MAX_NAME_BYTES,
@@ -117,6 +116,8 @@ __all__ = [
     "SNIPPET_LENGTH",
     "And",
     "Answerability",
+    "AnySpace",
+    "AnyVector",
     "CacheStats",
     "CachedAnswer",
     "CachedQuestion",
@@ -129,8 +130,6 @@ __all__ = [
     "ChangePage",
     "ChunkPlace",
     "ChunkQuery",
-    "ChunkVector",
-    "CompleteSet",
     "Condition",
     "DatasetConfig",
     "DatasetContext",
@@ -188,6 +187,8 @@ __all__ = [
     "ScrubReport",
     "SearchOptions",
     "SourceDocument",
+    "SpaceCount",
+    "SpaceKind",
     "SparseQuery",
     "SparseSpace",
     "SparseVector",
@@ -197,6 +198,7 @@ __all__ = [
     "SystemData",
     "Usage",
     "Vector",
+    "VectorSpace",
     "check_document_name",
     "check_identifier",
     "check_metadata",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triptych.contracts import Capabilities, Embedder, Ranker, Retriever, SparseEncoder, Store
-from triptych.ingestion.sparse_encoding import sparse_lane
 from triptych.records import Mode
 from triptych.search.engine import SearchEngine
 from triptych.search.retrievers import (
@@ -16,6 +15,7 @@ from triptych.search.retrievers import (
     VectorRetriever,
 )
 from triptych.search.sparse_retrievers import DocumentSparseRetriever, SparseRetriever
+from triptych.vectors.sparse_encoding import sparse_lane
 
 __all__ = ["build_engine"]
 

@@ -17,9 +17,9 @@ from triptych.contracts import (
     Store,
 )
 from triptych.errors import NotAvailableError
-from triptych.ingestion.embedding import CoverageGate, embed_each, mean_vector
 from triptych.records import Candidate, ChunkQuery, Layer, LayerQuery, Mode, ResolvedQuery, Vector
 from triptych.repositories import capabilities_of
+from triptych.vectors.embedding import CoverageGate, embed_each, mean_vector
 
 __all__ = [
     "BM25Retriever",

@@ -8,9 +8,9 @@ import attrs
 
 from triptych.contracts import Store
 from triptych.errors import NotAvailableError
-from triptych.ingestion.sparse_encoding import SparseLane, encode_sparse
 from triptych.records import Candidate, Layer, ResolvedQuery, SparseQuery, SparseVector
 from triptych.repositories import capabilities_of
+from triptych.vectors.sparse_encoding import SparseLane, encode_sparse
 
 __all__ = ["SPARSE", "DocumentSparseRetriever", "SparseRetriever"]
 
@@ -34,15 +34,15 @@ class SparseRetriever:
         Raises:
             NotAvailableError: the store keeps no sparse vectors.
         """
-        repo = capabilities_of(store).sparse
-        if repo is None:
+        searcher = capabilities_of(store).sparse
+        if searcher is None:
             raise NotAvailableError("the other store keeps no sparse vectors: give one that does")
-        return type(self)(attrs.evolve(self._lane, repo=repo))
+        return type(self)(attrs.evolve(self._lane, searcher=searcher))
 
     @property
     def in_process(self) -> bool:
         """See `LocalRetriever`."""
-        return self._lane.repo.in_process
+        return self._lane.searcher.in_process
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
         """Encodes the query."""
@@ -54,7 +54,7 @@ class SparseRetriever:
         """The best chunks; none for a query of layers, which have no sparse vectors."""
         if query.layer is not Layer.DETAIL:
             return []
-        return self._lane.repo.search_sparse(self._asked(query))
+        return self._lane.searcher.search_sparse(self._asked(query))
 
     def _asked(self, query: ResolvedQuery) -> SparseQuery:
         """What the repository is asked.
@@ -92,4 +92,4 @@ class DocumentSparseRetriever(SparseRetriever):
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
         """The best documents."""
-        return self._lane.repo.search_docs_by_sparse(self._asked(query))
+        return self._lane.searcher.search_docs_by_sparse(self._asked(query))

@@ -14,9 +14,7 @@ from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.layers import LayerService
 from triptych.ingestion.management import DocumentManager
 from triptych.ingestion.pending_datasets import PendingEmbedder
-from triptych.ingestion.pending_expiry import living_stats
 from triptych.ingestion.rebuild import RebuildRunner
-from triptych.ingestion.sparse_encoding import sparse_lane
 from triptych.ingestion.versions import VersionHistory
 from triptych.ingestion.writer import Writer
 from triptych.records import DatasetStats
@@ -31,6 +29,8 @@ from triptych.search.postprocessing import KeywordBoost
 from triptych.search.question_log import QuestionLog
 from triptych.search.rewriters.chain import one_rewriter, rewriters_of
 from triptych.service_options import ServiceOptions
+from triptych.vectors.sparse_encoding import sparse_lane
+from triptych.vectors.waiting import living_stats
 
 if TYPE_CHECKING:
     from triptych.search.semantic_cache import CachedSearches
@@ -108,19 +108,20 @@ def build(
     can = capabilities_of(store)
     log = QuestionLog(can.settings) if log is None else log
     documents, chunks = store.documents, store.chunks
+    sparse_lane(can.sparse, options.sparse_encoder)  # also where an engine brings its own lanes
     deriver = DerivationPipeline(
         chunks,
         options.chunkers,
         options.embedder,
         options.embed_concurrency,
         can.leases,
-        sparse_lane(can.sparse, options.sparse_encoder),
+        options.sparse_encoder,
         options.executor,
         options.next_embedder,
     )
     writer = Writer(documents, chunks, deriver, options.language, options.outliner)
     layers = LayerService(documents, chunks, store.layers, deriver, writer.check_config)
-    stats = partial(living_stats, store, can.sparse, deriver)
+    stats = partial(_stats, store, deriver)
     return Parts(
         store=store,
         options=options,
@@ -149,6 +150,15 @@ def build(
         rebuilds=RebuildRunner(documents, chunks, store.layers, writer, layers),
         embeddings=PendingEmbedder(documents, chunks, deriver, writer, layers, stats),
         stats=stats,
+    )
+
+
+def _stats(store: Store, deriver: DerivationPipeline, dataset_id: str) -> DatasetStats | None:
+    """What a dataset holds, by the embedder that serves it; None where there is no such dataset."""
+    if deriver.next is not None:
+        deriver = deriver.of_config(store.chunks.config(dataset_id))
+    return living_stats(
+        store, dataset_id, chunker_sig=deriver.chunker_sig, embed_sig=deriver.embed_sig
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 import numpy as np
@@ -11,7 +11,8 @@ import pytest
 
 from triptych.contracts import Store
 from triptych.errors import ModelMismatchError
-from triptych.records import ChunkVector, CompleteSet, DerivedSig, Filter
+from triptych.records import DerivedSig, Filter, Vector
+from triptych.records.spaces import dense
 from triptych.signatures import embedding_input_sig
 from triptych.testing.builders import (
     CONFIG,
@@ -30,11 +31,12 @@ from triptych.testing.builders import (
 from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import Harness, HarnessTests, examined
 
-__all__ = ["VectorTests", "complete_of", "vectors_for", "wait"]
+__all__ = ["VectorTests", "vectors_for", "wait"]
 
 OURS = CONFIG.embed_sig
 OTHER = attrs.evolve(CONFIG, embed_sig="space/2")
 NONE = attrs.evolve(CONFIG, embed_sig="")
+SPACE = dense(OURS)
 TEXT = "one fish\n\n~two fish\n\nred fish"
 
 
@@ -48,27 +50,38 @@ def wait(store: Store, dataset_id: str, name: str, content: str, **metadata: str
 
 def vectors_for(
     store: Store, dataset_id: str, name: str, space: str = OURS, *, width: int = DIMENSION
-) -> list[ChunkVector]:
-    """The vectors that the chunks of a document are to have, in order."""
-    return [
-        ChunkVector(
-            doc_name=name,
-            index=chunk.index,
-            input_sig=chunk.sig.input_sig,
-            vector=vector_of(chunk.content, space, width),
-        )
+) -> dict[str, Vector]:
+    """The vectors that the chunks of a document are to have, by digest, in their order."""
+    return {
+        chunk.sig.input_sig: vector_of(chunk.content, space, width)
         for chunk in store.chunks.iter_chunks(dataset_id, name)
         if not chunk.content.startswith("~")
-    ]
+    }
 
 
-def complete_of(store: Store, dataset_id: str, name: str, space: str = OURS) -> CompleteSet:
-    """The end of a set's waiting."""
-    sig = store.chunks.get_doc_sig(dataset_id, name)
-    assert sig is not None
-    texts = [chunk.content for chunk in store.chunks.iter_chunks(dataset_id, name)]
-    without = sum(text.startswith("~") for text in texts)
-    return CompleteSet(doc_name=name, sig=attrs.evolve(sig, embed_sig=space), without=without)
+def bare_of(store: Store, dataset_id: str, name: str) -> dict[str, None]:
+    """The texts of a document of which no vector is made, by digest."""
+    return {
+        chunk.sig.input_sig: None
+        for chunk in store.chunks.iter_chunks(dataset_id, name)
+        if chunk.content.startswith("~")
+    }
+
+
+def give(
+    store: Store,
+    dataset_id: str,
+    vectors: Mapping[str, Vector | None],
+    *names: str,
+    space: str = OURS,
+) -> list[str]:
+    """What `VectorRepo.put_vectors` says in the space that serves."""
+    return list(store.chunks.put_vectors(dataset_id, dense(space), names, vectors))
+
+
+def whole(store: Store, dataset_id: str, name: str, space: str = OURS) -> dict[str, Vector | None]:
+    """All that a document's set waits for."""
+    return {**vectors_for(store, dataset_id, name, space), **bare_of(store, dataset_id, name)}
 
 
 def embedded(store: Store, dataset_id: str, name: str, space: str = OURS) -> list[int]:
@@ -88,7 +101,7 @@ def found_by_meaning(store: Store, dataset_id: str, text: str = "one fish") -> l
 
 
 class VectorTests(HarnessTests):
-    """`ChunkRepo.add_vectors`, `ChunkRepo.pending`, and sets that wait."""
+    """`VectorRepo` in the dense space that serves, and sets that wait for it."""
 
     @guarantee(7)
     def test_set_without_its_vectors_is_found_by_keyword_and_says_so(self, store: Store) -> None:
@@ -100,31 +113,32 @@ class VectorTests(HarnessTests):
         assert sig.has_text_of(sig_of(store, "d", "a"))
         assert [name for name, _ in ids(store.chunks.search(keyword_query("red", "d")))] == ["a"]
         assert found_by_meaning(store, "d") == []
-        assert list(store.chunks.pending("d", OURS)) == ["a"]
-        assert store.chunks.count_pending(["d", "d", "none"], OURS) == 1
+        assert list(store.chunks.waiting("d", SPACE)) == ["a"]
+        assert store.chunks.count_waiting(["d", "d", "none"], SPACE) == 1
 
     def test_vectors_are_kept_one_by_one_and_searched_when_all_are_there(
         self, store: Store
     ) -> None:
         set_config(store, "d")
         wait(store, "d", "a", TEXT)
-        first, last = vectors_for(store, "d", "a")
-        end = complete_of(store, "d", "a")
-        assert list(store.chunks.add_vectors("d", OURS, [first])) == []
+        vectors, bare = vectors_for(store, "d", "a"), bare_of(store, "d", "a")
+        first, last = vectors
+        assert give(store, "d", {first: vectors[first]}, "a") == []
         assert embedded(store, "d", "a") == [0]
-        assert set(store.chunks.known_vectors("d", OURS, [first.input_sig, last.input_sig])) == {
-            first.input_sig
-        }
+        assert set(store.chunks.known_vectors("d", SPACE, [first, last])) == {first}
         assert found_by_meaning(store, "d") in ([], ["a"])
-        assert list(store.chunks.add_vectors("d", OURS, [], [end])) == []
-        assert list(store.chunks.pending("d", OURS)) == ["a"]
-        assert list(store.chunks.add_vectors("d", OURS, [last], [end])) == ["a"]
+        assert give(store, "d", bare, "a") == []
+        assert list(store.chunks.waiting("d", SPACE)) == ["a"]
+        assert list(store.chunks.waiting("d", SPACE, ["a", "none"])) == ["a"]
+        assert list(store.chunks.waiting("d", SPACE, [])) == []
+        assert give(store, "d", {last: vectors[last], **bare}, "a") == ["a"]
         assert embedded(store, "d", "a") == [0, 2]
         assert store.chunks.get_doc_sig("d", "a") == sig_of(store, "d", "a")
         assert found_by_meaning(store, "d") == ["a"]
-        assert list(store.chunks.pending("d", OURS)) == []
-        assert store.chunks.count_pending(["d"], OURS) == 0
-        assert list(store.chunks.add_vectors("d", OURS, [first], [end])) == ["a"]
+        assert list(store.chunks.waiting("d", SPACE)) == []
+        assert store.chunks.count_waiting(["d"], SPACE) == 0
+        assert give(store, "d", {first: vector_of("other")}, "a", "a") == ["a"]
+        assert embedded(store, "d", "a") == [0, 2]
         assert examined(store, ["d"]) == []
 
     def test_what_is_embedded_later_is_as_what_is_embedded_at_once(self, store: Store) -> None:
@@ -132,8 +146,7 @@ class VectorTests(HarnessTests):
         set_config(store, "e")
         for name, content in (("a", TEXT), ("b", "one fish")):
             wait(store, "e", name, content)
-            end = complete_of(store, "e", name)
-            assert store.chunks.add_vectors("e", OURS, vectors_for(store, "e", name), [end])
+            assert give(store, "e", whole(store, "e", name), name) == [name]
         for name in ("a", "b"):
             one = store.chunks.iter_chunks("d", name, vectors=True)
             other = store.chunks.iter_chunks("e", name, vectors=True)
@@ -145,78 +158,73 @@ class VectorTests(HarnessTests):
     def test_set_ends_its_waiting_only_whole(self, store: Store) -> None:
         set_config(store, "d")
         wait(store, "d", "a", TEXT)
-        end = complete_of(store, "d", "a")
-        store.chunks.add_vectors("d", OURS, vectors_for(store, "d", "a"))
+        wait(store, "d", "b", TEXT)
+        bare = bare_of(store, "d", "a")
+        vectors = vectors_for(store, "d", "a")
+        first = next(iter(vectors))
+        assert give(store, "d", vectors, "a") == []
         before = store.chunks.get_doc_sig("d", "a")
-        sig = end.sig
-        for wrong in (
-            attrs.evolve(end, without=0),
-            attrs.evolve(end, without=2),
-            attrs.evolve(end, doc_name="none"),
-            attrs.evolve(end, sig=attrs.evolve(sig, input_sig="other")),
-            attrs.evolve(end, sig=attrs.evolve(sig, chunker_sig="other")),
-            attrs.evolve(end, sig=attrs.evolve(sig, source_version=sig.source_version + 1)),
-        ):
-            assert list(store.chunks.add_vectors("d", OURS, [], [wrong])) == []
+        other = {embedding_input_sig("other"): None}
+        assert give(store, "d", other, "a") == []
+        assert give(store, "d", {**vectors, **bare}, "none") == []
+        assert give(store, "d", {first: vectors[first], **other}, "a", "none") == []
         assert store.chunks.get_doc_sig("d", "a") == before
+        assert list(store.chunks.waiting("d", SPACE)) == ["a", "b"]
         put(store, "d", "a", TEXT, tag="newer")
-        assert list(store.chunks.add_vectors("d", OURS, [], [end])) == []
         moved = attrs.evolve(sig_of(store, "d", "a"), embed_sig="")
         assert store.chunks.update_source_version("d", "a", moved)
-        assert list(store.chunks.add_vectors("d", OURS, [], [end])) == []
-        now = complete_of(store, "d", "a")
-        assert list(store.chunks.add_vectors("d", OURS, [], [now])) == ["a"]
+        assert give(store, "d", bare, "a") == ["a"]
+        assert store.chunks.get_doc_sig("d", "a") == sig_of(store, "d", "a")
+        assert list(store.chunks.waiting("d", SPACE)) == ["b"]
+        # What the dataset has of its texts is enough.
+        assert give(store, "d", bare, "b") == ["b"]
+        assert embedded(store, "d", "b") == [0, 2]
 
     @guarantee(5)
     def test_vectors_never_come_to_another_text(self, store: Store, harness: Harness) -> None:
         set_config(store, "d")
         wait(store, "d", "a", TEXT)
         wait(store, "d", "gone", TEXT)
-        late = [*vectors_for(store, "d", "a"), *vectors_for(store, "d", "gone")]
-        ends = [complete_of(store, "d", "a"), complete_of(store, "d", "gone")]
-        wait(store, "d", "a", "another\n\nred fish\n\ntext")
+        late = whole(store, "d", "a")
+        wait(store, "d", "a", "another\n\ntext\n\n!")
+        wait(store, "d", "b", "red fish\n\nanother")
         store.documents.delete("d", "gone")
-        strange = [
-            attrs.evolve(late[0], index=-1),
-            attrs.evolve(late[0], index=7),
-            attrs.evolve(late[0], doc_name="none"),
-        ]
-        assert list(store.chunks.add_vectors("d", OURS, [*late, *strange], ends)) == []
+        assert give(store, "d", late, "a", "gone", "none") == []
         assert embedded(store, "d", "a") == []
+        assert embedded(store, "d", "b") == []
         assert store.documents.get("d", "gone") is None
         assert list(store.chunks.iter_chunks("d", "gone")) == []
-        assert dict(store.chunks.known_vectors("d", OURS, [v.input_sig for v in late])) == {}
+        assert dict(store.chunks.known_vectors("d", SPACE, list(late))) == {}
         if harness.raw is not None:
             assert harness.raw(store, "d").vectors == 0
-        assert list(store.chunks.add_vectors("none", OURS, late, ends)) == []
+        assert give(store, "none", late, "a") == []
+        assert give(store, "d", late, "b") == []
+        assert embedded(store, "d", "b") == [0]
         assert list(store.documents.list_datasets()) == ["d"]
 
     def test_vectors_of_another_space_than_the_datasets_are_refused(self, store: Store) -> None:
         set_config(store, "d")
         wait(store, "d", "a", TEXT)
-        vectors = vectors_for(store, "d", "a")
-        end = complete_of(store, "d", "a")
+        vectors = whole(store, "d", "a")
         set_config(store, "d", OTHER)
-        assert list(store.chunks.add_vectors("d", OURS, vectors, [end])) == []
+        assert give(store, "d", vectors, "a") == []
         assert embedded(store, "d", "a") == embedded(store, "d", "a", OTHER.embed_sig) == []
         set_config(store, "d", NONE)
-        assert list(store.chunks.add_vectors("d", "", vectors)) == []
-        assert list(store.chunks.add_vectors("d", OURS, vectors, [end])) == []
+        assert give(store, "d", vectors, "a", space="") == []
+        assert give(store, "d", vectors, "a") == []
         assert embedded(store, "d", "a") == []
+        assert list(store.chunks.vector_spaces("d")) == []
 
     def test_vectors_of_another_width_are_refused_whole(self, store: Store) -> None:
         fill(store, "d", {"first": "text"})
         wait(store, "d", "a", TEXT)
         wait(store, "d", "b", "one fish")
-        vectors = [
-            *vectors_for(store, "d", "b"),
-            *vectors_for(store, "d", "a", width=2 * DIMENSION),
-        ]
+        wide = vectors_for(store, "d", "a", width=2 * DIMENSION)
         with pytest.raises(ModelMismatchError):
-            store.chunks.add_vectors("d", OURS, vectors, [complete_of(store, "d", "b")])
+            give(store, "d", {**wide, **vectors_for(store, "d", "b")}, "a", "b")
         if harness_is_atomic(store):
             assert embedded(store, "d", "b") == []
-            assert list(store.chunks.pending("d", OURS)) == ["a", "b"]
+            assert list(store.chunks.waiting("d", SPACE)) == ["a", "b"]
 
     def test_set_of_another_space_waits_from_its_first_new_vector_on(self, store: Store) -> None:
         fill(store, "d", {"a": TEXT, "b": "blue fish"})
@@ -227,20 +235,19 @@ class VectorTests(HarnessTests):
         want = sig_of(store, "d", "a", OTHER)
         assert old.stale_reason(want) == "embedder"
         assert old.has_text_of(want)
-        assert list(store.chunks.pending("d", OTHER.embed_sig)) == ["a", "b"]
+        assert list(store.chunks.waiting("d", dense("space/2"))) == ["a", "b"]
         space = OTHER.embed_sig
-        first, last = vectors_for(store, "d", "a", space)
-        store.chunks.add_vectors("d", space, [first])
+        vectors = whole(store, "d", "a", space)
+        assert give(store, "d", dict([*vectors.items()][:1]), "a", space=space) == []
         now = store.chunks.get_doc_sig("d", "a")
         assert now is not None
         assert now.stale_reason(want) == "vector"
         assert store.chunks.get_doc_sig("d", "b") == sig_of(store, "d", "b")
-        end = complete_of(store, "d", "a", space)
-        assert list(store.chunks.add_vectors("d", space, [last], [end])) == ["a"]
+        assert give(store, "d", vectors, "a", space=space) == ["a"]
         assert store.chunks.get_doc_sig("d", "a") == want
         assert embedded(store, "d", "a", space) == [0, 2]
-        assert dict(store.chunks.known_vectors("d", OURS, digests)) == {}
-        assert set(store.chunks.known_vectors("d", space, digests)) == set(digests)
+        assert dict(store.chunks.known_vectors("d", SPACE, digests)) == {}
+        assert set(store.chunks.known_vectors("d", dense(space), digests)) == set(digests)
         query = vector_query(vector_of("one fish", space), "d", space=space)
         assert {name for name, _ in ids(store.chunks.search(query))} == {"a"}
         assert examined(store, ["d"]) == []
@@ -250,19 +257,18 @@ class VectorTests(HarnessTests):
         fill(store, "d", {"b": "red fish"})
         wait(store, "d", "a", TEXT)
         assert embedded(store, "d", "a") == [2]
-        first = vectors_for(store, "d", "a")[0]
-        store.chunks.add_vectors("d", OURS, [first])
+        vectors = vectors_for(store, "d", "a")
+        first = next(iter(vectors))
+        give(store, "d", {first: vectors[first]}, "a")
         wait(store, "d", "a", "red fish\n\nnew\n\none fish")
         assert embedded(store, "d", "a") == [0, 2]
-        assert dict(store.chunks.known_vectors("e", OURS, [first.input_sig])) == {}
+        assert dict(store.chunks.known_vectors("e", SPACE, [first])) == {}
 
     def test_documents_share_the_vector_of_a_text(self, store: Store, harness: Harness) -> None:
         set_config(store, "d")
         for name in ("a", "b"):
             wait(store, "d", name, "shared\n\nshared")
-        vectors = [*vectors_for(store, "d", "a"), *vectors_for(store, "d", "b")]
-        ends = [complete_of(store, "d", name) for name in ("b", "a")]
-        assert list(store.chunks.add_vectors("d", OURS, vectors, ends)) == ["a", "b"]
+        assert give(store, "d", vectors_for(store, "d", "a"), "b", "a", "b") == ["a", "b"]
         assert found_by_meaning(store, "d", "shared") == ["a", "b"]
         if harness.raw is not None:
             assert harness.raw(store, "d").vectors == 1
@@ -283,19 +289,19 @@ class VectorTests(HarnessTests):
         set_config(store, "other")
         wait(store, "other", "a", TEXT)
         expected = sorted(["b", "a/2", "a/10", "é", "Z", "🦉"])
-        assert list(store.chunks.pending("d", OURS)) == expected
-        assert list(store.chunks.pending("d", OTHER.embed_sig)) == sorted([*expected, "whole"])
-        assert list(store.chunks.pending("d", "")) == []
-        assert list(store.chunks.pending("none", OURS)) == []
-        assert store.chunks.count_pending(["d", "other", "none"], OURS) == 7
-        assert store.chunks.count_pending([], OURS) == 0
+        assert list(store.chunks.waiting("d", SPACE)) == expected
+        assert list(store.chunks.waiting("d", dense("space/2"))) == sorted([*expected, "whole"])
+        assert list(store.chunks.waiting("d", dense(""))) == []
+        assert list(store.chunks.waiting("none", SPACE)) == []
+        assert store.chunks.count_waiting(["d", "other", "none"], SPACE) == 7
+        assert store.chunks.count_waiting([], SPACE) == 0
         assert store.chunks.count_sets(["d", "other", "d", "none"]) == 9
         assert store.chunks.count_sets([]) == 0
-        assert store.chunks.count_pending(["d"], "") == 0
+        assert store.chunks.count_waiting(["d"], dense("")) == 0
         store.documents.delete("d", "é")
         store.chunks.delete_by_doc("d", "Z")
         store.documents.delete_dataset("other")
-        assert store.chunks.count_pending(["d", "other"], OURS) == 4
+        assert store.chunks.count_waiting(["d", "other"], SPACE) == 4
         assert store.chunks.count_sets(["d", "other"]) == 6
 
     def test_stats_tell_what_waits_from_what_is_stale(self, store: Store) -> None:
@@ -310,10 +316,10 @@ class VectorTests(HarnessTests):
         wait(store, "d", "a", TEXT)
         wait(store, "d", "b", "blue fish")
         assert counts() == (4, 0, 0, 2, 4)
-        store.chunks.add_vectors("d", OURS, vectors_for(store, "d", "a")[:1])
+        vectors = whole(store, "d", "a")
+        give(store, "d", dict([*vectors.items()][:1]), "a")
         assert counts() == (4, 1, 0, 2, 3)
-        end = complete_of(store, "d", "a")
-        store.chunks.add_vectors("d", OURS, vectors_for(store, "d", "a"), [end])
+        give(store, "d", vectors, "a")
         assert counts() == (4, 2, 0, 1, 1)
         assert counts(space="") == (4, 2, 0, 0, 0)
         assert counts(space=OTHER.embed_sig) == (4, 2, 1, 2, 4)
@@ -335,15 +341,14 @@ class VectorTests(HarnessTests):
         store = harness.open()
         set_config(store, "d")
         wait(store, "d", "a", TEXT)
-        store.chunks.add_vectors("d", OURS, vectors_for(store, "d", "a")[:1])
+        vectors = whole(store, "d", "a")
+        give(store, "d", dict([*vectors.items()][:1]), "a")
         store.close()
         store = harness.open()
         try:
-            assert list(store.chunks.pending("d", OURS)) == ["a"]
+            assert list(store.chunks.waiting("d", SPACE)) == ["a"]
             assert embedded(store, "d", "a") == [0]
-            end = complete_of(store, "d", "a")
-            rest = vectors_for(store, "d", "a")[1:]
-            assert list(store.chunks.add_vectors("d", OURS, rest, [end])) == ["a"]
+            assert give(store, "d", dict([*vectors.items()][1:]), "a") == ["a"]
             assert found_by_meaning(store, "d") == ["a"]
         finally:
             store.close()
@@ -361,17 +366,9 @@ class VectorTests(HarnessTests):
         def embed() -> None:
             try:
                 while not done.is_set():
-                    info = store.documents.get_info("d", "a")
-                    sig = store.chunks.get_doc_sig("d", "a")
-                    if info is None or sig is None:
-                        continue
-                    vectors = vectors_for(store, "d", "a")
-                    texts = TEXT.split("\n\n")
-                    end = attrs.evolve(sig, embed_sig=OURS)
-                    without = sum(text.startswith("~") for text in texts)
-                    whole = CompleteSet(doc_name="a", sig=end, without=without)
-                    store.chunks.add_vectors("d", OURS, vectors[:1])
-                    store.chunks.add_vectors("d", OURS, vectors[1:], [whole])
+                    vectors = [*whole(store, "d", "a").items()]
+                    give(store, "d", dict(vectors[:1]), "a")
+                    give(store, "d", dict(vectors[1:]), "a")
             except BaseException as error:  # noqa: BLE001 - raised by the test's own thread
                 errors.append(error)
 
@@ -397,9 +394,9 @@ class VectorTests(HarnessTests):
 
 
 def harness_is_atomic(store: Store) -> bool:
-    """Whether `add_vectors` is one write for all of its sets: not the default's."""
-    return "add_vectors" in vars(type(store.chunks)) or any(
-        "add_vectors" in vars(kind) and "repositories" not in kind.__module__
+    """Whether `put_vectors` is one write for all of its sets: not the default's."""
+    return "put_vectors" in vars(type(store.chunks)) or any(
+        "put_vectors" in vars(kind) and "repositories" not in kind.__module__
         for kind in type(store.chunks).__mro__
     )
 

@@ -23,10 +23,10 @@ from triptych import (
     Query,
     ValidationError,
 )
-from triptych.ingestion.embedding import mean_vector
 from triptych.records import EmbedKind
 from triptych.search.rewriters.hyde import HYDE_PROMPTS
 from triptych.testing import FakeLLM, ScriptedLLM
+from triptych.vectors.embedding import mean_vector
 from triptych_backends.embedders import HashEmbedder
 
 POT = "A pot of porcelain keeps the tea warm."

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import attrs
 
 from triptych import telemetry
-from triptych.contracts import SparseEncoder, SparseRepo
+from triptych.contracts import SparseEncoder, SparseSearcher
 from triptych.errors import NotAvailableError, ProviderError, TriptychError, ValidationError
 from triptych.records import EmbedKind, SparseVector, check_text
 
@@ -16,14 +16,16 @@ __all__ = ["SparseLane", "check_sparse_encoder", "encode_sparse", "sparse_lane"]
 
 @attrs.frozen
 class SparseLane:
-    """A sparse encoder, and where its vectors are kept."""
+    """A sparse encoder, and what finds by its vectors."""
 
     encoder: SparseEncoder
-    repo: SparseRepo
+    searcher: SparseSearcher
     signature: str
 
 
-def sparse_lane(repo: SparseRepo | None, encoder: SparseEncoder | None) -> SparseLane | None:
+def sparse_lane(
+    searcher: SparseSearcher | None, encoder: SparseEncoder | None
+) -> SparseLane | None:
     """The sparse lane; None without an encoder.
 
     Raises:
@@ -31,13 +33,13 @@ def sparse_lane(repo: SparseRepo | None, encoder: SparseEncoder | None) -> Spars
     """
     if encoder is None:
         return None
-    if repo is None:
+    if searcher is None:
         raise NotAvailableError(
             f"the store keeps no sparse vectors, and the sparse encoder {encoder.signature!r} is "
             "configured: use a store that keeps them (memory, SQLite, files), or leave out "
             "sparse_encoder"
         )
-    return SparseLane(encoder, repo, encoder.signature)
+    return SparseLane(encoder, searcher, encoder.signature)
 
 
 def check_sparse_encoder(encoder: object) -> None:
