@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from triptych.records import (
@@ -24,24 +24,13 @@ from triptych_backends.sql.chunk_sets import configure, replace_sets, update_sou
 from triptych_backends.sql.deferred import bindparam, func, select, tables as t
 from triptych_backends.sql.deletes import remove_chunk_set, remove_chunk_sets
 from triptych_backends.sql.dialect import in_list
-from triptych_backends.sql.kept_spaces import (
-    drop_space,
-    keep_vectors,
-    kept_spaces,
-    unprepared_names,
-)
-from triptych_backends.sql.pending_vectors import count_pending, give_vectors, pending_names
 from triptych_backends.sql.reads import fetch_chunks, fetch_documents, integers, iter_chunks
 from triptych_backends.sql.repository import Repository
-from triptych_backends.sql.sparse import (
-    add_sparse_vectors,
-    count_sparse_pending,
-    known_sparse_vectors,
-    sparse_pending_names,
-    sparse_spaces,
-)
+from triptych_backends.sql.space_swap import drop_space
 from triptych_backends.sql.transaction import find_dataset, find_datasets
+from triptych_backends.sql.vector_uses import keep_vectors, vector_spaces
 from triptych_backends.sql.vectors import known_vectors
+from triptych_backends.sql.waiting import count_waiting, give_vectors, waiting_names
 
 __all__ = ["SqlChunks"]
 
@@ -144,20 +133,20 @@ class SqlChunks(Repository):
             if dataset is None or not space.sig or space.serves(dataset.config) != serves:
                 return []
             given: dict[str, Any] = dict(vectors)
-            if space.kind == "sparse":
-                return add_sparse_vectors(tx, dataset, names, given) if serves else []
-            if serves:
+            if space.kind == "dense" and serves:
                 return give_vectors(tx, dataset, names, given)
-            return keep_vectors(tx, dataset, space.sig, names, given)
+            if space.kind == "sparse":
+                given = {digest: each for digest, each in given.items() if each is not None}
+                if not serves:
+                    return []
+            return keep_vectors(tx, dataset, space, names, given)
 
     def known_vectors(
         self, dataset_id: str, space: VectorSpace[V], digests: Sequence[str]
     ) -> Mapping[str, V]:
         """See `VectorRepo.known_vectors`. The arrays are read-only."""
-        known: Callable[..., Any] = known_vectors if space.kind == "dense" else known_sparse_vectors
         with self.database.reading() as session:
-            found: Mapping[str, V] = known(session, dataset_id, space.sig, digests, self.where)
-        return found
+            return known_vectors(session, dataset_id, space, digests, self.where)
 
     def waiting(
         self, dataset_id: str, space: AnySpace, names: Collection[str] | None = None
@@ -167,31 +156,24 @@ class SqlChunks(Repository):
             dataset = find_dataset(session, dataset_id)
             if dataset is None or not space.sig:
                 return []
-            if space.kind == "sparse":
-                return sparse_pending_names(session, dataset, space.sig, names)
-            if space.serves(dataset.config):
-                return pending_names(session, dataset, space.sig, names)
-            return unprepared_names(session, dataset, space.sig, names)
+            return waiting_names(session, dataset, space, names)
 
     def count_waiting(self, dataset_ids: Sequence[str], space: AnySpace) -> int:
         """See `VectorRepo.count_waiting`: counted in an index, chunks are not read."""
-        count = count_pending if space.kind == "dense" else count_sparse_pending
         with self.database.cached() as session:
-            return count(session, find_datasets(session, dataset_ids), space.sig)
+            return count_waiting(session, find_datasets(session, dataset_ids), space)
 
     def vector_spaces(self, dataset_id: str) -> Sequence[SpaceCount]:
         """See `VectorRepo.vector_spaces`."""
         with self.database.reading() as session:
             dataset = find_dataset(session, dataset_id)
-            return [*kept_spaces(session, dataset), *sparse_spaces(session, dataset)]
+            return [] if dataset is None else vector_spaces(session, dataset)
 
     def drop_space(self, dataset_id: str, space: AnySpace) -> bool:
         """See `VectorRepo.drop_space`."""
-        if space.kind != "dense":
-            return False
         with self.database.writing() as tx:
             dataset = find_dataset(tx, dataset_id)
-            return dataset is not None and drop_space(tx, dataset, space.sig)
+            return dataset is not None and drop_space(tx, dataset, space)
 
     def count_sets(self, dataset_ids: Sequence[str]) -> int:
         """See `ChunkRepo.count_sets`: counted in an index of the sets."""
