@@ -31,7 +31,6 @@ from triptych.contracts import (
     SecureEraser,
     SettingsStore,
     SnapshotReader,
-    SparseSearcher,
     StateLoader,
     Store,
     VersionReader,
@@ -52,7 +51,7 @@ from triptych.records import (
     Vector,
 )
 from triptych.records.expiry import expired_by
-from triptych.records.spaces import AnySpace, SpaceCount, VectorSpace, dense
+from triptych.records.spaces import AnySpace, SpaceCount, SpaceKind, VectorSpace, dense
 from triptych.rules import embedding_spaces, is_pending
 
 __all__ = [
@@ -134,6 +133,8 @@ class ChunkRepoBase:
         """See `ChunkRepo.replace_many`. Each set is a write of its own."""
         return [self.replace(dataset_id, name, chunks, sig=sig) for name, chunks, sig in sets]
 
+    vector_kinds: tuple[SpaceKind, ...] = ("dense",)
+    """See `VectorRepo.vector_kinds`."""
     keeps_spaces: bool = False
     """See `VectorRepo.keeps_spaces`."""
 
@@ -345,7 +346,7 @@ def capabilities_of(store: Store) -> Capabilities:
         journal=first(LayerJournal),
         diagnostics=first(Diagnostics),
         settings=settings,
-        sparse=first(SparseSearcher),
+        sparse=store.chunks if "sparse" in store.chunks.vector_kinds else None,
         answers=first(AnswerCache),
         changes=first(ChangeReader),
         snapshots=first(SnapshotReader),

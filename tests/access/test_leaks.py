@@ -22,7 +22,6 @@ from triptych.access.searches import (
     AccessCorpusStats,
     AccessDocumentSearch,
     AccessDocumentVectorSearch,
-    AccessSparseSearch,
 )
 from triptych.access.store_settings import AccessAnswers, AccessSettings
 from triptych.errors import AccessDeniedError, NotAvailableError, NotFoundError, TriptychError
@@ -55,7 +54,6 @@ def kb() -> Iterator[Service]:
         (AccessCorpusStats, contracts.CorpusStatsReader),
         (AccessDocumentSearch, contracts.DocLevelSearcher),
         (AccessDocumentVectorSearch, contracts.DocVectorSearcher),
-        (AccessSparseSearch, contracts.SparseSearcher),
         (AccessSettings, contracts.SettingsStore),
         (AccessAnswers, contracts.AnswerCache),
         (AccessChanges, contracts.ChangeReader),

@@ -111,8 +111,8 @@ def rounds_sparse_scores(search: Any, store: Any, query: Any) -> Any:
 
 def finds_sparse_in_any_encoder(search: Any, store: Any, query: Any) -> Any:
     configs = store.chunks.configs(query.dataset_ids)
-    sig = next((config.sparse_sig for config in configs.values()), query.sparse_sig)
-    return search(attrs.evolve(query, sparse_sig=sig))
+    sig = next((config.sparse_sig for config in configs.values()), query.embed_sig)
+    return search(attrs.evolve(query, embed_sig=sig))
 
 
 def gives_vectors_by_place(
@@ -734,19 +734,19 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
         {},
     ),
     (
-        "chunks.search_sparse",
+        "chunks.search",
         filters_sparse_after_the_cut,
         SparseTests.test_filter_acts_before_the_cut,
         {},
     ),
     (
-        "chunks.search_sparse",
+        "chunks.search",
         rounds_sparse_scores,
         SparseTests.test_lane_is_brute_force_over_any_edits,
         {},
     ),
     (
-        "chunks.search_sparse",
+        "chunks.search",
         finds_sparse_in_any_encoder,
         SparseTests.test_another_encoder_makes_all_sets_wait_and_takes_over_one_by_one,
         {},

@@ -142,9 +142,9 @@ def test_a_search_of_the_lane_asks_for_no_more_than_it_needs() -> None:
         asked = {
             name: n
             for name, n in store.chunks.counts.items()
-            if name in ("count_waiting", "waiting", "search_sparse")
+            if name in ("count_waiting", "waiting", "search")
         }
-        assert asked == {"count_waiting": 1, "search_sparse": 1}
+        assert asked == {"count_waiting": 1, "search": 2}
         assert encoder.calls == calls + 1
         store.chunks.counts.clear()
         kb.search("owl", dataset_id="d", mode="bm25")

@@ -18,6 +18,7 @@ class FilesChunks:
     """`ChunkRepo` over a `FilesStore`, with the capabilities of `SqliteChunks`."""
 
     in_process = True
+    vector_kinds = SqliteChunks.vector_kinds
     keeps_spaces = True
 
     def __init__(self, writer: Writer, mirror: SqliteChunks) -> None:
@@ -92,8 +93,6 @@ class FilesChunks:
     delete_by_doc = mirrored(SqliteChunks.delete_by_doc)
     known_vectors = mirrored(SqliteChunks.known_vectors)
     corpus_stats = mirrored(SqliteChunks.corpus_stats)
-    search_sparse = mirrored(SqliteChunks.search_sparse)
-    search_docs_by_sparse = mirrored(SqliteChunks.search_docs_by_sparse)
     search = mirrored(SqliteChunks.search)
     search_docs = mirrored(SqliteChunks.search_docs)
     search_docs_by_vector = mirrored(SqliteChunks.search_docs_by_vector)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 import attrs
+import numpy as np
 
 from triptych._internal.lane_warnings import warn
 from triptych.errors import CancelledError, TriptychError
@@ -156,7 +157,7 @@ class InPlaceChunks(ReadOnlyChunks, ChunkRepoBase):
 
     def _by_vector(self, query: ChunkQuery) -> list[Candidate]:
         vector, tree = query.vector, _tree(query.filter)
-        assert vector is not None
+        assert isinstance(vector, np.ndarray)
 
         def nearest(table: OpenTable, pair: int) -> list[Candidate]:
             return [

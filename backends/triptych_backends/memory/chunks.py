@@ -22,7 +22,7 @@ from triptych.records import (
     HealthCheck,
     Layer,
     SpaceCount,
-    SparseQuery,
+    SpaceKind,
     StoredUnit,
     VectorSpace,
 )
@@ -74,9 +74,10 @@ def _lacking(dataset: Dataset, space: AnySpace, owners: Mapping[Owner, frozenset
 
 
 class MemoryChunks(ChunkRepoBase):
-    """`ChunkRepo`, `DocLevelSearcher`, `DocVectorSearcher`, `SparseSearcher` and `Diagnostics`."""
+    """`ChunkRepo`, `DocLevelSearcher`, `DocVectorSearcher` and `Diagnostics`."""
 
     in_process = True
+    vector_kinds: tuple[SpaceKind, ...] = ("dense", "sparse")
     keeps_spaces = True
 
     def __init__(self, truth: Truth, searcher: LocalSearcher) -> None:
@@ -238,12 +239,6 @@ class MemoryChunks(ChunkRepoBase):
             return False
         with self._truth.writing() as truth:
             return bool(truth.write(dataset_id).kept.take(space))
-
-    def search_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
-        return self._searcher.search_sparse("chunk", query)
-
-    def search_docs_by_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
-        return self._searcher.search_sparse("document", query)
 
     def update_source_version(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
         with self._truth.writing() as truth:

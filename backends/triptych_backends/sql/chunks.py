@@ -14,7 +14,7 @@ from triptych.records import (
     DerivedSig,
     FilterTree,
     SpaceCount,
-    SparseQuery,
+    SpaceKind,
     StoredUnit,
     VectorSpace,
 )
@@ -58,11 +58,12 @@ _DOCUMENT = (
 
 
 class SqlChunks(Repository):
-    """`ChunkRepo` over a `Database`, `DocLevelSearcher`, `DocVectorSearcher` and `SparseSearcher`.
+    """`ChunkRepo` over a `Database`, `DocLevelSearcher` and `DocVectorSearcher`.
 
     A chunk's key is its row's id, a document's the revision of its content.
     """
 
+    vector_kinds: tuple[SpaceKind, ...] = ("dense", "sparse")
     keeps_spaces = True
 
     def config(self, dataset_id: str) -> DatasetConfig | None:
@@ -200,14 +201,6 @@ class SqlChunks(Repository):
             dataset = find_dataset(tx, dataset_id)
             if dataset is not None:
                 remove_chunk_sets(tx, dataset)
-
-    def search_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
-        """See `SparseSearcher.search_sparse`."""
-        return self.find_sparse("chunk", query)
-
-    def search_docs_by_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
-        """See `SparseSearcher.search_docs_by_sparse`."""
-        return self.find_sparse("document", query)
 
     def search(self, query: ChunkQuery) -> Sequence[Candidate]:
         """See `ChunkRepo.search`."""

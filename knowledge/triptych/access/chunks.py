@@ -20,7 +20,7 @@ from triptych.records import (
     DerivedSig,
     DocumentInfo,
     SpaceCount,
-    SparseQuery,
+    SpaceKind,
     StoredUnit,
     VectorSpace,
 )
@@ -28,7 +28,6 @@ from triptych.records import (
 __all__ = ["AccessChunks", "ReadTexts", "narrow", "visible_units"]
 
 V = TypeVar("V")
-Q = TypeVar("Q", ChunkQuery, SparseQuery)
 
 _MOST_SEEN = 50_000
 _BATCH = 1_000
@@ -347,6 +346,11 @@ class AccessChunks:
         return view.store.chunks.known_vectors(dataset_id, space, digests)
 
     @property
+    def vector_kinds(self) -> Collection[SpaceKind]:
+        """See `VectorRepo.vector_kinds`."""
+        return self._view.store.chunks.vector_kinds
+
+    @property
     def keeps_spaces(self) -> bool:
         """See `VectorRepo.keeps_spaces`: they concern the store as a whole."""
         return False
@@ -357,7 +361,7 @@ class AccessChunks:
         return self._view.store.chunks.in_process
 
 
-def narrow(view: AccessView, query: Q) -> Q:
+def narrow(view: AccessView, query: ChunkQuery) -> ChunkQuery:
     """``query`` of the caller's datasets and documents."""
     return attrs.evolve(
         query, dataset_ids=view.named(query.dataset_ids), filter=view.filter(query.filter)

@@ -12,13 +12,11 @@ from triptych.contracts import (
     CorpusStatsReader,
     DocLevelSearcher,
     DocVectorSearcher,
-    SparseSearcher,
 )
 from triptych.records import (
     Candidate,
     ChunkQuery,
     FilterTree,
-    SparseQuery,
     StoredUnit,
 )
 from triptych.text.scoring import CorpusStats
@@ -27,7 +25,6 @@ __all__ = [
     "AccessCorpusStats",
     "AccessDocumentSearch",
     "AccessDocumentVectorSearch",
-    "AccessSparseSearch",
 ]
 
 
@@ -85,25 +82,4 @@ class AccessDocumentVectorSearch:
     @property
     def in_process(self) -> bool:
         """See `DocVectorSearcher.in_process`."""
-        return self._searcher.in_process
-
-
-@attrs.frozen(eq=False)
-class AccessSparseSearch:
-    """A `SparseSearcher` of what an access shows."""
-
-    _view: AccessView
-    _searcher: SparseSearcher
-
-    def search_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
-        """See `SparseSearcher.search_sparse`."""
-        return self._searcher.search_sparse(narrow(self._view, query))
-
-    def search_docs_by_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
-        """See `SparseSearcher.search_docs_by_sparse`."""
-        return self._searcher.search_docs_by_sparse(narrow(self._view, query))
-
-    @property
-    def in_process(self) -> bool:
-        """See `SparseSearcher.in_process`."""
         return self._searcher.in_process

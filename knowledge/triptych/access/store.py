@@ -11,7 +11,6 @@ from triptych.access.searches import (
     AccessCorpusStats,
     AccessDocumentSearch,
     AccessDocumentVectorSearch,
-    AccessSparseSearch,
 )
 from triptych.access.store_settings import AccessAnswers, AccessSettings
 from triptych.access.view import AccessView
@@ -36,7 +35,7 @@ class AccessStore(StoreBase):
         self.documents: DocumentRepo = AccessDocuments(self.view)
         self.chunks: ChunkRepo = AccessChunks(self.view, seen)
         self.layers: LayerRepo = AccessLayers(self.view, seen)
-        self.capabilities: Capabilities = _capabilities(self.view)
+        self.capabilities: Capabilities = _capabilities(self.view, self.chunks)
 
     def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
         """See `Store.stats`. Under a filter the caller's documents and chunks are counted, which
@@ -51,7 +50,7 @@ class AccessStore(StoreBase):
         """Leave the store open: it is closed by whoever opened it."""
 
 
-def _capabilities(view: AccessView) -> Capabilities:
+def _capabilities(view: AccessView, chunks: ChunkRepo) -> Capabilities:
     """What the store can do for this access.
 
     Its own checks and its journal of layers speak of all that is stored.
@@ -73,7 +72,7 @@ def _capabilities(view: AccessView) -> Capabilities:
         settings=(
             None if has.settings is None or is_filtered else AccessSettings(view, has.settings)
         ),
-        sparse=None if has.sparse is None else AccessSparseSearch(view, has.sparse),
+        sparse=None if has.sparse is None else chunks,
         answers=None if has.answers is None else AccessAnswers(view, has.answers),
         changes=None if has.changes is None else AccessChanges(view, has.changes, has.settings),
     )

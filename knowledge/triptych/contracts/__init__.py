@@ -41,7 +41,6 @@ from triptych.contracts.capabilities import (
     SecureEraser,
     SettingsStore,
     SnapshotReader,
-    SparseSearcher,
     StateLoader,
     VersionReader,
 )
@@ -118,7 +117,6 @@ __all__ = [
     "SettingsStore",
     "SnapshotReader",
     "SparseEncoder",
-    "SparseSearcher",
     "StateLoader",
     "Store",
     "StoreRetriever",

@@ -30,7 +30,6 @@ from triptych.records import (
     QuarantinedLayer,
     ScrubReport,
     SourceDocument,
-    SparseQuery,
     StoredUnit,
 )
 from triptych.text.scoring import CorpusStats
@@ -47,7 +46,6 @@ __all__ = [
     "SecureEraser",
     "SettingsStore",
     "SnapshotReader",
-    "SparseSearcher",
     "StateLoader",
     "VersionReader",
 ]
@@ -145,31 +143,6 @@ class CorpusStatsReader(Protocol):
         ``terms`` are the analyzer's; a term that no chunk holds has no entry. ``within`` is that of
         a `Filter`: only chunks of documents that pass it count.
         """
-        ...
-
-
-@runtime_checkable
-class SparseSearcher(Protocol):
-    """Capability: a `ChunkRepo` that keeps sparse vectors (`VectorRepo`), and finds by them."""
-
-    def search_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
-        """The best ``query.top_k`` chunks by the dot product with ``query.vector``.
-
-        Only chunks of sets that do not wait, in datasets of ``query.sparse_sig``, that share a term
-        with it. Rounding, ties, filter and order are those of `ChunkRepo.search`.
-        """
-        ...
-
-    def search_docs_by_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
-        """The best ``top_k`` documents by the best of all their chunks.
-
-        The keys are those of `DocLevelSearcher.fetch_docs`.
-        """
-        ...
-
-    @property
-    def in_process(self) -> bool:
-        """Whether `search_sparse` runs in this process."""
         ...
 
 
@@ -422,7 +395,7 @@ class Capabilities:
     journal: LayerJournal | None = None
     diagnostics: Diagnostics | None = None
     settings: SettingsStore | None = None
-    sparse: SparseSearcher | None = None
+    sparse: VectorRepo | None = None
     answers: AnswerCache | None = None
     changes: ChangeReader | None = None
     snapshots: SnapshotReader | None = None

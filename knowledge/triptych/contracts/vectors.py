@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from triptych.records.spaces import AnySpace, SpaceCount, VectorSpace
+from triptych.records.spaces import AnySpace, SpaceCount, SpaceKind, VectorSpace
 
 __all__ = ["VectorRepo"]
 
@@ -40,8 +40,13 @@ class VectorRepo(Protocol):
     - a layer whose text has an entry gets it, any other stays as it is;
     - what served until then is kept: the same call with the old signature swaps back.
 
-    A store without `SparseSearcher` keeps no sparse vectors: nothing waits for them in it.
+    Nothing waits for vectors of a kind that the store does not keep (`vector_kinds`).
     """
+
+    @property
+    def vector_kinds(self) -> Collection[SpaceKind]:
+        """The kinds of vectors that are kept; dense ones always are."""
+        ...
 
     @property
     def keeps_spaces(self) -> bool:

@@ -64,7 +64,6 @@ from triptych.records.queries import (
     RankedList,
     ResolvedQuery,
     Result,
-    SparseQuery,
     StoredUnit,
 )
 from triptych.records.reports import (
@@ -189,7 +188,6 @@ __all__ = [
     "SourceDocument",
     "SpaceCount",
     "SpaceKind",
-    "SparseQuery",
     "SparseSpace",
     "SparseVector",
     "StaleReason",

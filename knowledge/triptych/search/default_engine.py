@@ -15,7 +15,7 @@ from triptych.search.retrievers import (
     VectorRetriever,
 )
 from triptych.search.sparse_retrievers import DocumentSparseRetriever, SparseRetriever
-from triptych.vectors.sparse_encoding import sparse_lane
+from triptych.vectors.sparse_encoding import check_keeps_sparse
 
 __all__ = ["build_engine"]
 
@@ -32,12 +32,12 @@ def build_engine(
 ) -> SearchEngine:
     """The lanes that ship; those by vector are there even without an embedder, to say why not."""
     chunks, layers = store.chunks, store.layers
-    sparse = sparse_lane(capabilities.sparse, sparse_encoder)
+    check_keeps_sparse(capabilities.sparse, sparse_encoder)
     return SearchEngine(
         chunk=[
             BM25Retriever(chunks),
             VectorRetriever(chunks, embedder, next_embedder),
-            *([] if sparse is None else [SparseRetriever(sparse)]),
+            *([] if sparse_encoder is None else [SparseRetriever(chunks, sparse_encoder)]),
             *retrievers,
         ],
         layer=[
@@ -45,15 +45,17 @@ def build_engine(
             LayerRetriever(layers, Mode.VECTOR, embedder, next_embedder),
         ],
         document=[
-            *_document_lanes(capabilities, embedder, next_embedder),
-            *([] if sparse is None else [DocumentSparseRetriever(sparse)]),
+            *_document_lanes(capabilities, embedder, next_embedder, sparse_encoder),
         ],
         ranker=ranker,
     )
 
 
 def _document_lanes(
-    capabilities: Capabilities, embedder: Embedder | None, following: Embedder | None
+    capabilities: Capabilities,
+    embedder: Embedder | None,
+    following: Embedder | None,
+    encoder: SparseEncoder | None,
 ) -> list[Retriever]:
     """The lanes over whole documents that the store is capable of."""
     lanes: list[Retriever] = []
@@ -62,4 +64,6 @@ def _document_lanes(
     if capabilities.document_vector_search is not None:
         searcher = capabilities.document_vector_search
         lanes.append(DocumentVectorRetriever(searcher, embedder, following))
+        if encoder is not None:
+            lanes.append(DocumentSparseRetriever(searcher, encoder))
     return lanes

@@ -29,7 +29,7 @@ from triptych.search.postprocessing import KeywordBoost
 from triptych.search.question_log import QuestionLog
 from triptych.search.rewriters.chain import one_rewriter, rewriters_of
 from triptych.service_options import ServiceOptions
-from triptych.vectors.sparse_encoding import sparse_lane
+from triptych.vectors.sparse_encoding import check_keeps_sparse
 from triptych.vectors.waiting import living_stats
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def build(
     can = capabilities_of(store)
     log = QuestionLog(can.settings) if log is None else log
     documents, chunks = store.documents, store.chunks
-    sparse_lane(can.sparse, options.sparse_encoder)  # also where an engine brings its own lanes
+    check_keeps_sparse(can.sparse, options.sparse_encoder)
     deriver = DerivationPipeline(
         chunks,
         options.chunkers,

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from triptych.contracts import SparseSearcher, Store
-from triptych.records import DerivedChunk, Filter, SparseQuery, SparseVector
+from triptych.contracts import ChunkRepo, Store
+from triptych.records import ChunkQuery, DerivedChunk, Filter, SparseVector
 from triptych.records.spaces import dense, sparse
 from triptych.repositories import capabilities_of
 from triptych.testing.builders import (
@@ -55,12 +55,13 @@ def sparse_query(
     top_k: int = 10,
     where: Filter | None = None,
     space: str = SPARSE,
-) -> SparseQuery:
+) -> ChunkQuery:
     """A query of the sparse lane over these datasets."""
-    return SparseQuery(
+    return ChunkQuery(
         dataset_ids=dataset_ids,
         vector=sparse_of(text, space),
-        sparse_sig=space,
+        mode="sparse",
+        embed_sig=space,
         top_k=top_k,
         filter=where or Filter(),
     )
@@ -78,10 +79,11 @@ def encode(store: Store, dataset_id: str, name: str, space: str = SPARSE) -> lis
 
 
 def expected(
-    store: Store, query: SparseQuery, waiting: Sequence[str] = ()
+    store: Store, query: ChunkQuery, waiting: Sequence[str] = ()
 ) -> list[tuple[float, str, int, str]]:
     """The best chunks by brute force: score, name, index, dataset."""
-    space = query.sparse_sig
+    space = query.embed_sig
+    assert isinstance(query.vector, SparseVector)
     found = []
     for dataset_id in dict.fromkeys(query.dataset_ids):
         config = store.chunks.config(dataset_id)
@@ -96,21 +98,22 @@ def expected(
     return [(-score, *rest) for score, *rest in found[: query.top_k]]  # type: ignore[misc]  # of four
 
 
-def rows(repo: SparseSearcher, query: SparseQuery) -> list[tuple[float, str, int, str]]:
+def rows(repo: ChunkRepo, query: ChunkQuery) -> list[tuple[float, str, int, str]]:
     """What the store finds, likewise."""
-    found = repo.search_sparse(query)
+    found = repo.search(query)
     return [(each.score, each.doc_name, each.index, each.dataset_id) for each in found]
 
 
 class SparseTests(HarnessTests):
-    """`VectorRepo` in sparse spaces, and `SparseSearcher`."""
+    """`VectorRepo` in sparse spaces, and `ChunkRepo`."""
 
     @pytest.fixture
-    def repo(self, store: Store) -> SparseSearcher:
-        return or_skip(capabilities_of(store).sparse)
+    def repo(self, store: Store) -> ChunkRepo:
+        or_skip(capabilities_of(store).sparse)
+        return store.chunks
 
     def test_set_is_found_when_all_its_texts_have_their_vectors(
-        self, store: Store, repo: SparseSearcher
+        self, store: Store, repo: ChunkRepo
     ) -> None:
         fill(store, "d", {"a": TEXT}, OURS)
         chunks = list(store.chunks.iter_chunks("d", "a"))
@@ -130,25 +133,25 @@ class SparseTests(HarnessTests):
         assert dict(store.chunks.known_vectors("d", SPACE, list(vectors))) == vectors
         query = sparse_query("one fish", "d")
         assert rows(repo, query) == expected(store, query)
-        assert ids(repo.search_sparse(query))[0] == ("a", 0)
+        assert ids(repo.search(query))[0] == ("a", 0)
         assert list(store.chunks.put_vectors("d", SPACE, ["a"], {})) == ["a"]
         assert examined(store, ["d"]) == []
 
     def test_set_that_waits_is_found_by_the_other_lanes_and_fresh(
-        self, store: Store, repo: SparseSearcher
+        self, store: Store, repo: ChunkRepo
     ) -> None:
         fill(store, "d", {"a": TEXT}, OURS)
         before = store.chunks.get_doc_sig("d", "a")
         assert encode(store, "d", "a") == ["a"]
         assert store.chunks.get_doc_sig("d", "a") == before
         assert list(store.chunks.waiting("d", dense(CONFIG.embed_sig))) == []
-        keys = [each.key for each in repo.search_sparse(sparse_query("red", "d"))]
+        keys = [each.key for each in repo.search(sparse_query("red", "d"))]
         (unit,) = store.chunks.fetch(keys).values()
         assert unit.chunk is not None
         assert unit.chunk.content == "red fish"
 
     def test_vectors_of_other_texts_encoders_or_documents_are_not_kept(
-        self, store: Store, repo: SparseSearcher
+        self, store: Store, repo: ChunkRepo
     ) -> None:
         fill(store, "d", {"a": TEXT}, OURS)
         vectors = vectors_of(store.chunks.iter_chunks("d", "a"))
@@ -163,7 +166,7 @@ class SparseTests(HarnessTests):
         assert dict(store.chunks.known_vectors("d", SPACE, [*strange, *vectors])) == {}
 
     def test_unchanged_text_keeps_its_vector_over_an_edit(
-        self, store: Store, repo: SparseSearcher
+        self, store: Store, repo: ChunkRepo
     ) -> None:
         fill(store, "d", {"a": TEXT}, OURS)
         encode(store, "d", "a")
@@ -185,7 +188,7 @@ class SparseTests(HarnessTests):
         assert examined(store, ["d"]) == []
 
     def test_documents_share_the_sparse_vector_of_a_text(
-        self, store: Store, repo: SparseSearcher
+        self, store: Store, repo: ChunkRepo
     ) -> None:
         fill(store, "d", {"a": TEXT}, OURS)
         encode(store, "d", "a")
@@ -197,12 +200,12 @@ class SparseTests(HarnessTests):
         assert rows(repo, query) == expected(store, query)
         store.documents.delete("d", "a")
         assert [each.vectors for each in store.chunks.vector_spaces("d")] == [3]
-        assert {name for name, _ in ids(repo.search_sparse(query))} == {"copy"}
+        assert {name for name, _ in ids(repo.search(query))} == {"copy"}
         store.documents.delete("d", "copy")
         assert list(store.chunks.vector_spaces("d")) == []
 
     def test_one_call_ends_the_waiting_of_several_documents(
-        self, store: Store, repo: SparseSearcher
+        self, store: Store, repo: ChunkRepo
     ) -> None:
         fill(store, "d", {"b": TEXT, "a": "red fish", "empty": "", "other": "reef"}, OURS)
         assert list(store.chunks.waiting("d", SPACE)) == ["a", "b", "other"]
@@ -216,7 +219,7 @@ class SparseTests(HarnessTests):
         assert list(store.chunks.waiting("d", SPACE)) == ["other"]
 
     @pytest.mark.parametrize("how", ["document", "set", "sets", "dataset", "many"])
-    def test_deletes_take_vectors_along(self, store: Store, repo: SparseSearcher, how: str) -> None:
+    def test_deletes_take_vectors_along(self, store: Store, repo: ChunkRepo, how: str) -> None:
         fill(store, "d", {"a": TEXT}, OURS)
         fill(store, "e", {"a": TEXT, "waits": "reef"}, OURS)
         for dataset_id in "de":
@@ -246,7 +249,7 @@ class SparseTests(HarnessTests):
         assert store.chunks.count_waiting(["e"], SPACE) == 0
 
     def test_another_encoder_makes_all_sets_wait_and_takes_over_one_by_one(
-        self, store: Store, repo: SparseSearcher
+        self, store: Store, repo: ChunkRepo
     ) -> None:
         fill(store, "d", {"a": TEXT, "b": "blue fish"}, OURS)
         for name in "ab":
@@ -260,8 +263,8 @@ class SparseTests(HarnessTests):
             assert rows(repo, sparse_query("fish", "d", space=space)) == []
         assert encode(store, "d", "a", second) == ["a"]
         query = sparse_query("fish", "d", space=second)
-        assert {name for name, _ in ids(repo.search_sparse(query))} == {"a"}
-        assert rows(repo, attrs.evolve(query, sparse_sig=SPARSE)) == []
+        assert {name for name, _ in ids(repo.search(query))} == {"a"}
+        assert rows(repo, attrs.evolve(query, embed_sig=SPARSE)) == []
         assert [(each.space.sig, each.vectors) for each in store.chunks.vector_spaces("d")] == [
             (SPARSE, 1),
             (second, 3),
@@ -269,16 +272,14 @@ class SparseTests(HarnessTests):
         # Back to the first: what was not encoded again is as it was, at once.
         set_config(store, "d", OURS)
         assert list(store.chunks.waiting("d", SPACE)) == ["a"]
-        assert {name for name, _ in ids(repo.search_sparse(sparse_query("fish", "d")))} == {"b"}
+        assert {name for name, _ in ids(repo.search(sparse_query("fish", "d")))} == {"b"}
         assert encode(store, "d", "a") == ["a"]
         assert [(each.space.sig, each.vectors) for each in store.chunks.vector_spaces("d")] == [
             (SPARSE, 4)
         ]
         assert examined(store, ["d"]) == []
 
-    def test_dataset_without_an_encoder_waits_for_none(
-        self, store: Store, repo: SparseSearcher
-    ) -> None:
+    def test_dataset_without_an_encoder_waits_for_none(self, store: Store, repo: ChunkRepo) -> None:
         fill(store, "d", {"a": TEXT})
         assert list(store.chunks.waiting("d", sparse(""))) == []
         assert store.chunks.count_waiting(["d"], sparse("")) == 0
@@ -297,21 +298,21 @@ class SparseTests(HarnessTests):
         assert list(store.chunks.vector_spaces("d")) == []
         assert examined(store, ["d"]) == []
 
-    def test_filter_acts_before_the_cut(self, store: Store, repo: SparseSearcher) -> None:
+    def test_filter_acts_before_the_cut(self, store: Store, repo: ChunkRepo) -> None:
         contents = {f"{number:02}": "red fish" for number in range(30)}
         fill(store, "d", contents, OURS, {name: {"n": int(name)} for name in contents})
         vectors = vectors_of(store.chunks.iter_chunks("d", "00"))
         assert len(store.chunks.put_vectors("d", SPACE, list(contents), vectors)) == 30
         where = filter_of(n={"$gte": 25})
         query = sparse_query("fish", "d", top_k=3, where=where)
-        assert [name for name, _ in ids(repo.search_sparse(query))] == ["25", "26", "27"]
+        assert [name for name, _ in ids(repo.search(query))] == ["25", "26", "27"]
         none = attrs.evolve(query, filter=filter_of(n=99))
         assert rows(repo, none) == []
         assert len(rows(repo, attrs.evolve(query, top_k=10))) == 5
         assert len(rows(repo, attrs.evolve(query, top_k=100, filter=Filter()))) == 30
 
     def test_documents_are_found_by_the_best_of_their_chunks(
-        self, store: Store, repo: SparseSearcher
+        self, store: Store, repo: ChunkRepo
     ) -> None:
         contents = {"a": TEXT, "b": "blue owl\n\nred red red fish", "c": "owl"}
         fill(store, "d", contents, OURS)
@@ -321,25 +322,26 @@ class SparseTests(HarnessTests):
         best: dict[str, float] = {}
         for score, name, _, _ in expected(store, query):
             best[name] = max(score, best.get(name, 0.0))
-        found = repo.search_docs_by_sparse(query)
+        documents = or_skip(capabilities_of(store).document_vector_search)
+        found = documents.search_docs_by_vector(query)
         assert {each.doc_name: each.score for each in found} == best
         assert [each.doc_name for each in found] == ["b", "a"]
         assert {each.index for each in found} == {-1}
         searcher = or_skip(capabilities_of(store).document_search)
         units = searcher.fetch_docs([each.key for each in found])
         assert {unit.document.name for unit in units.values() if unit.document} == {"a", "b"}
-        only = repo.search_docs_by_sparse(attrs.evolve(query, top_k=1))
+        only = documents.search_docs_by_vector(attrs.evolve(query, top_k=1))
         assert [each.doc_name for each in only] == ["b"]
 
     def test_text_without_a_term_waits_for_nothing_and_is_not_found(
-        self, store: Store, repo: SparseSearcher
+        self, store: Store, repo: ChunkRepo
     ) -> None:
         fill(store, "d", {"a": "one fish\n\n!!!"}, OURS)
         assert encode(store, "d", "a") == ["a"]
         assert len(rows(repo, sparse_query("one fish", "d"))) == 1
         assert rows(repo, sparse_query("!!!", "d")) == []
 
-    def test_weights_come_back_as_they_were_kept(self, store: Store, repo: SparseSearcher) -> None:
+    def test_weights_come_back_as_they_were_kept(self, store: Store, repo: ChunkRepo) -> None:
         fill(store, "d", {"a": "text"}, OURS)
         (digest,) = [chunk.sig.input_sig for chunk in store.chunks.iter_chunks("d", "a")]
         vector = SparseVector([0, 65_535, 65_536, 2**32 - 1], [1e-38, 0.1, 3.0e38, 7.0])
@@ -348,8 +350,11 @@ class SparseTests(HarnessTests):
         other = {digest: SparseVector([1], [1.0])}
         assert list(store.chunks.put_vectors("d", SPACE, ["a"], other)) == ["a"]
         assert store.chunks.known_vectors("d", SPACE, [digest])[digest] == vector
-        query = SparseQuery(
-            dataset_ids=("d",), vector=SparseVector([2**32 - 1], [0.5]), sparse_sig=SPARSE
+        query = ChunkQuery(
+            dataset_ids=("d",),
+            mode="sparse",
+            vector=SparseVector([2**32 - 1], [0.5]),
+            embed_sig=SPARSE,
         )
         assert [row[0] for row in rows(repo, query)] == [3.5]
 
@@ -363,18 +368,17 @@ class SparseTests(HarnessTests):
         fill(store, "d", {"a": TEXT, "waits": "reef"}, OURS)
         encode(store, "d", "a")
         query = sparse_query("red fish", "d")
-        before = rows(or_skip(capabilities_of(store).sparse), query)
+        before = rows(store.chunks, query)
         assert len(before) == 3
         store.close()
         store = harness.open()
-        repo = or_skip(capabilities_of(store).sparse)
-        assert rows(repo, query) == before
+        assert rows(store.chunks, query) == before
         assert list(store.chunks.waiting("d", SPACE)) == ["waits"]
         assert store.chunks.config("d") == OURS
         store.close()
 
     def test_vectors_and_edits_at_once_leave_no_vector_of_another_text(
-        self, store: Store, repo: SparseSearcher
+        self, store: Store, repo: ChunkRepo
     ) -> None:
         fill(store, "d", {"a": TEXT}, OURS)
         done = threading.Event()
@@ -408,7 +412,7 @@ class SparseTests(HarnessTests):
         assert rows(repo, query) == expected(store, query)
         assert examined(store, ["d"]) == []
 
-    def test_lane_is_brute_force_over_any_edits(self, store: Store, repo: SparseSearcher) -> None:
+    def test_lane_is_brute_force_over_any_edits(self, store: Store, repo: ChunkRepo) -> None:
         """Scores and order, bit for bit, after every change, in one dataset and over two."""
 
         @settings(max_examples=20, deadline=None)
@@ -435,7 +439,7 @@ class SparseTests(HarnessTests):
         run()
 
 
-def _compare(store: Store, repo: SparseSearcher, text: str) -> None:
+def _compare(store: Store, repo: ChunkRepo, text: str) -> None:
     waiting = store.chunks.waiting("d", SPACE)
     for datasets in (("d",), ("d", "e")):
         for top_k in (1, 3, 50):
@@ -443,7 +447,7 @@ def _compare(store: Store, repo: SparseSearcher, text: str) -> None:
             assert rows(repo, query) == expected(store, query, waiting)
 
 
-def _check_spaces(store: Store, repo: SparseSearcher) -> None:
+def _check_spaces(store: Store, repo: ChunkRepo) -> None:
     """There is a vector for each text that was encoded and is there, and no other."""
     digests = {chunk.sig.input_sig for chunk in store.chunks.iter_chunks("d")}
     known: Mapping[str, SparseVector] = store.chunks.known_vectors("d", SPACE, sorted(digests))
