@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from triptych.contracts import SparseEncoder
 from triptych.errors import ValidationError
 from triptych.installation import lacking
-from triptych_factory.access import Access, Origin, access_arguments, named_model
+from triptych_factory.provider_access import Origin, ProviderAccess, access_arguments, named_model
 
 __all__ = ["build_sparse_encoder"]
 
@@ -58,6 +58,6 @@ def build_sparse_encoder(
     if kind == "tei" and what:
         from triptych_backends.providers import TEISparseEncoder
 
-        given = Access(base_url=what, base_url_origin=origin, base_url_source=source)
+        given = ProviderAccess(base_url=what, base_url_origin=origin, base_url_source=source)
         return TEISparseEncoder(**access_arguments("tei", given, environ, concurrency=concurrency))
     raise ValidationError(f"no sparse encoder is called {encoder!r}: use one of {_KNOWN}")

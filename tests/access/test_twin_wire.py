@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("fastapi")
+pytest.importorskip("starlette")
 
 from support.asgi import Client
 from support.key_pair import FILTERS, OURS, THEIRS, KeyPair, key_pair, without_times

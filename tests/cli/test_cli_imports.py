@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,7 @@ NOT_TO_READ = {
     "triptych_adapters.cli.put",
     "triptych_adapters.cli.sync",
     "triptych_adapters.cli.watch",
-    "triptych_adapters.cli.evaluate",
+    "triptych_adapters.cli.evaluate_retrieval",
     "triptych_backends.filesystem",
     "triptych_backends.memory",
     "triptych_backends.parsing",
@@ -148,12 +149,17 @@ def test_a_search_compiles_no_pattern_of_the_markdown_chunker(store: Path) -> No
     assert done.returncode == 0, done.stderr
 
 
-def test_every_command_is_registered_by_the_module_that_the_table_names() -> None:
-    from triptych_adapters.cli.commands import _PLACES, _group_of
+def test_every_function_that_is_a_command_stands_in_the_table() -> None:
+    import typer
 
-    for module in {place for place, _ in _PLACES.values()}:
-        names = {name for name, (place, _) in _PLACES.items() if place == module}
-        assert set(_group_of(module).commands) == names
+    from triptych_adapters.cli.app import app
+    from triptych_adapters.cli.command import _EXAMPLES
+
+    def count(group: Any) -> int:
+        made = (group.commands[name] for name in group.commands)
+        return sum(count(each) if hasattr(each, "commands") else 1 for each in made)
+
+    assert count(typer.main.get_command(app)) == len(_EXAMPLES)
 
 
 @pytest.mark.parametrize(
@@ -169,13 +175,13 @@ def test_what_others_call_a_command_is_told_its_name(typed: str, meant: str) -> 
 
 
 def test_commands_are_listed_by_what_people_do() -> None:
-    from triptych_adapters.cli.commands import _PANELS, _PLACES
+    from triptych_adapters.cli.app import COMMANDS, PANELS
 
     lines = ran(["--help"], env={"COLUMNS": "100"}).text.splitlines()
     heads = [line.strip("╭─╮ ") for line in lines if line.startswith("╭")]
-    assert heads == ["Options", "Global options", *_PANELS]
+    assert heads == ["Options", "Global options", *PANELS]
     listed = [line.split()[1] for line in lines if line.startswith("│ ") and line[2:].strip()]
-    assert [name for name in listed if name in _PLACES] == [*_PLACES]
+    assert [name for name in listed if name in COMMANDS] == [*COMMANDS]
 
 
 def test_a_misspelt_command_is_told_the_right_one(tmp_path: Path) -> None:

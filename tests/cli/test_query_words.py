@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from support.cli_run import Shell, fresh_shell
-from triptych_adapters.cli.query_words import excluded_words_last
+from triptych_adapters.cli.command import excluded_words_last
+
+VALUED = {"-d", "-k", "-w", "-b"}
 
 
 @pytest.fixture
@@ -18,24 +20,29 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
 @pytest.mark.parametrize(
     ("given", "read"),
     [
-        ("search failed -draft", "search failed -- -draft"),
-        ("search -re* delta -k 3", "search delta -k 3 -- -re*"),
-        ("--store kb.db search a -draft -k3 -n5", "--store kb.db search a -k3 -n5 -- -draft"),
-        ("search a -d raft -wlang=en --json", "search a -d raft -wlang=en --json"),
-        ("search a -d -raft", "search a -d -raft"),
-        ("search a -- -draft", "search a -- -draft"),
-        ("put search -draft", "put search -draft"),
-        ("search a -h", "search a -h"),
-        ("context a -draft -b 200", "context a -b 200 -- -draft"),
+        ("failed -draft", "failed -- -draft"),
+        ("-re* delta -k 3", "delta -k 3 -- -re*"),
+        ("a -draft -k3 -n5", "a -k3 -n5 -- -draft"),
+        ("a -d raft -wlang=en --json", "a -d raft -wlang=en --json"),
+        ("a -d -raft", "a -d -raft"),
+        ("a -- -draft", "a -- -draft"),
+        ("a -h", "a -h"),
+        ("a -draft -b 200", "a -b 200 -- -draft"),
     ],
 )
 def test_what_can_only_be_an_exclusion_is_a_word(given: str, read: str) -> None:
-    assert excluded_words_last(given.split()) == read.split()
+    assert excluded_words_last(given.split(), VALUED) == read.split()
 
 
 def test_an_argument_with_a_space_is_words() -> None:
-    assert excluded_words_last(["search", "-draft failed"]) == ["search", "--", "-draft failed"]
-    assert excluded_words_last(["search", '-"old one"', "x"]) == ["search", "x", "--", '-"old one"']
+    assert excluded_words_last(["-draft failed"], VALUED) == ["--", "-draft failed"]
+    assert excluded_words_last(['-"old one"', "x"], VALUED) == ["x", "--", '-"old one"']
+
+
+def test_only_a_query_has_exclusions(shell: Shell) -> None:
+    shell.write("search", "A file.")
+    assert shell("put", "search", "-draft").code == 0
+    assert shell("list", "--datasets").text == "raft\n"
 
 
 def test_the_command_excludes(shell: Shell) -> None:
@@ -45,7 +52,7 @@ def test_the_command_excludes(shell: Shell) -> None:
     assert shell("put", "notes", "-d", "d").code == 0
     for words in (["failed", "-draft"], ["-draft failed"], ["failed", "-dra*"]):
         hits = shell("search", *words, "-d", "d", "--json", "--mode", "bm25").json["hits"]
-        assert [hit["name"] for hit in hits] == ["a.md"]
+        assert [hit["doc_name"] for hit in hits] == ["a.md"]
 
 
 def test_a_comparison_outside_of_json_is_refused_with_the_right_form(shell: Shell) -> None:

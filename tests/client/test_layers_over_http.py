@@ -28,7 +28,7 @@ def test_they_are_built_there_and_once(kb: triptych.Service) -> None:
     with served(kb, write=True) as url:
         built = ran(["layers", "build", "--llm", "none", "--store", url, "--json"])
         assert built.code == 0, built.err
-        assert built.json["counts"]["made"] == 10
+        assert built.json["report"]["made"] == 10
         here = kb.layer("default", "a/tea.md", Layer.ABSTRACT)
         assert here is not None
         assert "pot of tea" in here.content

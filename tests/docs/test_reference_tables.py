@@ -16,7 +16,7 @@ from support.doc_pages import prose
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
-PAGES = ("command-line.md", "settings.md")
+PAGES = ("command-line.md", "settings.md", "../how-to/write-a-backend.md")
 
 
 def _tool() -> Any:
@@ -50,6 +50,11 @@ def test_no_table_says_a_thing_twice(page: Path) -> None:
         assert [cell for cell in said if said.count(cell) > 1] == []
 
 
+@pytest.mark.parametrize("page", sorted(REFERENCE.glob("*.md")), ids=lambda page: page.name)
+def test_no_page_holds_what_a_merge_left(page: Path) -> None:
+    assert re.findall(r"^(?:<{7}|>{7}).*$", page.read_text(encoding="utf-8"), re.MULTILINE) == []
+
+
 # What --json prints has its row
 
 ROWS = {
@@ -76,12 +81,12 @@ RUN: dict[str, list[str]] = {
     "search": ["water", "--explain"],
     "context": ["water"],
     "pipelines": [],
-    "get": ["a.md", "--dataset", "default"],
+    "get": ["default/a.md"],
     "list": [],
     "count": [],
-    "tag": ["a.md", "--set", "lang=en"],
-    "history": ["a.md"],
-    "diff": ["a.md", "1"],
+    "tag": ["default/a.md", "--set", "lang=en"],
+    "history": ["default/a.md"],
+    "diff": ["default/a.md", "1"],
     "changes": [],
     "create": ["empty"],
     "rebuild": [],
@@ -95,20 +100,20 @@ RUN: dict[str, list[str]] = {
     "keys revoke": ["ID"],
     "layers plan": ["--list"],
     "layers build": [],
-    "layers show": ["a.md"],
+    "layers show": ["default/a.md"],
     "layers ledger": [],
-    "eval retrieval": ["--golden", "golden.yaml", "--output", "one.json"],
+    "eval retrieval": ["golden.yaml", "--output", "one.json"],
     "eval compare": ["one.json", "one.json"],
     "eval ablate": ["golden.yaml"],
     "eval tune": ["calibration.yaml", "--grid", "top_k=5,10"],
     "eval calibrate": ["calibration.yaml"],
     "eval log": [],
     "backup": ["kb.zip"],
-    "restore": ["a.md", "1"],
+    "restore": ["default/a.md", "1"],
     "copy": [".triptych/kb.db", "other.db"],
     "import": ["rows.jsonl"],
     "remove": ["notes", "--dataset", "kept", "--keep"],
-    "delete": ["b.md"],
+    "delete": ["default/b.md"],
 }
 """A run of each command with --json, in order; those in `ELSEWHERE` need more than a folder."""
 ELSEWHERE = {

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import triptych
-from triptych import (
-    ChunkConfig,
+from triptych import ChunkConfig, OpenOptions, ValidationError
+from triptych.chunking import (
     DefaultChunker,
     FixedWindowChunker,
     MarkdownChunker,
     SentenceWindowChunker,
-    ValidationError,
     default_chunkers,
 )
+from triptych.contracts import Chunker
 
 
 def test_chunkers_and_the_bound_of_embedding_are_taken_on() -> None:
@@ -42,7 +44,7 @@ def test_chunkers_and_sizes_together_are_refused(size: dict[str, int]) -> None:
     ],
 )
 def test_a_setting_names_the_chunker(
-    name: str, markdown: triptych.Chunker, monkeypatch: pytest.MonkeyPatch
+    name: str, markdown: Chunker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIPTYCH_CHUNKER", name)
     with triptych.open("memory://", embedder=None, chunk_size=200, chunk_overlap=0) as kb:
@@ -54,3 +56,16 @@ def test_a_chunker_that_is_not_there_is_refused() -> None:
         triptych.open("memory://", embedder=None, chunker="line")
     with pytest.raises(ValidationError, match="leave chunk_overlap out"):
         triptych.open("memory://", embedder=None, chunker="sentence-window", chunk_overlap=5)
+
+
+@pytest.mark.parametrize(("name", "meant"), [("embeder", "embedder"), ("chunksize", "chunk_size")])
+def test_an_unknown_option_is_refused_with_the_name_that_was_meant(name: str, meant: str) -> None:
+    options: dict[str, Any] = {name: None if name == "embeder" else 100}
+    with pytest.raises(ValidationError, match=f"no option '{name}': did you mean '{meant}'"):
+        triptych.open("memory://", **options)
+
+
+def test_an_option_that_is_none_is_as_if_left_out() -> None:
+    options: dict[str, Any] = dict.fromkeys(OpenOptions.__annotations__)
+    with triptych.open("memory://", embedder=None, llm=None, **options) as kb:
+        assert kb.options.retrievers == ()

@@ -23,7 +23,6 @@ from triptych.errors import ConflictError, NotAvailableError, NotFoundError, Val
 from triptych.records import NewDocument
 from triptych.records.spaces import sparse
 from triptych.replication import Archive, copy_store, follow_store, write_archive
-from triptych.repositories import capabilities_of
 from triptych.service import Service
 from triptych.testing import FakeEmbedder
 from triptych.testing.builders import (
@@ -375,7 +374,7 @@ def test_copy_gives_no_set_a_sparse_vector_that_the_source_lost(stores: dict[str
 
 
 def settings_of(store: Store) -> SettingsStore:
-    found = capabilities_of(store).settings
+    found = store.capabilities.settings
     assert found is not None
     return found
 

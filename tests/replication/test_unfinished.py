@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +23,6 @@ from triptych.contracts import Store
 from triptych.copies.unfinished import UnfinishedStoreWarning, unfinished_copy
 from triptych.errors import ConflictError, StoreError
 from triptych.replication import Archive, copy_store, follow_store, write_archive
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import fill as fill_plainly, fill_at_once, put
 from triptych_backends.memory import MemoryStore
 
@@ -27,7 +30,7 @@ DOCUMENTS = 200
 
 
 def unfinished(store: Store) -> StoreError | None:
-    return unfinished_copy(capabilities_of(store).settings)
+    return unfinished_copy(store.capabilities.settings)
 
 
 def kill_half_way(do: str, one: str, other: str, *, replace: bool) -> None:
@@ -88,6 +91,33 @@ def test_store_says_that_a_copy_into_it_was_killed(
     kind: str, do: str, replace: bool, tmp_path: Path
 ) -> None:
     check_killed(do, kind, tmp_path, replace=replace)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("command", ["copy", "restore"])
+@pytest.mark.parametrize("scheme", ["", "files://"])
+def test_new_store_says_so_from_its_first_moment(command: str, scheme: str, tmp_path: Path) -> None:
+    source = open_kind("sqlite", tmp_path, "source")
+    fill_plainly(source, "d", {"a": "one"})
+    write_archive(source, tmp_path / "kb.zip")
+    source.close()
+    target = tmp_path / "target"
+    old = tmp_path / ".target.new-old"  # of one that was killed long ago
+    old.mkdir()
+    os.utime(old, (0, 0))
+    one = tmp_path / ("source.db" if command == "copy" else "kb.zip")
+    words = [sys.executable, "-m", "triptych_adapters.cli", command, str(one), f"{scheme}{target}"]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
+        while not target.exists():
+            assert process.poll() is None
+            time.sleep(0.0005)
+        process.kill()
+    assert not old.exists()
+    ended = ran(["--store", f"{scheme}{target}", "status"])
+    assert f"`triptych {command} {one} {target}" in ended.err.replace(scheme or "\0", "")
+    assert ran([command, str(one), f"{scheme}{target}"]).code == 0
+    assert "unfinished" not in ran(["--store", f"{scheme}{target}", "status"]).err
+    assert len(list(tmp_path.glob(".target.new-*"))) <= 1  # of the one that was killed
 
 
 @pytest.fixture

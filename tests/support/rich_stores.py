@@ -14,7 +14,6 @@ from triptych.contracts import Store
 from triptych.records import Layer, ModelUsage, NewDocument, QuarantinedLayer
 from triptych.records.spaces import dense, sparse
 from triptych.replication.states import StoreStates, state_digest
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import (
     CONFIG,
     SPARSE,
@@ -60,7 +59,7 @@ def fill(store: Store, chance: random.Random, steps: int) -> None:
     """Do ``steps`` things to the store."""
     for dataset_id in ("d", "e/f"):
         set_config(store, dataset_id, chance.choice(CONFIGS))
-    settings = capabilities_of(store).settings
+    settings = store.capabilities.settings
     assert settings is not None
     settings.set_setting("key", f"value {chance.random()}", expected=settings.get_setting("key"))
     for _ in range(steps):
@@ -134,7 +133,7 @@ def _layer(store: Store, chance: random.Random, dataset_id: str, name: str) -> N
 
 
 def _note(store: Store, chance: random.Random, dataset_id: str, name: str) -> None:
-    journal = capabilities_of(store).journal
+    journal = store.capabilities.journal
     assert journal is not None
     if store.documents.get_info(dataset_id, name) is None:
         return

@@ -1,16 +1,105 @@
-"""The command's root: global options, and the commands below it."""
+"""The command's root: the table of commands, each imported when it is run or listed."""
 
 from __future__ import annotations
 
+from collections import UserDict
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
-from triptych_adapters.cli.commands import LazyGroup
+from triptych_adapters.cli.command import GLOBAL_OPTIONS, examples, made, prose, take_options
 from triptych_adapters.cli.exits import describe
-from triptych_adapters.cli.session import GLOBAL_OPTIONS, Globals, examples, prose, take_options
+from triptych_adapters.cli.options import PlainGroup
+from triptych_adapters.cli.session import Globals
 
-__all__ = ["app"]
+__all__ = ["COMMANDS", "GROUPS", "PANELS", "app"]
+
+PANELS = {
+    "Put documents in": "init add@roots put sync watch roots remove@roots import@transfer follow "
+    "create@maintain",
+    "Find and read": "search ask context get@read list@read count@tag history diff@history changes",
+    "Change and delete": "tag restore@history delete@maintain",
+    "Keep it well": "status doctor rebuild@maintain embed@maintain work layers spaces fetch",
+    "Measure": "eval pipelines",
+    "Copy and move": "backup@stores copy@stores export@transfer",
+    "Serve": "serve mcp keys",
+}
+"""The commands in the order of the help page, by what people do; ``@`` names the module of this
+package that has one, where it is not of the command's name."""
+
+GROUPS = {
+    "layers": (
+        "Plan, build and show abstracts (L0) and overviews (L1).",
+        "show@layers plan@layer_builder build@layer_builder ledger@layer_builder",
+    ),
+    "spaces": (
+        "Change the embedder of a dataset while it is searched.",
+        "list@spaces fill@spaces swap@spaces back@spaces drop@spaces",
+    ),
+    "eval": (
+        "Measure how well documents are found.",
+        "retrieval@evaluate_retrieval compare@evaluate_compare rag@evaluate_rag "
+        "ablate@evaluate_ablate tune@evaluate_tune calibrate@evaluate_calibrate "
+        "questions@evaluate_questions log@evaluate_log",
+    ),
+    "keys": ("Say who may ask a served knowledge base.", "add@keys list@keys revoke@keys"),
+}
+"""What is a group of commands: what it is for, and its commands."""
+
+COMMANDS = tuple(word.partition("@")[0] for words in PANELS.values() for word in words.split())
+"""The names of all commands and groups, in the order of the help page."""
+
+_MEANT = {
+    **dict.fromkeys(("find", "query", "grep"), "`triptych search`"),
+    **dict.fromkeys(("show", "cat"), "`triptych get`"),
+    "rm": "`triptych delete`, of a folder that was added `triptych remove`",
+    "index": "`triptych add FOLDER`, or `triptych put` for files once",
+    "version": "`triptych --version`, of documents `triptych history`",
+}
+
+
+class _Commands(UserDict[str, Any]):
+    """Typer's commands by name, each made when it is read."""
+
+    def __init__(self, group: str, panels: Mapping[str, str]) -> None:
+        super().__init__()
+        self._group = group
+        for panel, words in panels.items():
+            for name, _, module in (word.partition("@") for word in words.split()):
+                self.data[name] = (module or name, panel)
+
+    def __getitem__(self, name: str) -> Any:
+        module, panel = self.data[name]
+        path = f"{self._group} {name}".strip()
+        if path in GROUPS:
+            help, words = GROUPS[path]
+            found: Any = PlainGroup(
+                name=name, help=help, no_args_is_help=True, rich_markup_mode="rich"
+            )
+            found.commands = _Commands(path, {"": words})
+        else:
+            place = import_module(f"triptych_adapters.cli.{module}")
+            # Some names are Python's own.
+            found = made(name, getattr(place, f"{name}_", None) or getattr(place, name))
+        found.rich_help_panel = panel or None
+        return found
+
+
+class _Root(PlainGroup):
+    """The group of all commands: to run one of them costs no import of the others."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = _Commands("", PANELS)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is named; what another program calls so is suggested."""
+        if args and args[0] in _MEANT:
+            ctx.fail(f"there is no command {args[0]!r}: did you mean {_MEANT[args[0]]}?")
+        return super().resolve_command(ctx, args)
+
 
 SETTINGS = """Settings come from options, then TRIPTYCH_* variables (TRIPTYCH_URL,
 TRIPTYCH_EMBEDDER, …), then the nearest triptych.toml. `triptych status` shows each with its
@@ -20,7 +109,7 @@ START = examples("triptych put docs/", "triptych search how do I start", "tripty
 
 app = typer.Typer(
     name="triptych",
-    cls=LazyGroup,
+    cls=_Root,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,

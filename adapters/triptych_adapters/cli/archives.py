@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
+from triptych.errors import ValidationError
 from triptych_adapters.cli.options import option
 from triptych_adapters.cli.output import Output
 from triptych_adapters.cli.session import Session
@@ -76,8 +77,9 @@ def load_archive(
         check_datasets(archive, datasets)  # before the store is made
         if datasets is None and not with_settings:
             datasets = archive.datasets()
+        again = typed(*words, datasets=named, replace=replace)
         with (
-            opened_store(session, url, create=True) as store,
+            opened_store(session, url, again) as store,
             shown(session.output, "documents") as progress,
         ):
             report = copy_store(
@@ -86,7 +88,7 @@ def load_archive(
                 datasets=datasets,
                 replace=replace,
                 progress=progress,
-                again=typed(*words, datasets=named, replace=replace),
+                again=again,
             )
     print_copy(session.output, report)
 
@@ -101,7 +103,7 @@ def save_archive(
     check_output(session, file)
     with (
         until_terminated(),
-        opened_store(session, None, create=False) as store,
+        opened_store(session, None) as store,
         shown(session.output, "documents") as progress,
     ):
         summary = write_archive(
@@ -116,7 +118,6 @@ def check_output(session: Session, file: Path) -> None:
     Raises:
         ValidationError: ``file`` is one of its files, or lies in one of its folders.
     """
-    from triptych.errors import ValidationError
     from triptych_factory.locations import parse_location, store_paths
 
     target = file.resolve()
@@ -170,20 +171,27 @@ def place_of(session: Session, url: str | None) -> str:
 
 
 @contextmanager
-def opened_store(session: Session, url: str | None, *, create: bool) -> Iterator[Store]:
+def opened_store(session: Session, url: str | None, again: str | None = None) -> Iterator[Store]:
     """The store at ``url``, or the one in force, without a model.
+
+    One to copy into is made if need be: ``again`` is what to type if the copy does not end.
 
     Raises:
         NotAvailableError: it is on a server.
     """
-    from triptych_factory.backends import open_store
+    from triptych_factory.backends import open_store, open_target
     from triptych_factory.locations import parse_location
     from triptych_factory.remote import check_local
 
     given = {} if url is None else {"url": url}
     settings = session.settings(**given).without_llm()
     check_local(settings, "copying a store")
-    store: Any = open_store(parse_location(settings.url), settings, create=create)
+    location = parse_location(settings.url)
+    store: Any = (
+        open_store(location, settings, create=False)
+        if again is None
+        else open_target(location, settings, again)
+    )
     try:
         yield store
     finally:
@@ -192,7 +200,7 @@ def opened_store(session: Session, url: str | None, *, create: bool) -> Iterator
 
 def print_copy(output: Output, report: CopyReport) -> None:
     """Tell what a copy did."""
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     different = report.settings_different
     if different:
@@ -209,7 +217,7 @@ def print_copy(output: Output, report: CopyReport) -> None:
 
 
 def _print_summary(output: Output, file: Path, summary: ArchiveSummary) -> None:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     for each in summary.removed:
         output.warn(f"removed {each}, which a backup left that was killed")

@@ -8,6 +8,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from triptych.errors import ValidationError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import option
 from triptych_adapters.cli.query_options import (
     Dataset,
@@ -18,9 +20,10 @@ from triptych_adapters.cli.query_options import (
     QueryArgument,
     Where,
     make_query,
+    note_unknown_fields,
     query_fields,
 )
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.answering import Answer, AnswerStream
@@ -28,11 +31,7 @@ if TYPE_CHECKING:
     from triptych_adapters.cli.source_files import SourceFiles
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych ask how do I start --llm ollama:qwen3",
     "triptych ask 'which port does the broker use?' --where lang=en",
     "triptych ask and the other one --conversation chat.json",
@@ -129,7 +128,7 @@ def ask(
             options["token_budget"] = budget
         if view is not None and llm is not None:
             options["llm"] = service.llm
-        files = SourceFiles(service, settings)
+        files = SourceFiles(service)
         answering = service if view is None else view
         asked = make_query(text, given, None) if view is None else text
         options |= {} if view is None else given
@@ -139,6 +138,8 @@ def ask(
         else:
             answer = _live(session, lambda: answering.ask_stream(asked, **options))
             _finish(session, answer, files)
+        if answer.reason == "nothing":
+            note_unknown_fields(session.output, service, dataset, given["where"])
     if conversation is not None:
         conversation_file.write(conversation, answer.conversation)
 
@@ -192,17 +193,16 @@ def _finish(session: Session, answer: Answer, files: SourceFiles) -> None:
 
 
 def _json(answer: Answer, files: SourceFiles) -> Mapping[str, Any]:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     shown: dict[str, Any] = to_json(answer)
     for entry, source in zip(shown["citations"], answer.citations, strict=True):
         path = files.path(source.citation.dataset_id, source.citation.doc_name)
-        entry["path"] = None if path is None else str(path)
+        entry["file"] = None if path is None else str(path)
     return shown
 
 
 def _prices(price_input: float | None, price_output: float | None) -> Prices | None:
-    from triptych.errors import ValidationError
     from triptych.records import Prices
 
     if price_input is None and price_output is None:

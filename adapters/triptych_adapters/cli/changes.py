@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.options import option
 from triptych_adapters.cli.output import SCHEMA, Output, json_text
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.records import ChangePage
@@ -16,11 +17,7 @@ if TYPE_CHECKING:
 _LIMIT = 1000
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych changes                          every document, as added",
     "triptych changes --since CURSOR --json    what became of them since",
     "triptych changes --follow                 and each change as it comes, until Ctrl-C",
@@ -62,7 +59,7 @@ def changes(
 
 
 def _print_page(output: Output, page: ChangePage) -> None:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     if output.as_json:
         output.emit(to_json(page))
@@ -78,7 +75,7 @@ def _print_page(output: Output, page: ChangePage) -> None:
 
 
 def _print_pages(output: Output, pages: Iterable[ChangePage]) -> None:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     for page in pages:
         if output.as_json:

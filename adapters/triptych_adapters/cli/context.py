@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
+from triptych.errors import TriptychError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.options import option
 from triptych_adapters.cli.query_options import (
@@ -19,9 +21,11 @@ from triptych_adapters.cli.query_options import (
     Where,
     make_query,
     moment_note,
+    note_unknown_fields,
     query_fields,
 )
-from triptych_adapters.cli.session import Session, command, conditions, new_app
+from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.values import conditions
 
 _BUDGET = 2000
 
@@ -34,11 +38,7 @@ class FormatChoice(StrEnum):
     XML = "xml"
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych context how do I start --budget 2000",
     "triptych context retries --format xml > prompt.xml",
     "triptych context auth --json | jq -r '.pieces\\[].citation.doc_name'",
@@ -114,8 +114,8 @@ def context(
             },
         )
     from triptych._internal.plurals import counted
+    from triptych.records.serialization import to_json
     from triptych_adapters.cli.output import visible
-    from triptych_adapters.wire.schema import to_json
 
     written: dict[str, Any] = {
         "format": str(format),
@@ -141,6 +141,8 @@ def context(
             pack = service.context(asked, _BUDGET if budget is None else budget, **written)
         else:
             pack = view.context(text, budget, **written, **given)
+        if not pack.pieces:
+            note_unknown_fields(session.output, service, dataset, given["where"])
     output = session.output
     for warning in pack.warnings:
         output.warn(warning)
@@ -166,7 +168,6 @@ def _hook(
     without: Mapping[str, object],
 ) -> Exit:
     """Serve as a session hook."""
-    from triptych.errors import TriptychError
     from triptych_adapters.cli.hook import run_hook
 
     for name, given in without.items():

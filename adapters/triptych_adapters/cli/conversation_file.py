@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from triptych.errors import ValidationError
+
 if TYPE_CHECKING:
     from triptych.records import Message
 
@@ -22,7 +24,6 @@ def read(path: Path) -> tuple[Message, ...]:
             that is not there.
     """
     from triptych._internal.regular_files import read_regular
-    from triptych.errors import ValidationError
     from triptych.records import Message
     from triptych.records.serialization import from_dict
 
@@ -50,7 +51,6 @@ def write(path: Path, messages: Sequence[Message]) -> None:
     Raises:
         ValidationError: the file cannot be written.
     """
-    from triptych.errors import ValidationError
     from triptych.records.serialization import to_dict
 
     text = json.dumps(to_dict(tuple(messages)), ensure_ascii=False, indent=2) + "\n"

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.options import option
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.records import DoctorReport, Finding
     from triptych_adapters.cli.output import Output
 
 
-app = new_app()
-
-
-@command(
-    app, "triptych doctor", "triptych doctor --repair", "triptych doctor --json | jq '.findings'"
-)
+@command("triptych doctor", "triptych doctor --repair", "triptych doctor --json | jq '.findings'")
 def doctor(
     session: Session,
     dataset: Annotated[
@@ -36,8 +32,8 @@ def doctor(
     what is derived and wrong, and makes it again; it never removes or alters a document. Of
     pipelines over tables of your own the columns and indexes are checked.
     """
+    from triptych.records.serialization import to_json
     from triptych_adapters.cli.progress import shown
-    from triptych_adapters.wire.schema import to_json
     from triptych_factory.syncing import examined_syncs
     from triptych_factory.tables import examined_tables
 
@@ -54,7 +50,7 @@ def doctor(
         if dataset is None:
             report = examined_tables(report, settings)
     if output.as_json:
-        output.emit({"dataset": dataset, **to_json(report), "coverage": coverage})
+        output.emit({"dataset_id": dataset, **to_json(report), "coverage": coverage})
     else:
         _show(output, report, repair=repair)
         for line in coverage:

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.evaluate_options import Dataset, Golden, Html, Output, warn_unreviewed
 from triptych_adapters.cli.options import option
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.evaluation import Comparison, Evaluation
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych eval ablate golden.yaml",
     "triptych eval ablate golden.yaml --pipeline support --html stages.html",
 )

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.evaluate_options import Dataset, Golden, Output, warn_unreviewed
 from triptych_adapters.cli.options import option
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.evaluation import CalibrationReport
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych eval calibrate golden.yaml",
     "triptych eval calibrate golden.yaml --dataset manual --save",
 )
@@ -57,7 +54,7 @@ def calibrate(
         session.output.warn(warning)
     answer = {
         "format": "triptych-calibration/1",
-        "dataset": target,
+        "dataset_id": target,
         "saved": save,
         "missed": found.missed,
         "warnings": list(found.warnings),

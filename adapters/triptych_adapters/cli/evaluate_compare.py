@@ -5,15 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.evaluate_options import Html, Metrics, Output, names
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.session import Session, command, new_app
-
-app = new_app()
+from triptych_adapters.cli.session import Session
 
 
 @command(
-    app,
     "triptych eval compare before.json after.json",
     "triptych eval compare one.json one.json --modes bm25:hybrid --by-query ndcg@10",
 )

@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import option
-from triptych_adapters.cli.session import Session, command, new_app
-
-app = new_app()
+from triptych_adapters.cli.session import Session
 
 
 @command(
-    app,
     "triptych eval log",
     "triptych eval log --golden unanswered.yaml",
     "triptych eval log --clear",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from triptych.errors import ValidationError
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.session import Session
 
@@ -40,7 +41,6 @@ def numbers(text: str, option: str) -> list[int]:
     Raises:
         ValidationError: one is not a whole number; it names ``option``.
     """
-    from triptych.errors import ValidationError
 
     try:
         return [int(each) for each in names(text)]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triptych._internal.plurals import counted
+from triptych.errors import ValidationError
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ _FIRST = 10
 
 
 def chosen_metrics(named: str | None, known: Sequence[str]) -> list[str]:
-    from triptych.errors import ValidationError
     from triptych.evaluation.report import headline
 
     if named is None:
@@ -46,7 +46,6 @@ def check_places(*files: Path | None) -> None:
     Raises:
         ValidationError: the folder of one does not exist, or it is itself a folder.
     """
-    from triptych.errors import ValidationError
 
     for file in files:
         if file is None or file == Path("-"):
@@ -120,7 +119,7 @@ def show_comparison(session: Session, found: Comparison, by_query: str | None) -
         output.table(("query", "modes", f"difference in {by_query}", "question"), rows)
         return
     output.table(
-        ("metric", "modes", "A", "B", "difference", "low", "high", "p", "p (Holm)", "+", "-"),
+        ("metric", "modes", "A", "B", "B - A", "low", "high", "p", "p (Holm)", "+", "-"),
         [
             (
                 each.metric,
@@ -152,7 +151,6 @@ def tell_json(session: Session, file: Path | None, value: dict[str, object]) -> 
 
 
 def write_runs(folder: Path, found: Evaluation, collection: Collection) -> None:
-    from triptych.errors import ValidationError
     from triptych.evaluation import write_qrels, write_run
 
     try:
@@ -167,9 +165,9 @@ def write_runs(folder: Path, found: Evaluation, collection: Collection) -> None:
 
 
 def write_page(path: Path, text: str) -> None:
-    from triptych.errors import ValidationError
+    from triptych._internal.regular_files import write_bytes
 
     try:
-        path.write_bytes(text.encode("utf-8"))
+        write_bytes(path, text.encode("utf-8"))
     except OSError as error:
         raise ValidationError(f"{str(path)!r} cannot be written: {error.strerror}") from error

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from triptych.errors import NotAvailableError, ValidationError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.session import Session, command, new_app
-
-app = new_app()
+from triptych_adapters.cli.session import Session
 
 
 @command(
-    app,
     "triptych eval questions manual --llm ollama:qwen3 --output golden.yaml",
     "triptych eval questions manual --llm openai:gpt-4o-mini --count 100 -o golden.yaml",
 )
@@ -36,7 +35,6 @@ def questions(
     from the document word for word is thrown away and counted. Look at each question, correct it,
     and remove "reviewed: false": until then the eval commands warn.
     """
-    from triptych.errors import NotAvailableError, ValidationError
     from triptych.evaluation.golden_writing import golden_yaml
     from triptych.evaluation.questions import propose_questions
     from triptych_adapters.cli.evaluate_output import check_places, write_page

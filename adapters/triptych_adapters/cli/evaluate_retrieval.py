@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from triptych.errors import ValidationError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.evaluate_options import (
     Html,
     Metrics,
@@ -17,8 +19,8 @@ from triptych_adapters.cli.evaluate_options import (
     warn_unreviewed,
 )
 from triptych_adapters.cli.exits import Exit, exit_after
-from triptych_adapters.cli.options import option
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.options import argument, option
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.evaluation import Collection
@@ -42,17 +44,16 @@ class SpaceChoice(StrEnum):
     NEXT = "next"
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych eval retrieval --beir scifact.zip --output before.json",
-    "triptych eval retrieval --golden golden.yaml --granularity chunk --html report.html",
-    "triptych eval retrieval --golden golden.yaml --space next --output after.json",
+    "triptych eval retrieval golden.yaml --granularity chunk --html report.html",
+    "triptych eval retrieval golden.yaml --space next --output after.json",
 )
 def retrieval(
     session: Session,
+    golden: Annotated[
+        Path | None, argument("GOLDEN", "Questions and the files that answer them, in YAML.")
+    ] = None,
     beir: Annotated[
         Path | None,
         option(
@@ -61,20 +62,14 @@ def retrieval(
             "are put into a store that ends with the command.",
         ),
     ] = None,
-    golden: Annotated[
-        Path | None,
-        option(
-            "--golden FILE",
-            "Questions and the files that answer them, in YAML, for a dataset of the store.",
-        ),
-    ] = None,
     split: Annotated[
         str, option("--split", "Which judgements of the collection: qrels/SPLIT.tsv.")
     ] = "test",
     dataset: Annotated[
         str | None,
         option(
-            "--dataset -d", "The dataset. Without it: default, or the name of the BEIR collection."
+            "--dataset -d",
+            "The dataset. Without it: default, or the only one; of --beir the collection's name.",
         ),
     ] = None,
     modes: Annotated[
@@ -116,7 +111,6 @@ def retrieval(
 
     Means come with 95% intervals; every value of every query is in the JSON.
     """
-    from triptych.errors import ValidationError
     from triptych.evaluation import (
         evaluate,
         evaluation_json,
@@ -133,13 +127,14 @@ def retrieval(
         write_page,
         write_runs,
     )
+    from triptych_adapters.cli.names import dataset_in_use
     from triptych_adapters.cli.progress import shown
 
     if (beir is None) is (golden is None):
-        raise ValidationError("give --beir or --golden: one of the two")
+        raise ValidationError("give GOLDEN or --beir: one of the two")
     is_next = space is SpaceChoice.NEXT
     if is_next and beir is not None:
-        raise ValidationError("--space next is of a dataset of the store: give --golden")
+        raise ValidationError("--space next is of a dataset of the store: give GOLDEN")
     depths, tokens = numbers(cutoffs, "--k"), numbers(budgets, "--budgets")
     known = metric_names(depths)
     if granularity is GranularityChoice.CHUNK:
@@ -153,11 +148,10 @@ def retrieval(
         collection = read_golden(golden)
         warn_unreviewed(session, collection)
     output = session.output
-    target = dataset or ("default" if beir is None else collection.name)
-    with (
-        _service(session, fresh=beir is not None) as stored,
-        _space(session, stored, target, is_next=is_next) as service,
-    ):
+    with ExitStack() as stack:
+        stored = stack.enter_context(_service(session, fresh=beir is not None))
+        target = dataset_in_use(stored, dataset) if beir is None else dataset or collection.name
+        service = stack.enter_context(_space(session, stored, target, is_next=is_next))
         failed = _put(session, service, target, collection)
         named = None if modes is None else names(modes)
         first = named[0] if named else "bm25"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+from triptych.errors import NotFoundError, ValidationError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.evaluate_options import Dataset, Golden, Output, warn_unreviewed
 from triptych_adapters.cli.options import option
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.evaluation.tuning import Tuning
@@ -14,11 +16,7 @@ if TYPE_CHECKING:
 _SHOWN = 10
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych eval tune golden.yaml --grid ranker=z-score,rrf --grid weights.vector=1,2",
     "triptych eval tune golden.yaml --grid grid.toml --pipeline support",
 )
@@ -120,7 +118,6 @@ def _values(given: list[str]) -> dict[str, list[Any]]:
     import tomllib
 
     from triptych._internal.regular_files import read_regular
-    from triptych.errors import NotFoundError, ValidationError
 
     grid: dict[str, list[Any]] = {}
     for each in given:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import argument
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 
 class What(StrEnum):
@@ -15,10 +16,7 @@ class What(StrEnum):
     TOKENS = "tokens"
 
 
-app = new_app()
-
-
-@command(app, "triptych fetch tokens")
+@command("triptych fetch tokens")
 def fetch(
     session: Session,
     what: Annotated[What, argument("", "tokens: tiktoken's vocabulary.")],

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 
+from triptych.errors import ConflictError, NotFoundError, ValidationError
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.session import Session
 
@@ -122,7 +123,6 @@ class Folders:
             NotFoundError, ValidationError: a path is not there, or not a folder; or the options
                 are for folders that were not named.
         """
-        from triptych.errors import NotFoundError, ValidationError
 
         paths, prefixes = self.paths or (), self.prefix or ()
         for path in paths:
@@ -150,7 +150,6 @@ class Folders:
             NotFoundError: none is named, and none is remembered.
             ValidationError: one is remembered with other options, or overlaps one that is.
         """
-        from triptych.errors import NotFoundError
 
         known = [] if remembered is None else list(remembered.all())
         if not self.paths:
@@ -298,7 +297,6 @@ class Syncing:
     def moves(self, failed: Iterable[Failure]) -> list[tuple[Path, Path]]:
         """Folders that look moved, old and new: files of the new one failed, as their documents
         are of a remembered folder that is not there any more."""
-        from triptych.errors import ConflictError
 
         known = [] if self.remembered is None else self.remembered.all()
         lost = [each.root for each in known if not each.root.path.is_dir()]

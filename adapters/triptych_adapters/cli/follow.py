@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Annotated
 
+from triptych.errors import CancelledError, DeletionHeldError, NotAvailableError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.session import Session, command, conditions, new_app
+from triptych_adapters.cli.session import Session
 from triptych_adapters.cli.signals import until_stopped
+from triptych_adapters.cli.values import conditions
 
 if TYPE_CHECKING:
     from triptych.sync import RowReport
@@ -18,11 +21,7 @@ _GRACE = 10.0
 _COMPARED = 600.0  # seconds between two comparisons of all ids
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych follow postgresql://reader@db.example/shop public.products --id sku "
     "--text title --text description -m brand --updated-at changed",
     "triptych follow postgresql://reader@db.example/shop notes --text body "
@@ -99,7 +98,6 @@ def follow(
     Nothing is written to the database: a role that may SELECT, or a key that may read, is enough.
     """
     import triptych
-    from triptych.errors import CancelledError, NotAvailableError
     from triptych.service import Service
     from triptych.sync import follow_rows
     from triptych_factory.tables import open_rows
@@ -173,13 +171,12 @@ def _show(output: Output, dataset: str, report: RowReport) -> None:
         "pending": report.pending,
     }
     if output.as_json:
-        output.emit({"dataset": dataset, **counts})
+        output.emit({"dataset_id": dataset, **counts})
     elif not output.quiet:
         output.table(("", dataset), list(counts.items()))
 
 
 def _ended(report: RowReport) -> Exit:
-    from triptych.errors import DeletionHeldError
 
     errors = [failure.error for failure in report.failed]
     if report.held:

@@ -8,38 +8,36 @@ from typing import Annotated
 
 from rich.text import Text
 
+from triptych.errors import ValidationError
 from triptych_adapters.cli import archives
 from triptych_adapters.cli.archives import Replace
-from triptych_adapters.cli.names import dataset_in_use
+from triptych_adapters.cli.command import command
+from triptych_adapters.cli.names import find_document
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.output import visible
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
-_NAME = Annotated[str, argument("NAME", "The document.")]
-_DATASET = Annotated[
-    str | None, option("--dataset -d", "Its dataset. By default 'default', or the only one.")
-]
+_NAME = Annotated[str, argument("NAME", "The document: its name, or its file.")]
+_DATASET = Annotated[str | None, option("--dataset -d", "Look in this dataset only.")]
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
-app = new_app()
-
-
-@command(app, "triptych history guide/start.md")
+@command("triptych history guide/start.md")
 def history(
     session: Session,
     name: _NAME,
     dataset: _DATASET = None,
 ) -> None:
     """List the versions of a document that are kept, the current one first."""
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     with session.service() as service:
-        dataset = dataset_in_use(service, dataset)
+        named = find_document(service, name, dataset)
+        dataset, name = named.dataset_id, named.name
         versions = service.history(dataset, name)
     output = session.output
     if output.as_json:
-        output.emit({"dataset": dataset, "name": name, "versions": to_json(versions)})
+        output.emit({"dataset_id": dataset, "name": name, "versions": to_json(versions)})
         return
     output.table(
         ("version", "bytes", "updated", ""),
@@ -55,7 +53,7 @@ def history(
     )
 
 
-@command(app, "triptych diff start.md", "triptych diff start.md 3 5")
+@command("triptych diff start.md", "triptych diff start.md 3 5")
 def diff(
     session: Session,
     name: _NAME,
@@ -69,14 +67,15 @@ def diff(
 ) -> None:
     """Show how a version of a document differs from an older one, as diff -u does."""
     with session.service() as service:
-        dataset = dataset_in_use(service, dataset)
+        named = find_document(service, name, dataset)
+        dataset, name = named.dataset_id, named.name
         if old is None:
             kept = service.history(dataset, name)
             old = kept[min(1, len(kept) - 1)].version
         found = service.diff(dataset, name, old, new)
     output = session.output
     if output.as_json:
-        output.emit({"dataset": dataset, "name": name, "old": old, "new": new, "diff": found})
+        output.emit({"dataset_id": dataset, "name": name, "old": old, "new": new, "diff": found})
     elif not output.stdout.is_terminal:
         output.write(found)
     else:
@@ -87,7 +86,7 @@ def diff(
         output.note("no difference")
 
 
-@command(app, "triptych restore start.md 3", "triptych restore backup.zip other.db")
+@command("triptych restore start.md 3", "triptych restore backup.zip other.db")
 def restore(
     session: Session,
     name: Annotated[str, argument("NAME", "The document; or the file of a backup.")],
@@ -106,7 +105,6 @@ def restore(
     A backup, or an export to a .zip file, is taken over as it was written: versions, vectors and
     layers too. What the store has already is skipped, so run it again after a failure.
     """
-    from triptych.errors import ValidationError
 
     if version is None:
         typed = f"triptych restore {shlex.quote(name)}"
@@ -132,7 +130,6 @@ def restore(
 
 
 def _restore_archive(session: Session, file: str, store: str, *, replace: bool) -> None:
-    from triptych.errors import ValidationError
 
     path = Path(file)
     if not archives.is_archive(path):
@@ -146,14 +143,18 @@ def _restore_archive(session: Session, file: str, store: str, *, replace: bool) 
 def _restore_version(
     session: Session, name: str, version: int, dataset: str | None, if_version: int | None
 ) -> None:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
+    from triptych_adapters.cli.source_files import SourceFiles, warn_of_next_sync
 
     with session.service() as service:
-        dataset = dataset_in_use(service, dataset)
+        named = find_document(service, name, dataset)
+        dataset, name = named.dataset_id, named.name
+        files = SourceFiles(service).paths(dataset, [name])
         before = service.get_document(dataset, name).version
         stored = service.restore(dataset, name, version, if_version=if_version)
     output = session.output
     changed = stored.version != before
+    warn_of_next_sync(output, files if changed else (), deleted=False)
     if output.as_json:
         document = to_json(stored)
         del document["content"]

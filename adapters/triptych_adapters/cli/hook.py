@@ -8,13 +8,11 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
+from triptych.errors import TriptychError, ValidationError
 from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.session import Session
-
-if TYPE_CHECKING:
-    from triptych.errors import TriptychError
 
 __all__ = ["BLOCKING", "run_hook"]
 
@@ -59,7 +57,6 @@ def run_hook(
 
 
 def _given() -> Mapping[str, Any]:
-    from triptych.errors import ValidationError
 
     try:
         given = json.loads(sys.stdin.buffer.read().decode("utf-8", "replace"))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from triptych.errors import NotFoundError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import argument
-from triptych_adapters.cli.session import Session, command, new_app
-
-app = new_app()
+from triptych_adapters.cli.session import Session
 
 
-@command(app, "triptych init", "triptych init ~/notes && cd ~/notes")
+@command("triptych init", "triptych init ~/notes && cd ~/notes")
 def init(
     session: Session,
     folder: Annotated[Path, argument("FOLDER", "The folder.", show_default=False)] = Path(),
@@ -21,7 +21,6 @@ def init(
     The store lies in FOLDER/.triptych, which Git ignores. Without init, commands use your own
     store, wherever you are. A store that is there already is left as it is.
     """
-    from triptych.errors import NotFoundError
     from triptych_adapters.cli.source_files import shown_path
     from triptych_factory import Settings, wire
     from triptych_factory.discovery import STORE_FILE, STORE_FOLDER, find_store, store_in

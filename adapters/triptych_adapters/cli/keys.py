@@ -6,21 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 
-from triptych_adapters.cli.expiry import expiry_of
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.query_options import Where
-from triptych_adapters.cli.session import Session, command, conditions, new_app, new_group
+from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.values import conditions, expiry_of
 
 if TYPE_CHECKING:
     from triptych_adapters.access import AccessKey
     from triptych_factory import Settings
 
-app = new_app()
-KEYS = new_group(app, "keys", "Say who may ask a served knowledge base.")
-
 
 @command(
-    KEYS,
     "triptych keys add 'the website' --dataset handbook",
     "triptych keys add agents --write --where team=red --rate 600 --ttl 30d",
 )
@@ -55,10 +52,15 @@ def add(
     With --where the key sees only documents that pass, as if there were no others, and writes
     only such documents.
     """
+    from triptych.rules import missing_dataset
     from triptych_adapters.access import KeyStore
 
     until = expiry_of(expires, ttl)
     with session.service(create=True, settings=_settings(session)) as service:
+        there = service.list_datasets()
+        for each in datasets or ():
+            if each not in there:
+                session.output.warn(f"{missing_dataset(each, there)}. It may come later")
         made = KeyStore.of(service).add(
             name,
             dataset_ids=datasets or None,
@@ -76,8 +78,8 @@ def add(
     session.output.write(f"{made.token}\n")
 
 
-@command(KEYS, "triptych keys list", name="list")
-def list_keys(session: Session) -> None:
+@command("triptych keys list")
+def list_(session: Session) -> None:
     """List the keys, and what each may do; never the keys themselves."""
     from triptych_adapters.access import KeyStore
 
@@ -105,7 +107,7 @@ def list_keys(session: Session) -> None:
     )
 
 
-@command(KEYS, "triptych keys revoke 4f1d0c9a7b23")
+@command("triptych keys revoke 4f1d0c9a7b23")
 def revoke(
     session: Session,
     ids: Annotated[list[str], argument("ID", "The ids of keys, as listed.")],

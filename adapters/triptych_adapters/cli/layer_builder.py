@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 
 from triptych._internal.plurals import counted
+from triptych.errors import ValidationError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_for
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.query_options import DocumentDataset
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
-    from triptych.layers import (
-        Cost,
-        LayerBuilder,
-        LayerPlan,
-        Prices,
-    )
-    from triptych.records import ModelUsage
+    from triptych.layers import Cost, LayerBuilder, LayerPlan
+    from triptych.records import ModelUsage, Prices
+    from triptych.service import Service
     from triptych_adapters.wire.layer_build import LayerBuild
 
-_DATASET = Annotated[str, option("--dataset -d", "The dataset.")]
 _NAMES = Annotated[
     list[str] | None,
     argument(
@@ -41,18 +39,17 @@ _LLM = Annotated[
 ]
 _RETRY = Annotated[bool, option("--retry-quarantined", "Try again what broke the model before.")]
 _REWRITE = Annotated[bool, option("--rewrite", "Replace stale layers that a person wrote.")]
+_WIDTH = 60
+"""Characters of a signature that a remark shows; --json has all of it."""
 _PRICE_IN = Annotated[float | None, option("--price-input", "Price of a million tokens in.")]
 _PRICE_OUT = Annotated[float | None, option("--price-output", "Price of a million tokens out.")]
 
 
-app = new_app()
-
-
-@command(app, "triptych layers plan --llm ollama:llama3.2", "triptych layers plan --list")
+@command("triptych layers plan --llm ollama:llama3.2", "triptych layers plan --list")
 def plan(
     session: Session,
     names: _NAMES = None,
-    dataset: _DATASET = "default",
+    dataset: DocumentDataset = None,
     llm: _LLM = None,
     listed: Annotated[bool, option("--list", "List every artifact.")] = False,
     retry_quarantined: _RETRY = False,
@@ -65,32 +62,33 @@ def plan(
     Calls and tokens are estimates. Those of folders around a stale document are counted apart:
     they fall due only if the abstracts of their children change.
     """
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     prices = _prices(price_input, price_output)
-    with _builder(session, llm, prices, asked=False) as builder:
+    with _builder(session, llm, prices, asked=False) as (builder, service):
+        dataset, names = _named(service, dataset, names)
         made = builder.plan(
             dataset, names=names or None, retry_quarantined=retry_quarantined, rewrite=rewrite
         )
-        artifacts: list[dict[str, Any]] = to_json(list(made)) if listed else []
+        planned: list[dict[str, Any]] = to_json(list(made)) if listed else []
     output = session.output
     for warning in made.warnings:
         output.warn(warning)
     if output.as_json:
-        output.emit(_priced(to_json(made), prices) | ({"artifacts": artifacts} if listed else {}))
+        output.emit(_priced(to_json(made), prices) | ({"planned": planned} if listed else {}))
         return
     output.note(_estimate(made, prices))
     if listed:
         columns = ("name", "layer", "reason", "conditional", "calls")
         rows = [
             (
-                each["name"],
+                each["doc_name"],
                 each["layer"],
                 each["reason"],
                 each["conditional"],
                 each["cost"]["calls"],
             )
-            for each in artifacts
+            for each in planned
         ]
         output.table(columns, rows)
     else:
@@ -98,14 +96,13 @@ def plan(
 
 
 @command(
-    app,
     "triptych layers build --llm none",
     "triptych layers build --llm openai:gpt-4o-mini --max-calls 100",
 )
 def build(
     session: Session,
     names: _NAMES = None,
-    dataset: _DATASET = "default",
+    dataset: DocumentDataset = None,
     llm: _LLM = None,
     max_calls: Annotated[
         int | None, option("--max-calls", "Maximum number of calls.", min=0)
@@ -138,7 +135,7 @@ def build(
             session,
             _build_there(
                 session,
-                dataset,
+                dataset or "default",
                 names=names or None,
                 max_calls=max_calls,
                 max_tokens=max_tokens,
@@ -147,7 +144,8 @@ def build(
                 rewrite=rewrite,
             ),
         )
-    with _builder(session, llm, prices, concurrency) as builder:
+    with _builder(session, llm, prices, concurrency) as (builder, service):
+        dataset, names = _named(service, dataset, names)
         made = builder.plan(
             dataset, names=names or None, retry_quarantined=retry_quarantined, rewrite=rewrite
         )
@@ -171,7 +169,6 @@ def _check_served(llm: str | None, prices: Prices | None, max_cost: float | None
     Raises:
         ValidationError: a model, prices or a cost are given.
     """
-    from triptych.errors import ValidationError
 
     if llm not in (None, "none") or prices is not None or max_cost is not None:
         raise ValidationError(
@@ -189,12 +186,9 @@ def _build_there(session: Session, dataset: str, **options: Any) -> LayerBuild:
 
 
 def _tell(session: Session, built: LayerBuild) -> Exit:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     output, report = session.output, built.report
-    fields = to_json(built)
-    calls = fields["counts"].pop("calls")
-    fields["counts"] |= {"kept": built.kept, "calls": calls}
     least = report.least if report.stopped == "max_cost" else math.ceil(report.least or 0)
     for warning in report.warnings:
         output.warn(warning)
@@ -212,9 +206,18 @@ def _tell(session: Session, built: LayerBuild) -> Exit:
     elif report.stopped is not None:
         output.warn(f"ended by {report.stopped}: build again to go on")
     if output.as_json:
-        output.emit(fields)
+        output.emit(to_json(built))
     elif not output.quiet:
-        output.table(("layers", built.dataset_id), list(fields["counts"].items()))
+        counts = {
+            "made": report.made,
+            "unchanged": report.unchanged,
+            "removed": report.removed,
+            "quarantined": len(report.quarantined),
+            "failed": len(report.failed),
+            "kept": built.kept,
+            "calls": report.calls,
+        }
+        output.table(("layers", built.dataset_id), list(counts.items()))
     if report.least is not None:
         return Exit.USAGE
     if not (report.quarantined or report.failed):
@@ -224,17 +227,17 @@ def _tell(session: Session, built: LayerBuild) -> Exit:
     return Exit.MODEL if report.quarantined else exit_for(report.failed[0].error)
 
 
-@command(app, "triptych layers ledger --quarantined")
+@command("triptych layers ledger --quarantined")
 def ledger(
     session: Session,
-    dataset: _DATASET = "default",
+    dataset: Annotated[str, option("--dataset -d", "The dataset.")] = "default",
     quarantined: Annotated[
         bool, option("--quarantined", "List what broke a model instead.")
     ] = False,
 ) -> None:
     """Show what making a dataset's layers cost so far, by model."""
     from triptych.layers import LayerBuilder
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
     from triptych_factory.remote import check_local
 
     check_local(session.settings(), "making layers")
@@ -244,7 +247,7 @@ def ledger(
         usage, broken = builder.ledger(dataset), builder.quarantined(dataset)
     output = session.output
     if output.as_json:
-        output.emit({"dataset": dataset, **to_json({"usage": usage, "quarantined": broken})})
+        output.emit({"dataset_id": dataset, **to_json({"usage": usage, "quarantined": broken})})
     elif quarantined:
         output.table(
             ("name", "layer", "reason", "message"),
@@ -276,8 +279,8 @@ def _builder(
     concurrency: int = 1,
     *,
     asked: bool = True,
-) -> Iterator[LayerBuilder]:
-    """A builder over the store in force; one that is not ``asked`` can only plan."""
+) -> Iterator[tuple[LayerBuilder, Service]]:
+    """A builder, and the store in force; one that is not ``asked`` can only plan."""
     from triptych.layers import LayerBuilder
     from triptych.layers.builder.builder import RESERVED_TOKENS
     from triptych_factory.llms import planned_llm
@@ -291,16 +294,25 @@ def _builder(
     room = max(settings.llm_context - RESERVED_TOKENS, settings.llm_context // 4)
     if asked:
         with session.service(settings=settings) as service:
-            yield LayerBuilder(service, input_tokens=room, prices=prices)
+            yield LayerBuilder(service, input_tokens=room, prices=prices), service
         return
     planned = planned_llm(settings.llm)
     with session.service() as service:
-        yield LayerBuilder(service, planned, input_tokens=room, prices=prices)
+        yield LayerBuilder(service, planned, input_tokens=room, prices=prices), service
+
+
+def _named(
+    service: Service, dataset: str | None, names: Sequence[str] | None
+) -> tuple[str, list[str]]:
+    """The dataset, and what documents are called in it; the other names are of folders."""
+    from triptych_adapters.cli.names import find_documents
+
+    dataset, found, others = find_documents(service, names or (), dataset)
+    return dataset, [*found.values(), *others]
 
 
 def _prices(price_input: float | None, price_output: float | None) -> Prices | None:
-    from triptych.errors import ValidationError
-    from triptych.layers import Prices
+    from triptych.records import Prices
 
     if price_input is None and price_output is None:
         return None
@@ -343,7 +355,8 @@ def _work(made: LayerPlan, prices: Prices | None) -> str:
         return f"{fresh}{left}"
     if not (made.artifacts or made.conditional):
         return f"to be removed: {counted(made.gone, 'layer')} of folders without documents"
-    line = f"{counted(made.artifacts, 'layer')} by {made.model}: {_cost(made.cost, prices)}"
+    model = made.model if len(made.model) <= _WIDTH else f"{made.model[: _WIDTH - 1]}…"
+    line = f"{counted(made.artifacts, 'layer')} by {model}: {_cost(made.cost, prices)}"
     if made.conditional:
         more = _cost(made.conditional_cost, prices)
         line += f"; up to {made.conditional:,} of folders more: {more}"

@@ -4,35 +4,34 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from triptych_adapters.cli import layer_builder
+from triptych.errors import NotFoundError, ValidationError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.query_options import LayerChoice
-from triptych_adapters.cli.session import Session, command, new_app, new_group
-
-app = new_app()
-LAYERS = new_group(app, "layers", "Plan, build and show abstracts (L0) and overviews (L1).")
+from triptych_adapters.cli.query_options import DocumentDataset, LayerChoice
+from triptych_adapters.cli.session import Session
 
 
 @command(
-    LAYERS,
     "triptych layers show start.md",
     "triptych layers show guide/",
     "triptych layers show --dataset-layer",
 )
 def show(
     session: Session,
-    name: Annotated[str | None, argument("NAME", "The document, or a folder: guide/.")] = None,
+    name: Annotated[
+        str | None, argument("NAME", "The document or its file, or a folder: guide/.")
+    ] = None,
     dataset_layer: Annotated[
         bool, option("--dataset-layer", "Show the dataset's own layers instead.")
     ] = False,
-    dataset: Annotated[str, option("--dataset -d", "The dataset.")] = "default",
+    dataset: DocumentDataset = None,
     layer: Annotated[
         LayerChoice | None, option("--layer -l", "L0 or L1. Without it: both.")
     ] = None,
 ) -> None:
     """Show the abstract and the overview of a document, a folder or a whole dataset."""
-    from triptych.errors import NotFoundError, ValidationError
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
+    from triptych_adapters.cli.names import find_document
 
     if (name is None) is not dataset_layer:
         raise ValidationError("name a document, or give --dataset-layer: one of the two")
@@ -40,11 +39,13 @@ def show(
         raise ValidationError("L2 is the chunks: find them with `triptych search`")
     wanted = (LayerChoice.ABSTRACT, LayerChoice.OVERVIEW) if layer is None else (layer,)
     with session.service() as service:
+        if name is not None and not name.endswith("/"):
+            named = find_document(service, name, dataset)
+            dataset, name = named.dataset_id, named.name
+        dataset = dataset or "default"
         if name is None:
             found = [service.dataset_layer(dataset, str(each)) for each in wanted]
         else:
-            if not name.endswith("/"):
-                service.get_document(dataset, name)
             found = [service.layer(dataset, name, str(each)) for each in wanted]
     layers = [each for each in found if each is not None]
     if not layers:
@@ -58,6 +59,3 @@ def show(
         stale = "" if each.stale is None else f" (stale: {each.stale})"
         output.note(f"{each.layer} of {each.doc_name or 'the dataset ' + dataset}{stale}")
         output.say(each.content)
-
-
-LAYERS.add_typer(layer_builder.app)

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from triptych.errors import NotFoundError, ValidationError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.query_options import Where
-from triptych_adapters.cli.session import Session, command, conditions, new_app
+from triptych_adapters.cli.query_options import DocumentDataset, Where, note_unknown_fields
+from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.values import conditions
 
 if TYPE_CHECKING:
     from triptych.service import Service
 
 
-app = new_app()
-
-
-@command(app, "triptych create docs", "triptych create docs --language german")
+@command("triptych create docs", "triptych create docs --language german")
 def create(
     session: Session,
     dataset: Annotated[str, argument("DATASET", "The dataset.")],
@@ -32,51 +32,53 @@ def create(
     output = session.output
     created = session.perform("create_dataset", dataset_id=dataset, language=language)
     if output.as_json:
-        output.emit({"dataset": dataset, "created": created})
+        output.emit({"dataset_id": dataset, "created": created})
     else:
         output.note(
             f"created dataset {dataset!r}" if created else f"there is a dataset {dataset!r} already"
         )
 
 
-@command(app, "triptych rebuild --all", "triptych rebuild --dataset docs --doc guide/start.md")
+@command("triptych rebuild --all", "triptych rebuild --dataset docs --doc guide/start.md")
 def rebuild(
     session: Session,
-    dataset: Annotated[str, option("--dataset -d", "The dataset.")] = "default",
-    doc: Annotated[str, option("--doc NAME", "One document of it.")] = "",
+    dataset: DocumentDataset = None,
+    doc: Annotated[str, option("--doc NAME", "One document: its name, or its file.")] = "",
     everything: Annotated[bool, option("--all -a", "Every dataset.")] = False,
 ) -> Exit:
     """Bring chunks and vectors up to date with their documents and the settings.
 
     What is fresh is left alone; unchanged text is not embedded again.
     """
-    from triptych.errors import ValidationError
+    from triptych.records.serialization import to_json
+    from triptych_adapters.cli.names import find_document
     from triptych_adapters.cli.progress import shown
-    from triptych_adapters.cli.summaries import summary_line
-    from triptych_adapters.wire.schema import to_json
+    from triptych_adapters.cli.summaries import counts_of, summary_line
 
     if everything and doc:
         raise ValidationError("--doc names a document of one dataset: leave out --all")
-    scope = "" if everything else dataset
+    scope = "" if everything else dataset or "default"
     with session.service() as service, shown(session.output, "rebuilding") as progress:
         service.health().require()
+        if doc:
+            named = find_document(service, doc, dataset)
+            scope, doc = named.dataset_id, named.name
         if not doc:
             for warning in _given_up(service, scope):
                 session.output.warn(warning)
         report = service.rebuild(dataset_id=scope, doc_name=doc, progress=progress)
     output = session.output
-    fields = to_json(report)
     for failure in report.failed:
         output.warn(f"{failure.dataset_id}/{failure.name}: {failure.error}")
     if output.as_json:
-        output.emit({"dataset": scope or None, **fields})
+        output.emit({"dataset_id": scope or None, **to_json(report)})
     elif not output.quiet:
-        output.say(summary_line(fields["counts"]))
+        output.say(summary_line(counts_of(report)))
     done = report.checked - len(report.failed)
     return exit_after([failure.error for failure in report.failed], done=done)
 
 
-@command(app, "triptych embed", "triptych embed --dataset docs")
+@command("triptych embed", "triptych embed --dataset docs")
 def embed(
     session: Session,
     dataset: Annotated[str | None, option("--dataset -d", "The dataset. By default all.")] = None,
@@ -88,21 +90,21 @@ def embed(
     A text that has a vector is not embedded again. With a sparse encoder in the settings, sparse
     vectors are added too.
     """
+    from triptych.records.serialization import to_json
     from triptych_adapters.cli.progress import shown
-    from triptych_adapters.wire.schema import to_json
+    from triptych_adapters.cli.summaries import counts_of
 
     output = session.output
     with session.service() as service, shown(output, "embedding") as progress:
         service.health().require()
         report = service.embed_pending(dataset, progress=progress)
-    fields = to_json(report)
     for failure in report.failed:
         place = f"{failure.dataset_id}/{failure.name}" if failure.name else failure.dataset_id
         output.warn(f"{place}: {failure.error}")
     if output.as_json:
-        output.emit({"dataset": dataset, **fields})
+        output.emit({"dataset_id": dataset, **to_json(report)})
     elif not output.quiet:
-        output.table(("", dataset or "every dataset"), list(fields["counts"].items()))
+        output.table(("", dataset or "every dataset"), list(counts_of(report).items()))
     done = report.documents + report.embedded + report.encoded
     return exit_after([failure.error for failure in report.failed], done=done)
 
@@ -119,11 +121,13 @@ def _given_up(service: Service, scope: str) -> list[str]:
     ]
 
 
-@command(app, "triptych delete guide/old.md", "triptych delete --dataset-wide --dataset docs --yes")
+@command("triptych delete guide/old.md", "triptych delete --dataset-wide --dataset docs --yes")
 def delete(
     session: Session,
-    names: Annotated[list[str] | None, argument("NAME", "Documents to delete.")] = None,
-    dataset: Annotated[str, option("--dataset -d", "Their dataset.")] = "default",
+    names: Annotated[
+        list[str] | None, argument("NAME", "Documents to delete: their names, or their files.")
+    ] = None,
+    dataset: DocumentDataset = None,
     dataset_wide: Annotated[
         bool, option("--dataset-wide", "Delete the whole dataset instead.")
     ] = False,
@@ -137,9 +141,10 @@ def delete(
 
     A whole dataset, and what --where finds, is deleted only after a question, or with --yes.
     """
-    from triptych.errors import NotFoundError, ValidationError
+    from triptych.records.serialization import to_json
     from triptych.rules import missing_dataset
-    from triptych_adapters.wire.schema import to_json
+    from triptych_adapters.cli.names import find_documents, first_names, names_of_file
+    from triptych_adapters.cli.source_files import SourceFiles, warn_of_next_sync
 
     names = names or []
     if where:
@@ -147,23 +152,32 @@ def delete(
             raise ValidationError(
                 "--where says what to delete: leave out names, --dataset-wide and --purge"
             )
-        return _delete_found(session, dataset, where, yes=yes)
+        return _delete_found(session, dataset or "default", where, yes=yes)
     if bool(names) is dataset_wide:
         raise ValidationError("name documents, or give --dataset-wide: one of the two")
     output = session.output
     with session.service() as service:
         if dataset_wide:
+            dataset = dataset or "default"
             if dataset not in (datasets := service.list_datasets()) and not purge:
                 raise missing_dataset(dataset, datasets)
             if not yes and not _confirmed(f"Delete the dataset {dataset!r} and all in it?"):
                 output.note("nothing was deleted")
                 return Exit.FAILED
+            some = first_names(service, dataset, None) if dataset in datasets else []
+            files = SourceFiles(service).paths(dataset, some)
             remove_all = service.purge if purge else service.delete_dataset
             removed, found = [remove_all(dataset)], {}
         else:
             remove = service.purge if purge else service.delete_document
-            found = {name: remove(dataset, name) for name in names}
+            dataset, present, absent = find_documents(service, names, dataset)
+            if purge:
+                # Of a file whose document is gone already, what is left is erased all the same.
+                absent = [next(iter(names_of_file(service, each)), each) for each in absent]
+            files = SourceFiles(service).paths(dataset, present.values())
+            found = {name: remove(dataset, name) for name in (*present.values(), *absent)}
             removed = [*found.values()]
+    warn_of_next_sync(output, files, deleted=True)
     receipts = removed if purge else []
     deleted = [name for name, there in found.items() if there]
     missing = [name for name, there in found.items() if not there]
@@ -177,7 +191,7 @@ def delete(
     if output.as_json:
         output.emit(
             {
-                "dataset": dataset,
+                "dataset_id": dataset,
                 "dataset_deleted": dataset_wide,
                 "deleted": deleted,
                 "missing": missing,
@@ -191,27 +205,35 @@ def delete(
         for receipt in to_json(receipts):
             erased = [f"{of} {n}" for of, n in receipt.items() if type(n) is int and n]
             counts = ", ".join(erased) or "nothing was left"
-            output.note(f"erased: {counts}; beyond it: {'; '.join(receipt['beyond'])}")
+            output.note(f"erased: {counts}; beyond it:")
+            for place in receipt["beyond"]:
+                output.note(f"- {place}")
     return Exit.PARTIAL if missing and not purge else Exit.OK
 
 
 def _delete_found(session: Session, dataset: str, where: list[str], *, yes: bool) -> Exit:
     """Delete what a filter finds, after a question that says how many."""
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
+    from triptych_adapters.cli.names import first_names
+    from triptych_adapters.cli.source_files import SourceFiles, warn_of_next_sync
 
     output = session.output
     found = conditions(where, "--where")
     with session.service() as service:
         count = service.count_documents(dataset, where=found)
+        if not count:
+            note_unknown_fields(output, service, dataset, found)
         documents = "1 document" if count == 1 else f"{count} documents"
         if count and not yes and not _confirmed(f"Delete {documents} of {dataset!r}?"):
             output.note("nothing was deleted")
             return Exit.FAILED
+        files = SourceFiles(service).paths(dataset, first_names(service, dataset, found))
         report = service.delete_documents(dataset, where=found)
+    warn_of_next_sync(output, files, deleted=True)
     for failure in report.failed:
         output.warn(f"{failure.name}: {failure.error}")
     if output.as_json:
-        output.emit({"dataset": dataset, **to_json(report)})
+        output.emit({"dataset_id": dataset, **to_json(report)})
     else:
         done = len(report.deleted)
         output.note(f"deleted {'1 document' if done == 1 else f'{done} documents'}")
@@ -219,7 +241,6 @@ def _delete_found(session: Session, dataset: str, where: list[str], *, yes: bool
 
 
 def _confirmed(question: str) -> bool:
-    from triptych.errors import ValidationError
 
     if not sys.stdin.isatty():
         raise ValidationError(

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import attrs
 
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import option
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych_factory import Settings
@@ -27,11 +28,7 @@ class AgentChoice(StrEnum):
     CODEX = "codex"
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych mcp --print-config > .mcp.json",
     "triptych mcp --print-config --agent codex --write",
     "triptych mcp --http --port 8765",
@@ -147,14 +144,30 @@ def _print_config(
     http: bool,
     port: int,
 ) -> None:
-    from triptych_adapters.mcp.configuration import AGENTS, configuration
+    from triptych_adapters.mcp.configuration import AGENTS, KEY, configuration
 
+    key = _has_keys(session, settings) if http else settings.api_key is not None
     if http:
-        text = configuration(agent, url=f"http://127.0.0.1:{port}/mcp")
+        text = configuration(agent, url=f"http://127.0.0.1:{port}/mcp", key=key)
     else:
-        text = configuration(agent, command=_command(session, settings, dataset, write=write))
+        command = _command(session, settings, dataset, write=write)
+        text = configuration(agent, command=command, key=key)
     session.output.write(text)
     session.output.note(f"goes into {AGENTS[agent]}")
+    if key:
+        session.output.note(f"the key is read from {KEY}, in the environment of the agent")
+
+
+def _has_keys(session: Session, settings: Settings) -> bool:
+    """Whether the store that is served asks for keys."""
+    from triptych.errors import NotFoundError
+    from triptych_adapters.access import authenticator
+
+    try:
+        with session.service(settings=attrs.evolve(settings, embedder="none")) as service:
+            return authenticator(service) is not None
+    except NotFoundError:  # it is made when it is served
+        return False
 
 
 def _command(

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from triptych.errors import TriptychError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.search.pipeline_record import Pipeline
 
 
-app = new_app()
-
-
-@command(app, "triptych pipelines", "triptych search --pipeline support lost password")
+@command("triptych pipelines", "triptych search --pipeline support lost password")
 def pipelines(session: Session) -> Exit | None:
     """List the pipelines of triptych.toml, and check each.
 
@@ -57,7 +56,6 @@ def _list_of_server(session: Session) -> None:
 
 def _described(session: Session, name: str) -> tuple[Mapping[str, Any], str | None]:
     """What a pipeline consists of, and why it cannot be used, None where it can."""
-    from triptych.errors import TriptychError
     from triptych_factory.tables import BREAKING, table_findings
 
     try:

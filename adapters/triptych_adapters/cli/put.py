@@ -6,10 +6,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from triptych.errors import ValidationError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.folders import NOT_TOLD, AllFolders, tell_generated, tell_notes
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.session import Session, command, metadata_of, new_app
+from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.values import metadata_of
 
 if TYPE_CHECKING:
     from triptych.records import Failure, PutReport
@@ -19,11 +22,7 @@ _SHOWN = 5
 """How many skipped files a remark names."""
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych put docs/                         every file below docs/ that can be read",
     "triptych put notes.md --metadata lang=en   one file",
     "cat log.txt | triptych put - --name log    standard input",
@@ -77,11 +76,10 @@ def put(
     """
     import attrs
 
-    from triptych.errors import ValidationError
     from triptych.parsing.registry import not_text
     from triptych.sync import FileSet, SyncOptions
-    from triptych_adapters.cli.expiry import expiry_of
     from triptych_adapters.cli.progress import shown
+    from triptych_adapters.cli.values import expiry_of
     from triptych_backends.parsing import default_parser
     from triptych_factory.locations import parse_location, store_paths
 
@@ -147,11 +145,11 @@ def _tell(
     import attrs
 
     from triptych.parsing.generated_folders import GENERATED
-    from triptych_adapters.cli.summaries import summary_line
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
+    from triptych_adapters.cli.summaries import counts_of, summary_line
 
     output, skipped, notes = session.output, files.skipped, files.notes
-    fields = to_json(attrs.evolve(report, failed=failed))
+    report = attrs.evolve(report, failed=failed)
     for failure in failed:
         output.warn(f"{failure.name}: {failure.error}")
     tell_notes(output, notes)
@@ -162,6 +160,7 @@ def _tell(
         more = f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else ""
         output.note(f"skipped {some}{more}; name a file to put it anyway")
     if output.as_json:
-        output.emit({"dataset": dataset, **fields, "skipped": to_json(skipped), "notes": notes})
+        about = {"skipped": to_json(skipped), "notes": notes}
+        output.emit({"dataset_id": dataset, **to_json(report), **about})
     elif not output.quiet:
-        output.say(summary_line({**fields["counts"], "skipped": len(seen)}))
+        output.say(summary_line({**counts_of(report), "skipped": len(seen)}))

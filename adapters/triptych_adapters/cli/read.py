@@ -6,30 +6,30 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from triptych.errors import ValidationError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.query_options import Where
-from triptych_adapters.cli.session import Session, command, conditions, new_app
+from triptych_adapters.cli.query_options import Where, note_unknown_fields
+from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.values import conditions
 
 if TYPE_CHECKING:
     from triptych.records import SourceDocument
     from triptych_adapters.cli.names import NamedDocument
 
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n?|\n)|[^\r\n]++")
-
-
-app = new_app()
+_COUNTED = re.compile(r"lines? (\d+)(?:-(\d+))?")
 
 
 @command(
-    app,
     "triptych get guide/start.md > start.md",
-    "triptych get start.md:50:40              40 lines, from line 50 on",
+    "triptych get start.md:50-89              40 lines; start.md:50- all from there",
     "triptych get start.md end.md --info",
     "triptych get start.md --version 3",
 )
 def get(
     session: Session,
-    names: Annotated[list[str], argument("NAME", "Documents: NAME, NAME:LINE or NAME:LINE:COUNT.")],
+    names: Annotated[list[str], argument("NAME", "Documents: NAME, NAME:LINE, NAME:FIRST-LAST.")],
     dataset: Annotated[str | None, option("--dataset -d", "Look in this dataset only.")] = None,
     version: Annotated[
         int | None, option("--version N", "An old version, as `triptych history` lists.", min=1)
@@ -40,10 +40,10 @@ def get(
 ) -> None:
     """Print the text of documents: what was put, unchanged.
 
-    NAME:50 prints from line 50 on, NAME:50:40 forty lines. The file of a synced folder names its
-    document too. Of a file that was converted (PDF, office, HTML, reStructuredText, tables,
-    notebooks, other encodings than UTF-8) the text that was made from it is printed, and a remark
-    says so.
+    NAME:50 prints line 50, NAME:50-89 forty lines, NAME:50- all from there. The file of a synced
+    folder names its document too, and so does DATASET/NAME. Of a file that was converted (PDF,
+    office, HTML, reStructuredText, tables, notebooks, other encodings than UTF-8) the text that was
+    made from it is printed, and a remark says so.
     """
     from triptych_adapters.cli.names import find_document
     from triptych_adapters.cli.source_files import SourceFiles
@@ -51,12 +51,12 @@ def get(
     settings = session.settings().without_llm()
     found = []
     with session.service(settings=settings) as service:
-        files = SourceFiles(service, settings)
+        files = SourceFiles(service)
         for text in names:
-            named = find_document(service, settings, text, dataset)
+            named = find_document(service, text, dataset)
             document = service.get_document(named.dataset_id, named.name, version)
             found.append((named, document, files.path(named.dataset_id, named.name)))
-    parts = [_part(document.content, named.line, named.count) for named, document, _ in found]
+    parts = [_part(document, named.first, named.last) for named, document, _ in found]
     output = session.output
     if output.as_json:
         shown = [_as_json(each, part, info=info) for each, part in zip(found, parts, strict=True)]
@@ -73,7 +73,7 @@ def get(
             before = "" if at == 0 else "\n" if parts[at - 1].endswith("\n") else "\n\n"
             output.write(f"{before}==> {named.name} <==\n")
         if info:
-            output.table(("", ""), _rows(document, path))
+            output.table(("", ""), _rows(document, path), folds=True)
         else:
             output.write(part)
 
@@ -85,35 +85,56 @@ def _is_converted(document: SourceDocument) -> bool:
     return bool(original) and original != content_sha256(document.content)
 
 
-def _part(content: str, line: int | None, count: int | None) -> str:
-    """The lines from ``line`` on, at most ``count``.
+def _part(document: SourceDocument, first: int | None, last: int | None) -> str:
+    """The lines from ``first`` to ``last`` (None: the end), numbered as a search numbers them.
 
     Raises:
         ValidationError: the text has no such line.
     """
-    from triptych.errors import ValidationError
 
-    if line is None:
-        return content
-    if count == 0:
-        raise ValidationError("no lines are asked for: the count in NAME:LINE:COUNT is 1 or more")
-    lines = _LINE.findall(content)
-    if not 1 <= line <= max(len(lines), 1):
-        there = "1 line" if len(lines) == 1 else f"{len(lines)} lines"
-        raise ValidationError(f"there is no line {line}: the document has {there}")
-    return "".join(lines[line - 1 : None if count is None else line - 1 + count])
+    if first is None:
+        return document.content
+    lines = [found.span() for found in _LINE.finditer(document.content)] or [(0, 0)]
+    if last is not None and last < first:
+        raise ValidationError(f"no lines are asked for: {last} is before {first}")
+    numbers = _numbers(document, lines)
+    there = max(high for _, high in numbers)
+    if not 1 <= first <= there:
+        said = "1 line" if there == 1 else f"{there} lines"
+        raise ValidationError(f"there is no line {first}: the document has {said}")
+    return "".join(
+        document.content[start:end]
+        for (start, end), (low, high) in zip(lines, numbers, strict=True)
+        if high >= first and (last is None or low <= last)
+    )
+
+
+def _numbers(document: SourceDocument, lines: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The first and last number of each line: of the file, where its parser counted them."""
+    from triptych.chunking.outline import read_outline
+
+    outline = read_outline(document.system.outline, document.content)
+    places = [] if outline is None else outline.locate_all(document.content, lines)
+    counted = [_COUNTED.fullmatch(place or "") for place in places]
+    if not any(counted):
+        return [(number, number) for number in range(1, len(lines) + 1)]
+    numbers = [(0, 0)]
+    for each in counted:
+        # A line that the parser put between others is of the one before it.
+        numbers.append((int(each[1]), int(each[2] or each[1])) if each else numbers[-1])
+    return numbers[1:]
 
 
 def _as_json(
     found: tuple[NamedDocument, SourceDocument, Path | None], part: str, *, info: bool
 ) -> dict[str, Any]:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     named, document, path = found
     fields: dict[str, Any] = to_json(document)
-    fields |= {"path": None if path is None else str(path), "content": part}
-    if named.line is not None:
-        fields["line"] = named.line
+    fields |= {"file": None if path is None else str(path), "content": part}
+    if named.first is not None:
+        fields["start_line"] = named.first
     if info:
         del fields["content"]
     return fields
@@ -138,7 +159,6 @@ def _rows(document: SourceDocument, path: Path | None) -> list[tuple[str, object
 
 
 @command(
-    app,
     "triptych list --prefix guide/",
     "triptych list --datasets",
     "triptych list | cut -f1     only the names",
@@ -163,8 +183,8 @@ def list_(
     ] = "$name",
 ) -> None:
     """List a dataset's documents, or the datasets."""
+    from triptych.records.serialization import to_json
     from triptych_adapters.cli.names import dataset_in_use
-    from triptych_adapters.wire.schema import to_json
 
     output = session.output
     with session.service() as service:
@@ -178,6 +198,7 @@ def list_(
         # A store without any dataset is empty; a dataset that is named must be there.
         empty = dataset is None and not service.list_datasets()
         dataset = dataset_in_use(service, dataset)
+        filters = conditions(where or [], "--where")
         documents = (
             []
             if empty
@@ -186,12 +207,14 @@ def list_(
                 prefix=prefix,
                 after=after,
                 limit=limit,
-                where=conditions(where or [], "--where"),
+                where=filters,
                 sort=sort,
             )
         )
+        if not documents and not empty:
+            note_unknown_fields(output, service, dataset, filters)
     if output.as_json:
-        output.emit({"dataset": dataset, "documents": to_json(documents)})
+        output.emit({"dataset_id": dataset, "documents": to_json(documents)})
         return
     head: tuple[str, ...] = ("name", "version", "bytes", "updated")
     rows: list[tuple[object, ...]] = [

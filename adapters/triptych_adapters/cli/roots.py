@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import attrs
 import typer
 
+from triptych.errors import ValidationError
 from triptych_adapters.cli import sync
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.folders import AddedFolders
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.records import Failure
@@ -21,11 +23,7 @@ if TYPE_CHECKING:
     from triptych.sync import RememberedRoot
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych add notes/                            remember it, and sync it now",
     "triptych add notes/ docs/ --prefix notes/ --prefix docs/",
     "triptych add handbook/ --dataset team --exclude 'drafts/'",
@@ -48,7 +46,6 @@ def add(
     paths below the first folder of a dataset; those of further ones begin with the folder's name,
     unless --prefix says otherwise. Adding a folder again changes the options that are named then.
     """
-    from triptych.errors import ValidationError
 
     if moved_from is not None and len(folders.paths) != 1:
         raise ValidationError("--moved-from is the old place of one folder: name one")
@@ -68,7 +65,7 @@ def _told(each: RememberedRoot) -> str:
     return f"{each.root.path} for the dataset {each.root.dataset_id!r}, {how}{names}"
 
 
-@command(app, "triptych roots")
+@command("triptych roots")
 def roots(session: Session) -> None:
     """List the folders that the store remembers, and when each was last synced."""
     from triptych_factory.remote import check_local
@@ -91,7 +88,7 @@ def roots(session: Session) -> None:
         [
             (
                 row["path"],
-                row["dataset"],
+                row["dataset_id"],
                 row["prefix"],
                 row["documents"],
                 row["synced_at"] or "never",
@@ -108,7 +105,7 @@ def _fields(service: Service, each: RememberedRoot) -> dict[str, Any]:
     options = each.options
     return {
         "path": str(each.root.path),
-        "dataset": each.root.dataset_id,
+        "dataset_id": each.root.dataset_id,
         "prefix": each.root.prefix,
         "documents": len(documents_of(service, each.root)),
         "synced_at": each.synced_at and each.synced_at.isoformat(timespec="seconds"),
@@ -124,7 +121,6 @@ def _fields(service: Service, each: RememberedRoot) -> dict[str, Any]:
 
 
 @command(
-    app,
     "triptych remove notes/ --keep      forget the folder, keep its documents",
     "triptych remove notes/ --delete    and delete its documents",
 )
@@ -185,7 +181,6 @@ def remove(
 
 
 def _asked(each: RememberedRoot, count: int) -> bool:
-    from triptych.errors import ValidationError
 
     if not sys.stdin.isatty():
         raise ValidationError(

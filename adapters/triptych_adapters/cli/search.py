@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
+from triptych.errors import NotAvailableError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import option
 from triptych_adapters.cli.query_options import (
     AsOf,
@@ -19,9 +21,10 @@ from triptych_adapters.cli.query_options import (
     Where,
     make_query,
     moment_note,
+    note_unknown_fields,
     query_fields,
 )
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.records import Query
@@ -36,11 +39,7 @@ class RankerChoice(StrEnum):
     MIN_MAX = "min-max"
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych search how do I start",
     "triptych search '\"failed request\" -draft in:guide/'",
     "triptych search retries --mode bm25 -n 3 --where lang=en",
@@ -104,7 +103,7 @@ def search(
     Searches all datasets unless one is named. Each hit shows its file and the line that matches
     best, its section, its rank (#1 is the best), and whether it is stale. A line marks where hits
     begin that hold no word of the query. A search without hits is no failure: the exit code is 0.
-    A query that begins with a minus goes after --, or after a word in quotes.
+    A query that begins with a minus and one letter, such as -x or -k3, goes after --.
     """
     settings = session.settings(ranker=None if ranker is None else str(ranker), reranker=reranker)
     if pipeline is None:
@@ -141,8 +140,12 @@ def search(
         else:
             result = (chosen.search_documents if documents else chosen.search)(text, **given)
         searched = service if chosen is None else getattr(chosen, "service", service)
-        views = views_of(result.hits, SourceFiles(searched, settings))
+        views = views_of(result.hits, SourceFiles(searched))
         several = dataset is None and len(searched.list_datasets()) > 1
+        if not views:
+            read = parse_query(asked).where if asked.syntax else {}
+            fields = {key: list(values) for key, values in read.items()}
+            note_unknown_fields(session.output, searched, dataset, given["where"], fields)
         about: Mapping[str, Any] = {}
         if explain:
             from triptych_adapters.cli.explain import explained
@@ -154,13 +157,11 @@ def search(
     if not session.output.as_json and (note := moment_note(result)):
         session.output.note(note)
     if session.output.as_json:
-        from triptych_adapters.wire.schema import to_json
+        from triptych.records.serialization import to_json
 
         answer = {"query": asked.text, **to_json(result)}
-        if result.cache_similarity is not None:
-            answer["cache_similarity"] = result.cache_similarity
         for hit, view in zip(answer["hits"], views, strict=True):
-            hit["path"] = None if view.path is None else str(view.path)
+            hit["file"] = None if view.path is None else str(view.path)
         session.output.emit({**answer, "explain": about} if about else answer)
     elif files:
         _print_files(session, views)
@@ -227,7 +228,6 @@ def _print_files(session: Session, views: Sequence[HitView]) -> None:
 
 
 def _open(view: HitView) -> None:
-    from triptych.errors import NotAvailableError
     from triptych_adapters.cli.source_files import open_in_editor
 
     hit = view.hit

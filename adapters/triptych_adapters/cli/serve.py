@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import option
-from triptych_adapters.cli.session import Session, command, new_app
-
-app = new_app()
+from triptych_adapters.cli.session import Session
 
 
 @command(
-    app,
     "triptych serve                           reading, on http://127.0.0.1:8400",
     "triptych serve --write --workers 2       writing too, in two processes",
     "curl http://127.0.0.1:8400/v1/openapi.json",

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import attrs
 
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.session import Session, command, new_app, new_group
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.spaces import SwapReport
     from triptych_factory import Settings
 
-app = new_app()
-SPACES = new_group(app, "spaces", "Change the embedder of a dataset while it is searched.")
 
 OneDataset = Annotated[str, option("--dataset -d", "The dataset.")]
 AnyDataset = Annotated[str | None, option("--dataset -d", "The dataset. By default all.")]
@@ -28,8 +27,8 @@ Incomplete = Annotated[
 ]
 
 
-@command(SPACES, "triptych spaces list", name="list")
-def list_all(session: Session, dataset: AnyDataset = None) -> None:
+@command("triptych spaces list")
+def list_(session: Session, dataset: AnyDataset = None) -> None:
     """List the embedders that datasets have vectors of, and which of them serves."""
     from triptych.spaces import list_spaces
 
@@ -54,16 +53,16 @@ def list_all(session: Session, dataset: AnyDataset = None) -> None:
     )
 
 
-@command(SPACES, "triptych spaces fill --dataset docs")
+@command("triptych spaces fill --dataset docs")
 def fill(session: Session, dataset: AnyDataset = None) -> Exit:
     """Make the vectors of the next embedder beside those that serve.
 
     The setting next_embedder names it. The dataset is searched and written as before. Stop this
     command whenever you like: each vector is kept, and the next run goes on from there.
     """
+    from triptych.records.serialization import to_json
     from triptych.spaces import fill_space
     from triptych_adapters.cli.progress import shown
-    from triptych_adapters.wire.schema import to_json
 
     output = session.output
     settings = _settings(session)
@@ -77,17 +76,7 @@ def fill(session: Session, dataset: AnyDataset = None) -> Exit:
         place = f"{failure.dataset_id}/{failure.name}" if failure.name else failure.dataset_id
         output.warn(f"{place}: {failure.error}")
     if output.as_json:
-        output.emit(
-            {
-                "dataset": dataset,
-                "embedder": report.embed_sig,
-                "documents": report.documents,
-                "embedded": report.embedded,
-                "reused": report.reused,
-                "lacking": report.lacking,
-                "failed": [to_json(each) for each in report.failed],
-            }
-        )
+        output.emit({"dataset_id": dataset, **to_json(report)})
     elif not output.quiet:
         output.table(
             ("", report.embed_sig),
@@ -102,7 +91,7 @@ def fill(session: Session, dataset: AnyDataset = None) -> Exit:
     return exit_after([failure.error for failure in report.failed], done=done)
 
 
-@command(SPACES, "triptych spaces swap --dataset docs")
+@command("triptych spaces swap --dataset docs")
 def swap(session: Session, dataset: OneDataset = "default", incomplete: Incomplete = False) -> None:
     """Let the vectors of the next embedder serve, and keep those that served.
 
@@ -120,7 +109,7 @@ def swap(session: Session, dataset: OneDataset = "default", incomplete: Incomple
     _tell(session, report, "`triptych spaces back` goes back")
 
 
-@command(SPACES, "triptych spaces back --dataset docs")
+@command("triptych spaces back --dataset docs")
 def back(session: Session, dataset: OneDataset = "default", incomplete: Incomplete = False) -> None:
     """Let the vectors serve that served before the swap, and keep those of the next embedder.
 
@@ -137,7 +126,7 @@ def back(session: Session, dataset: OneDataset = "default", incomplete: Incomple
     _tell(session, report, "`triptych spaces swap` swaps again")
 
 
-@command(SPACES, "triptych spaces drop 'hash/1/256' --dataset docs")
+@command("triptych spaces drop 'hash/1/256' --dataset docs")
 def drop(
     session: Session,
     signature: Annotated[str, argument("EMBEDDER", "Its signature, as `list` shows it.")],
@@ -149,7 +138,7 @@ def drop(
     with session.service(settings=_settings(session, embeds=False)) as service:
         dropped = drop_space(service, dataset, signature)
     if session.output.as_json:
-        session.output.emit({"dataset": dataset, "embedder": signature, "dropped": dropped})
+        session.output.emit({"dataset_id": dataset, "embed_sig": signature, "dropped": dropped})
     elif dropped:
         session.output.note(f"dropped the vectors of {signature}")
     else:

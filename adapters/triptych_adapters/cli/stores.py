@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from triptych.errors import StoreError, ValidationError
 from triptych_adapters.cli.archives import (
     is_archive,
     opened_store,
@@ -14,10 +15,11 @@ from triptych_adapters.cli.archives import (
     save_archive,
     typed,
 )
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.output import SCHEMA, Output, json_text
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.replication import CopyReport
@@ -31,10 +33,7 @@ _DATASETS = Annotated[
 ]
 
 
-app = new_app()
-
-
-@command(app, "triptych copy kb.db files:///home/me/kb", "triptych copy kb.db replica.db --follow")
+@command("triptych copy kb.db files:///home/me/kb", "triptych copy kb.db replica.db --follow")
 def copy(
     session: Session,
     source: Annotated[str, argument("SRC", "The store to copy.")],
@@ -54,7 +53,6 @@ def copy(
     What is there already is skipped, so run it again after a failure. At the end both are compared.
     Others may write to the source meanwhile: it is copied as it was at the beginning.
     """
-    from triptych.errors import StoreError, ValidationError
     from triptych.replication import check_datasets, copy_store, follow_store
     from triptych_adapters.cli.progress import shown
     from triptych_factory.backends import store_exists
@@ -66,13 +64,13 @@ def copy(
             f"{source!r} is an archive, not a store: `triptych restore {source} {destination}`"
         )
     with ExitStack() as held:
-        one = held.enter_context(opened_store(session, source, create=False))
+        one = held.enter_context(opened_store(session, source))
         if not (follow and store_exists(parse_location(destination))):
             check_datasets(one, dataset)  # before the destination is made
-        other = held.enter_context(opened_store(session, destination, create=True))
         words = ["copy", *(place_of(session, each) for each in (source, destination))]
         words += ["--follow"] if follow else []
         again = typed(*words, datasets=dataset, replace=replace)
+        other = held.enter_context(opened_store(session, destination, again))
         if not follow:
             with shown(output, "documents") as progress:
                 report = copy_store(
@@ -100,7 +98,7 @@ def copy(
     return Exit.OK
 
 
-@command(app, "triptych backup kb.zip", "triptych restore kb.zip other.db")
+@command("triptych backup kb.zip", "triptych restore kb.zip other.db")
 def backup(
     session: Session,
     file: Annotated[Path, argument("FILE", "The archive to write.")],
@@ -116,7 +114,7 @@ def backup(
 
 
 def _print_followed(output: Output, report: CopyReport) -> None:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     if output.as_json:
         line = {"schema": SCHEMA, "command": "copy", **to_json(report)}

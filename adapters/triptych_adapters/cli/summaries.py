@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Any
 
-__all__ = ["plural", "summary_line"]
+import attrs
+
+__all__ = ["counts_of", "plural", "summary_line"]
 
 _INSIDE = ("embedded", "reused", "encoded", "pending")
 """Counts of chunks, which stand after those."""
 _LAST = ("failed", "skipped")
 _NOUNS = {"model_calls": ("model call", "model calls")}
+
+
+def counts_of(report: Any, without: Collection[str] = ()) -> dict[str, int | None]:
+    """The counts of a report, by name: its numbers, and how many are in its lists."""
+    values = {
+        field.name: getattr(report, field.name)
+        for field in attrs.fields(type(report))
+        if field.name not in without
+    }
+    return {
+        name: len(value) if isinstance(value, tuple) else value for name, value in values.items()
+    }
 
 
 def summary_line(counts: Mapping[str, int | None]) -> str:

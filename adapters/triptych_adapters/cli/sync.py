@@ -6,10 +6,11 @@ import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.folders import NOT_TOLD, Folders, tell_generated, tell_held, tell_notes
 from triptych_adapters.cli.options import option
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.parsing.files import Skipped
@@ -19,11 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 
-app = new_app()
+_NOT_COUNTED = frozenset({"checked", "held", "notes"})
 
 
 @command(
-    app,
     "triptych sync docs/                      mirror the folder",
     "triptych sync                            all folders that `triptych add` has",
     "triptych sync docs/ --dry-run            what that would do, and cost",
@@ -77,9 +77,9 @@ def run(session: Session, syncing: Syncing, *, dry: bool = False) -> Exit:
 
 
 def _tell(session: Session, directory: DirectorySync, report: SyncPlan | SyncReport) -> None:
+    from triptych.records.serialization import to_json
     from triptych.sync import SyncPlan
-    from triptych_adapters.cli.summaries import summary_line
-    from triptych_adapters.wire.schema import to_json
+    from triptych_adapters.cli.summaries import counts_of, summary_line
 
     output = session.output
     for failure in report.failed:
@@ -89,21 +89,22 @@ def _tell(session: Session, directory: DirectorySync, report: SyncPlan | SyncRep
     tell_generated(output, report.skipped)
     tell_notes(output, report.notes)
     planned = isinstance(report, SyncPlan)
-    fields = to_json(report)
     datasets = directory.datasets
     if output.as_json:
         only = datasets[0] if len(datasets) == 1 else None
         roots = [
-            {"path": str(root.path), "dataset": root.dataset_id, "prefix": root.prefix}
+            {"path": str(root.path), "dataset_id": root.dataset_id, "prefix": root.prefix}
             for root in directory.roots
         ]
-        output.emit({"dataset": only, "roots": roots, "dry_run": planned, **fields})
+        output.emit({"dataset_id": only, "roots": roots, "dry_run": planned, **to_json(report)})
         return
     if isinstance(report, SyncPlan):
         for line in _lines(report):
             output.say(line)
     if planned or not output.quiet:
-        output.say(("would be: " if planned else "") + summary_line(fields["counts"]))
+        output.say(
+            ("would be: " if planned else "") + summary_line(counts_of(report, _NOT_COUNTED))
+        )
 
 
 def _lines(plan: SyncPlan) -> list[str]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
+from triptych.errors import NotFoundError, ValidationError
 from triptych_adapters.cli.archives import (
     Replace,
     check_output,
@@ -16,15 +17,13 @@ from triptych_adapters.cli.archives import (
     save_archive,
     until_terminated,
 )
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.session import Session, command, new_app
-
-app = new_app()
+from triptych_adapters.cli.session import Session
 
 
 @command(
-    app,
     "triptych import documents.jsonl",
     "triptych import pages.parquet --name-field url --content-field text -m lang -m date",
     "triptych export | triptych --store copy.db import -",
@@ -67,10 +66,10 @@ def import_(
     cost nothing. An archive, which export or backup wrote, is taken over as it is: with versions,
     chunks, vectors and layers.
     """
-    from triptych.errors import NotFoundError, ValidationError
+    from triptych.records.serialization import to_json
     from triptych.transfer import ImportFields, import_jsonl, import_parquet
     from triptych_adapters.cli.progress import shown
-    from triptych_adapters.wire.schema import to_json
+    from triptych_adapters.cli.summaries import counts_of
 
     output = session.output
     if is_archive(file):
@@ -99,19 +98,17 @@ def import_(
         else:
             with file.open("rb") as lines:
                 report = import_jsonl(service, dataset, lines, fields=fields, progress=progress)
-    told = to_json(report)
     for failure in report.failed:
         output.warn(f"{failure.name}: {failure.error}")
     if output.as_json:
-        output.emit({"dataset": dataset, **told})
+        output.emit({"dataset_id": dataset, **to_json(report)})
     elif not output.quiet:
-        output.table(("", dataset), list(told["counts"].items()))
+        output.table(("", dataset), list(counts_of(report).items()))
     done = report.added + report.updated + report.unchanged
     return exit_after([failure.error for failure in report.failed], done=done)
 
 
 @command(
-    app,
     "triptych export > documents.jsonl",
     "triptych export --dataset notes --versions --output notes.jsonl",
     "triptych export --dataset notes --output notes.zip",
@@ -161,7 +158,6 @@ def export(
 @contextmanager
 def _written(path: Path) -> Iterator[BinaryIO]:
     from triptych._internal.drafts import written_whole
-    from triptych.errors import NotFoundError, ValidationError
 
     try:
         with until_terminated(), written_whole(path, mode=0o666) as stream:

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
+from triptych.errors import DeletionHeldError
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.folders import Folders, tell_generated, tell_notes
 from triptych_adapters.cli.options import option
 from triptych_adapters.cli.output import SCHEMA, Output, json_text
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 from triptych_adapters.cli.signals import until_stopped
 
 if TYPE_CHECKING:
@@ -27,11 +29,7 @@ _NAMED = 5
 """How many failures of one rebuild are named."""
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych watch docs/              sync now, and at each change, until Ctrl-C",
     "triptych watch                    the folders that `triptych add` has",
     "triptych watch /mnt/share --poll 10   on a network disk: look every 10 seconds",
@@ -144,7 +142,6 @@ class _Log:
 
 
 def _confirm(error: Exception) -> str:
-    from triptych.errors import DeletionHeldError
 
     return " (`triptych sync --yes` confirms it)" if isinstance(error, DeletionHeldError) else ""
 
@@ -172,7 +169,7 @@ def _line(record: RebuildRecord) -> str:
 
 
 def _json(record: RebuildRecord) -> dict[str, Any]:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     now = datetime.now().astimezone().isoformat(timespec="milliseconds")
     return {"schema": SCHEMA, "command": "watch", "time": now, **to_json(record)}

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from triptych._internal.plurals import counted
+from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.options import option
 from triptych_adapters.cli.output import SCHEMA, Output, json_text
-from triptych_adapters.cli.session import Session, command, new_app
+from triptych_adapters.cli.session import Session
 from triptych_adapters.cli.signals import until_stopped
 
 if TYPE_CHECKING:
@@ -20,11 +21,7 @@ _NAMED = 5
 """How many failures of one share are named."""
 
 
-app = new_app()
-
-
 @command(
-    app,
     "triptych work                     wait for work, until Ctrl-C",
     "triptych work --once              end when nothing is left",
     "triptych work -d docs -d wiki     of two datasets",
@@ -86,7 +83,7 @@ class _Log:
         self._output = output
 
     def __call__(self, share: Share) -> None:
-        from triptych_adapters.wire.schema import to_json
+        from triptych.records.serialization import to_json
 
         output, report = self._output, share.report
         for failure in report.failed[:_NAMED]:
@@ -95,7 +92,7 @@ class _Log:
         if len(report.failed) > _NAMED:
             output.warn(f"and {len(report.failed) - _NAMED} more")
         if output.as_json:
-            fields = {"event": "share", "dataset": share.dataset_id or None, **to_json(report)}
+            fields = {"event": "share", "dataset_id": share.dataset_id or None, **to_json(report)}
             _print_line(output, {**fields, "seconds": round(share.seconds, 3)})
         elif share.documents and not output.quiet:
             done, embedded = report.rebuilt, report.embedded + report.encoded
@@ -106,16 +103,10 @@ class _Log:
 
 
 def _print_end(output: Output, report: WorkReport) -> None:
+    from triptych.records.serialization import to_json
+
     if output.as_json:
-        counts = {
-            "shares": report.shares,
-            "documents": report.documents,
-            "embedded": report.embedded,
-            "reused": report.reused,
-            "encoded": report.encoded,
-            "failed": len(report.failed),
-        }
-        _print_line(output, {"event": "end", "counts": counts})
+        _print_line(output, {"event": "end", **to_json(report)})
     else:
         documents, shares = counted(report.documents, "document"), counted(report.shares, "share")
         output.note(f"{documents} in {shares}")

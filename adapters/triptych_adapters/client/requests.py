@@ -20,11 +20,11 @@ from triptych.errors import (
     TriptychError,
     ValidationError,
 )
+from triptych.records.serialization import from_dict
 from triptych_adapters.client.answers import stranger
 from triptych_adapters.wire.errors import error_kind
 from triptych_adapters.wire.operations import Operation
 from triptych_adapters.wire.query_string import query_pairs
-from triptych_adapters.wire.records import RECORD_TYPE, from_record
 from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route
 from triptych_backends.providers.timeouts import retry_after_seconds
 
@@ -59,7 +59,7 @@ class Prepared:
     def headers(self) -> dict[str, str]:
         """What the request says of itself."""
         kinds = {} if self.body is None else {"content-type": "application/json"}
-        return {"accept": RECORD_TYPE, **kinds}
+        return {"accept": "application/json", **kinds}
 
 
 def prepare(operation: str, arguments: Mapping[str, Any], pipeline: str = "") -> Prepared:
@@ -105,7 +105,7 @@ def answer_of(prepared: Prepared, body: bytes) -> Any:
         StoreError: it is something else: there is no such server at the address.
     """
     try:
-        return from_record(prepared.operation.result, json.loads(body))
+        return from_dict(prepared.operation.result, json.loads(body))
     except (ValueError, RecursionError, ValidationError) as error:
         raise StoreError(
             f"the server answered {prepared.operation.name} with what cannot be read "

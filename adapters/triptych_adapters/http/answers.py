@@ -1,10 +1,10 @@
-"""What is answered: JSON views, records, and their headers."""
+"""The bodies of answers: JSON without what concerns only the server, and their headers."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
@@ -14,26 +14,20 @@ from triptych.answering import Answer
 from triptych.context import ContextPack
 from triptych.records import Failure, Health, HealthCheck, Hit, Result
 from triptych.records.failure_warning import public_warning
+from triptych.records.serialization import to_json
 from triptych_adapters.http.problems import Problem
 from triptych_adapters.wire.layer_build import LayerBuild
 from triptych_adapters.wire.public_errors import public_error, public_message
-from triptych_adapters.wire.records import RECORD_TYPE, to_record
-from triptych_adapters.wire.schema import to_json
 
-__all__ = ["JSON_TYPE", "encoded", "form_of", "json_response", "problem_response", "public"]
+__all__ = ["JSON_TYPE", "answer_of", "encoded", "json_response", "problem_response", "public"]
 
 JSON_TYPE: Final = "application/json"
-_FORMS: Final = frozenset({RECORD_TYPE, JSON_TYPE, "application/*", "*/*"})
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
-
-Form = Callable[[Any], Any]
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 
-def form_of(media_types: list[str]) -> tuple[str, Form]:
-    """The media type and the converter that an Accept header asks for: the first of these."""
-    if next((each for each in media_types if each in _FORMS), JSON_TYPE) == RECORD_TYPE:
-        return RECORD_TYPE, to_record
-    return JSON_TYPE, to_json
+def answer_of(value: Any) -> bytes:
+    """The body of an answer of a Service."""
+    return encoded(to_json(public(value)))
 
 
 def encoded(value: Any) -> bytes:
@@ -95,11 +89,10 @@ def json_response(
     body: bytes,
     *,
     status: int = 200,
-    media_type: str = JSON_TYPE,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """An answer of JSON."""
-    return Response(body, status, {"Vary": "Accept", **(headers or {})}, media_type)
+    return Response(body, status, {"Vary": "Accept", **(headers or {})}, JSON_TYPE)
 
 
 def problem_response(problem: Problem) -> Response:

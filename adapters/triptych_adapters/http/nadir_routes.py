@@ -15,6 +15,7 @@ from triptych.answering import AnswerStream
 from triptych.errors import NotAvailableError
 from triptych.operations import Effect
 from triptych.records import Hit
+from triptych.records.serialization import to_dict
 from triptych.service import Service
 from triptych.sync import SyncReport
 from triptych_adapters.http.answers import encoded, json_response, public
@@ -26,7 +27,6 @@ from triptych_adapters.http.route_description import (
 )
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import Pieces, Reading, StreamedAnswer
-from triptych_adapters.wire.schema import to_json
 
 __all__ = ["nadir_routes"]
 
@@ -123,9 +123,10 @@ def nadir_routes(server: Server) -> Iterator[DocumentedRoute]:
             return json_response(await caller.run(lambda: encoded(_synced(sync(server.service)))))
 
     async def healthz(request: Request) -> Response:
-        ok = await server.calls.apart(looks.ok)
-        status = "ok" if ok else "failed"
-        return json_response(encoded({"status": status}), status=200 if ok else 503)
+        failed = await server.calls.apart(looks.failed)
+        if failed:
+            return json_response(encoded({"status": "failed", "failed": failed}), status=503)
+        return json_response(encoded({"status": "ok"}))
 
     yield DocumentedRoute(SEARCH, search)
     yield DocumentedRoute(INGEST, ingest)
@@ -137,29 +138,31 @@ class _HealthCache:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._seen: tuple[float, bool] | None = None
+        self._seen: tuple[float, list[str]] | None = None
         self._lock = threading.Lock()
 
-    def ok(self) -> bool:
-        """Whether the store answers."""
+    def failed(self) -> list[str]:
+        """The names of the checks that failed: none where the store answers."""
         with self._lock:
             if self._seen is None or time.monotonic() - self._seen[0] > _FRESH:
-                ok = self._look()
-                self._seen = (time.monotonic(), ok)
+                failed = self._look()
+                self._seen = (time.monotonic(), failed)
             return self._seen[1]
 
-    def _look(self) -> bool:
+    def _look(self) -> list[str]:
         try:
-            return self._service.health(probe=False).ok
+            checks = self._service.health(probe=False).checks
         except Exception:  # noqa: BLE001 - whatever it is, the store does not answer
-            return False
+            return ["store"]
+        return sorted({check.name for check in checks if check.status == "failed"})
 
 
 def _synced(report: SyncReport) -> dict[str, Any]:
-    """What a sync did, without the places of its folders."""
-    fields = to_json(public(report))
+    """What a sync did: its failures, and counts, which name no folder of the server."""
+    fields = to_dict(public(report))
+    counts = {name: each if type(each) is int else len(each) for name, each in fields.items()}
     held = sum(each.documents for each in report.held)
-    return {"counts": fields["counts"], "failures": fields["failures"], "held": held}
+    return {**counts, "held": held, "failed": fields["failed"]}
 
 
 def _options(dataset: str, body: dict[str, Any]) -> dict[str, Any]:

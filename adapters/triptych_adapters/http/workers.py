@@ -26,10 +26,11 @@ from triptych_adapters.access import authenticator
 from triptych_adapters.access.loopback import LOOPBACK_NAMES, check_loopback, listen
 from triptych_adapters.http.app import create_app
 from triptych_adapters.http.authentication import Authenticator
+from triptych_adapters.http.guard import check_origins
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.logs import log_to_stderr
 from triptych_adapters.http.observers import observe_serving, shared_counters
-from triptych_adapters.http.protocol import HeadProtocol, limited_config
+from triptych_adapters.http.protocol import HeadProtocol, connections_of, limited_config
 from triptych_factory import Settings, wire
 from triptych_factory.syncing import directory_sync, remembered_roots
 
@@ -78,8 +79,9 @@ def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
     ``started`` is called once with the URL, when it takes connections.
 
     Raises:
-        ValidationError: without keys, ``host`` is an address that other machines reach; or several
-            workers are to share a store in memory.
+        ValidationError: without keys, ``host`` is an address that other machines reach; several
+            workers are to share a store in memory; one of ``origins`` can be no page's; or the
+            process may open too few files.
         TriptychError: the store or a model cannot be opened.
     """
     if options.workers < 1:
@@ -92,6 +94,8 @@ def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
     # Whatever is wrong with the store is seen here, not in workers that are started in vain.
     with _opened(options) as service:
         authenticated = options.authenticator(service) is not None
+    check_origins(options.origins, keys=authenticated)
+    connections_of(options.limits)
     if not authenticated:
         check_loopback(options.host)
     listening = listen(options.host, options.port)

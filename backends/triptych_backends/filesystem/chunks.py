@@ -18,8 +18,6 @@ class FilesChunks:
     """`ChunkRepo` over a `FilesStore`, with the capabilities of `SqliteChunks`."""
 
     in_process = True
-    vector_kinds = SqliteChunks.vector_kinds
-    keeps_spaces = True
 
     def __init__(self, writer: Writer, mirror: SqliteChunks) -> None:
         self.writer = writer

@@ -22,7 +22,6 @@ from triptych.records import (
     HealthCheck,
     Layer,
     SpaceCount,
-    SpaceKind,
     StoredUnit,
     VectorSpace,
 )
@@ -74,11 +73,9 @@ def _lacking(dataset: Dataset, space: AnySpace, owners: Mapping[Owner, frozenset
 
 
 class MemoryChunks(ChunkRepoBase):
-    """`ChunkRepo`, `DocLevelSearcher`, `DocVectorSearcher` and `Diagnostics`."""
+    """`ChunkRepo`, `DocLevelSearcher` and `Diagnostics`."""
 
     in_process = True
-    vector_kinds: tuple[SpaceKind, ...] = ("dense", "sparse")
-    keeps_spaces = True
 
     def __init__(self, truth: Truth, searcher: LocalSearcher) -> None:
         self._truth = truth

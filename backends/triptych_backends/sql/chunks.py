@@ -14,7 +14,6 @@ from triptych.records import (
     DerivedSig,
     FilterTree,
     SpaceCount,
-    SpaceKind,
     StoredUnit,
     VectorSpace,
 )
@@ -58,13 +57,10 @@ _DOCUMENT = (
 
 
 class SqlChunks(Repository):
-    """`ChunkRepo` over a `Database`, `DocLevelSearcher` and `DocVectorSearcher`.
+    """`ChunkRepo` over a `Database`, and `DocLevelSearcher`.
 
     A chunk's key is its row's id, a document's the revision of its content.
     """
-
-    vector_kinds: tuple[SpaceKind, ...] = ("dense", "sparse")
-    keeps_spaces = True
 
     def config(self, dataset_id: str) -> DatasetConfig | None:
         """See `ChunkRepo.config`."""
@@ -211,7 +207,7 @@ class SqlChunks(Repository):
         return self.find("document", query)
 
     def search_docs_by_vector(self, query: ChunkQuery) -> Sequence[Candidate]:
-        """See `DocVectorSearcher.search_docs_by_vector`."""
+        """See `DocLevelSearcher.search_docs_by_vector`."""
         return self.find("document", query)
 
     def corpus_stats(
@@ -221,7 +217,7 @@ class SqlChunks(Repository):
         *,
         within: FilterTree | None = None,
     ) -> CorpusStats:
-        """See `CorpusStatsReader.corpus_stats`."""
+        """See `DocLevelSearcher.corpus_stats`."""
         self.database.require_open()
         return self.searcher.corpus_stats("chunk", dataset_ids, terms, within=within)
 

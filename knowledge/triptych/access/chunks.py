@@ -20,7 +20,6 @@ from triptych.records import (
     DerivedSig,
     DocumentInfo,
     SpaceCount,
-    SpaceKind,
     StoredUnit,
     VectorSpace,
 )
@@ -216,8 +215,8 @@ class AccessChunks:
         return sum(len(self.waiting(each, space)) for each in dict.fromkeys(named))
 
     def vector_spaces(self, dataset_id: str) -> Sequence[SpaceCount]:
-        """See `VectorRepo.vector_spaces`, of sparse ones. Under a filter the caller's chunks are
-        counted, which takes time in proportion to them, and no size is given."""
+        """See `VectorRepo.vector_spaces`, of sparse ones. Under a filter the vectors of the
+        caller's chunks are read, which takes time in proportion to them."""
         view = self._view
         if not view.access.names(dataset_id):
             return []
@@ -235,12 +234,14 @@ class AccessChunks:
         )
         found = []
         for each in spaces:
-            vectors = sum(
-                len(chunks.known_vectors(dataset_id, each.space, digests[at : at + _BATCH]))
-                for at in range(0, len(digests), _BATCH)
-            )
-            if vectors:
-                found.append(SpaceCount(space=each.space, vectors=vectors))
+            count = size = 0
+            for at in range(0, len(digests), _BATCH):
+                some = digests[at : at + _BATCH]
+                vectors = chunks.known_vectors(dataset_id, each.space, some).values()
+                count += len(vectors)
+                size += sum(len(vector.to_bytes()) for vector in vectors)
+            if count:
+                found.append(attrs.evolve(each, vectors=count, size=size))
         return found
 
     def drop_space(self, dataset_id: str, space: AnySpace) -> bool:
@@ -344,16 +345,6 @@ class AccessChunks:
             if not digests:
                 return {}
         return view.store.chunks.known_vectors(dataset_id, space, digests)
-
-    @property
-    def vector_kinds(self) -> Collection[SpaceKind]:
-        """See `VectorRepo.vector_kinds`."""
-        return self._view.store.chunks.vector_kinds
-
-    @property
-    def keeps_spaces(self) -> bool:
-        """See `VectorRepo.keeps_spaces`: they concern the store as a whole."""
-        return False
 
     @property
     def in_process(self) -> bool:

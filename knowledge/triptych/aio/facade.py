@@ -20,17 +20,16 @@ from collections.abc import (
     Sequence,
 )
 from types import TracebackType
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from typing import Any, Final, Generic, ParamSpec, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
-from triptych._internal.shared_docs import share_docs
 from triptych._open import open as open_service
 from triptych.access.records import Access
-from triptych.aio.generated import (
+from triptych.aio.methods import (
     AsyncDatasetMethods,
     AsyncPipelineMethods,
     AsyncServiceMethods,
@@ -43,6 +42,7 @@ from triptych.records import ChangePage, EmbedKind, Generation, Message
 from triptych.service import Service
 from triptych.service.dataset import Dataset
 from triptych.service.pipeline import PipelineView
+from triptych.service_options import OpenOptions
 
 __all__ = [
     "AsyncDataset",
@@ -89,9 +89,6 @@ class AsyncDataset(AsyncDatasetMethods):
         changes = functools.partial(self.changes, limit=limit)
         return _follow(changes, since, check_poll(poll))
 
-    async def _call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await run(method, *args, **kwargs)
-
 
 class AsyncPipeline(AsyncPipelineMethods):
     """Every method of `PipelineView`, awaited: ``await support.search("…")``."""
@@ -106,9 +103,6 @@ class AsyncPipeline(AsyncPipelineMethods):
     def view(self) -> PipelineView:
         """The pipeline's synchronous view."""
         return self._view
-
-    async def _call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await run(method, *args, **kwargs)
 
 
 class AsyncService(AsyncServiceMethods):
@@ -132,10 +126,9 @@ class AsyncService(AsyncServiceMethods):
         embedder: Embedder | AsyncEmbedder | str | None = "auto",
         llm: LLM | AsyncLLM | str | None = "auto",
         create: bool = True,
+        **options: Unpack[OpenOptions],
     ) -> AsyncService:
         """`triptych.open` without blocking; an embedder or LLM may have async methods alone.
-
-        For the other settings, open a Service with `triptych.open` and wrap it.
 
         Raises:
             TriptychError: as `triptych.open`.
@@ -144,7 +137,7 @@ class AsyncService(AsyncServiceMethods):
         model: Any = BlockingEmbedder(embedder, loop) if _is_async(embedder, "embed") else embedder
         writer: Any = BlockingLLM(llm, loop) if _is_async(llm, "generate") else llm
         service = await asyncio.to_thread(
-            open_service, url, embedder=model, llm=writer, create=create
+            open_service, url, embedder=model, llm=writer, create=create, **options
         )
         return cls(service)
 
@@ -193,14 +186,6 @@ class AsyncService(AsyncServiceMethods):
     ) -> None:
         """Close the Service."""
         await self.close()
-
-    async def _call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await run(method, *args, **kwargs)
-
-
-share_docs(AsyncServiceMethods, Service)
-share_docs(AsyncDatasetMethods, Dataset)
-share_docs(AsyncPipelineMethods, PipelineView)
 
 
 # Streams

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from triptych.records.spaces import AnySpace, SpaceCount, SpaceKind, VectorSpace
+from triptych.records.spaces import AnySpace, SpaceCount, VectorSpace
 
 __all__ = ["VectorRepo"]
 
@@ -28,7 +28,7 @@ class VectorRepo(Protocol):
       space that serves; then the lane finds it, all of it at once. `ChunkRepo.replace` gives a new
       set the vectors that the dataset has of its texts. Vectors of the encoder before are removed
       as the sets are complete.
-    - Other dense spaces are kept by a store that `keeps_spaces`, for a swap. They hold None too,
+    - Other dense spaces are kept for a swap. They hold None too,
       and entries of layers, under the names of documents, of folders ("name/") and of the dataset
       (""). No search reads them. They go with the configuration.
 
@@ -40,18 +40,9 @@ class VectorRepo(Protocol):
     - a layer whose text has an entry gets it, any other stays as it is;
     - what served until then is kept: the same call with the old signature swaps back.
 
-    Nothing waits for vectors of a kind that the store does not keep (`vector_kinds`).
+    Of all but the dense space that serves, a store keeps those that its `Capabilities` name:
+    ``sparse`` and ``spaces``. Nothing waits for vectors that it does not keep.
     """
-
-    @property
-    def vector_kinds(self) -> Collection[SpaceKind]:
-        """The kinds of vectors that are kept; dense ones always are."""
-        ...
-
-    @property
-    def keeps_spaces(self) -> bool:
-        """Whether dense vectors are kept of spaces that do not serve."""
-        ...
 
     def put_vectors(
         self,

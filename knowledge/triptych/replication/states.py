@@ -33,7 +33,6 @@ from triptych.records import (
 )
 from triptych.records.serialization import to_dict
 from triptych.records.spaces import sparse
-from triptych.repositories import capabilities_of
 
 __all__ = [
     "MARKS",
@@ -153,7 +152,7 @@ class StoreStates:
     ) -> None:
         self.store: Store = store
         self._only = only
-        self._has = capabilities_of(store)
+        self._has = store.capabilities
         self._is_snapshot = is_snapshot
 
     def check_finished(self, datasets: Sequence[str]) -> None:

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from triptych.contracts import ChunkRepo, DocVectorSearcher, SparseEncoder, Store
+from triptych.contracts import ChunkRepo, DocLevelSearcher, SparseEncoder, Store
 from triptych.errors import NotAvailableError
 from triptych.records import Candidate, ChunkQuery, Layer, ResolvedQuery, SparseVector
-from triptych.repositories import capabilities_of
 from triptych.vectors.sparse_encoding import encode_sparse
 
 __all__ = ["SPARSE", "DocumentSparseRetriever", "SparseRetriever"]
@@ -73,7 +72,7 @@ class SparseRetriever(_SparseLane):
         self._chunks = chunks
 
     def over(self, store: Store) -> SparseRetriever:
-        """See `StoreRetriever`.
+        """See `Retriever`.
 
         Raises:
             NotAvailableError: the store keeps no sparse vectors.
@@ -83,7 +82,7 @@ class SparseRetriever(_SparseLane):
 
     @property
     def in_process(self) -> bool:
-        """See `LocalRetriever`."""
+        """See `Retriever`."""
         return self._chunks.in_process
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
@@ -94,18 +93,18 @@ class SparseRetriever(_SparseLane):
 class DocumentSparseRetriever(_SparseLane):
     """Finds whole documents by the best of all their chunks."""
 
-    def __init__(self, documents: DocVectorSearcher, encoder: SparseEncoder) -> None:
+    def __init__(self, documents: DocLevelSearcher, encoder: SparseEncoder) -> None:
         super().__init__(encoder)
         self._documents = documents
 
     def over(self, store: Store) -> DocumentSparseRetriever:
-        """See `StoreRetriever`.
+        """See `Retriever`.
 
         Raises:
             NotAvailableError: the store keeps no sparse vectors, or finds no documents by them.
         """
         _check(store)
-        searcher = capabilities_of(store).document_vector_search
+        searcher = store.capabilities.document_search
         if searcher is None:
             raise NotAvailableError(
                 "the other store cannot search whole documents: give one that can"
@@ -114,7 +113,7 @@ class DocumentSparseRetriever(_SparseLane):
 
     @property
     def in_process(self) -> bool:
-        """See `LocalRetriever`."""
+        """See `Retriever`."""
         return self._documents.in_process
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
@@ -123,5 +122,5 @@ class DocumentSparseRetriever(_SparseLane):
 
 
 def _check(store: Store) -> None:
-    if capabilities_of(store).sparse is None:
+    if store.capabilities.sparse is None:
         raise NotAvailableError("the other store keeps no sparse vectors: give one that does")

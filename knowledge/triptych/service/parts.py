@@ -11,23 +11,30 @@ import attrs
 from triptych.contracts import Capabilities, Postprocessor, QueryRewriter, Store
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
+from triptych.ingestion.expiration import LivingDocuments
 from triptych.ingestion.layers import LayerService
 from triptych.ingestion.management import DocumentManager
 from triptych.ingestion.pending_datasets import PendingEmbedder
 from triptych.ingestion.rebuild import RebuildRunner
 from triptych.ingestion.versions import VersionHistory
 from triptych.ingestion.writer import Writer
-from triptych.records import DatasetStats
-from triptych.repositories import capabilities_of
+from triptych.records import DatasetStats, Mode
 from triptych.search.answerability import ResultJudge
 from triptych.search.cache_options import check_lanes, own_lanes
-from triptych.search.default_engine import build_engine
 from triptych.search.engine import SearchEngine
 from triptych.search.past.stores import PastStores
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.postprocessing import KeywordBoost
 from triptych.search.question_log import QuestionLog
+from triptych.search.retrievers import (
+    BM25Retriever,
+    DocumentBM25Retriever,
+    DocumentVectorRetriever,
+    LayerRetriever,
+    VectorRetriever,
+)
 from triptych.search.rewriters.chain import one_rewriter, rewriters_of
+from triptych.search.sparse_retrievers import DocumentSparseRetriever, SparseRetriever
 from triptych.service_options import ServiceOptions
 from triptych.vectors.sparse_encoding import check_keeps_sparse
 from triptych.vectors.waiting import living_stats
@@ -70,6 +77,7 @@ class Parts:
     capabilities: Capabilities
     caller: Sequence[object]
     log: QuestionLog
+    living: LivingDocuments
     deriver: DerivationPipeline
     engine: SearchEngine
     past: PastStores
@@ -105,7 +113,7 @@ def build(
                 f"the options have {name}, and the engine has its own: give the {name} to "
                 "the SearchEngine, or leave the engine out"
             )
-    can = capabilities_of(store)
+    can = store.capabilities
     log = QuestionLog(can.settings) if log is None else log
     documents, chunks = store.documents, store.chunks
     check_keeps_sparse(can.sparse, options.sparse_encoder)
@@ -120,7 +128,8 @@ def build(
         options.next_embedder,
     )
     writer = Writer(documents, chunks, deriver, options.language, options.outliner)
-    layers = LayerService(documents, chunks, store.layers, deriver, writer.check_config)
+    living = LivingDocuments(documents)
+    layers = LayerService(living, chunks, store.layers, deriver, writer.check_config)
     stats = partial(_stats, store, deriver)
     return Parts(
         store=store,
@@ -128,25 +137,17 @@ def build(
         capabilities=can,
         caller=caller,
         log=log,
+        living=living,
         deriver=deriver,
-        engine=engine
-        or build_engine(
-            store,
-            can,
-            embedder=options.embedder,
-            next_embedder=options.next_embedder,
-            sparse_encoder=options.sparse_encoder,
-            retrievers=options.retrievers,
-            ranker=options.ranker,
-        ),
+        engine=engine or _engine(store, can, options),
         past=PastStores(store, can.versions, deriver, options.scratch),
         judge=ResultJudge(
-            chunks, can.settings, can.corpus_stats, log if options.question_log else None
+            chunks, can.settings, can.document_search, log if options.question_log else None
         ),
         writer=writer,
-        manager=DocumentManager(documents, chunks, writer),
+        manager=DocumentManager(living, chunks, writer),
         layers=layers,
-        history=VersionHistory(can.versions),
+        history=VersionHistory(can.versions, living),
         rebuilds=RebuildRunner(documents, chunks, store.layers, writer, layers),
         embeddings=PendingEmbedder(documents, chunks, deriver, writer, layers, stats),
         stats=stats,
@@ -159,6 +160,39 @@ def _stats(store: Store, deriver: DerivationPipeline, dataset_id: str) -> Datase
         deriver = deriver.of_config(store.chunks.config(dataset_id))
     return living_stats(
         store, dataset_id, chunker_sig=deriver.chunker_sig, embed_sig=deriver.embed_sig
+    )
+
+
+def _engine(store: Store, can: Capabilities, options: ServiceOptions) -> SearchEngine:
+    """The lanes that ship; those by vector are there even without an embedder, to say why not."""
+    chunks, layers, embedders = (
+        store.chunks,
+        store.layers,
+        (options.embedder, options.next_embedder),
+    )
+    whole = can.document_search
+    encoder = options.sparse_encoder
+    return SearchEngine(
+        chunk=[
+            BM25Retriever(chunks),
+            VectorRetriever(chunks, *embedders),
+            *([] if encoder is None else [SparseRetriever(chunks, encoder)]),
+            *options.retrievers,
+        ],
+        layer=[
+            LayerRetriever(layers, Mode.BM25),
+            LayerRetriever(layers, Mode.VECTOR, *embedders),
+        ],
+        document=[
+            *([] if whole is None else [DocumentBM25Retriever(whole)]),
+            *([] if whole is None else [DocumentVectorRetriever(whole, *embedders)]),
+            *(
+                []
+                if whole is None or encoder is None
+                else [DocumentSparseRetriever(whole, encoder)]
+            ),
+        ],
+        ranker=options.ranker,
     )
 
 
@@ -177,6 +211,7 @@ def build_search(
     options, can = parts.options, parts.capabilities
     searches = SearchPipeline(
         store=parts.store,
+        living=parts.living,
         capabilities=can,
         engine=engine,
         derivation=parts.deriver,

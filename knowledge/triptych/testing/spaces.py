@@ -14,7 +14,6 @@ from triptych.contracts import Store, VectorRepo
 from triptych.errors import ModelMismatchError
 from triptych.records import DatasetStats, DerivedChunk, DerivedSig, Layer, Vector
 from triptych.records.spaces import dense
-from triptych.repositories import capabilities_of
 from triptych.signatures import embedding_input_sig
 from triptych.testing.builders import (
     CONFIG,
@@ -78,7 +77,7 @@ def texts_under(store: Store, dataset_id: str, names: Iterable[str]) -> dict[str
 
 def prepare(store: Store, dataset_id: str, *names: str, space: str = NEW) -> list[str]:
     """Keep all entries of what is under ``names``; what `VectorRepo.put_vectors` said."""
-    repo = capabilities_of(store).spaces
+    repo = store.capabilities.spaces
     assert repo is not None
     texts = texts_under(store, dataset_id, names)
     entries = {digest: embedded(text, space) for digest, text in texts.items()}
@@ -113,7 +112,7 @@ class SpaceTests(HarnessTests):
 
     @pytest.fixture
     def repo(self, store: Store) -> VectorRepo:
-        return or_skip(capabilities_of(store).spaces)
+        return or_skip(store.capabilities.spaces)
 
     def test_entries_are_known_and_serve_nothing(self, store: Store, repo: VectorRepo) -> None:
         fill(store, "d", {"a": TEXT, "b": "blue reef"})
@@ -398,7 +397,7 @@ class SpaceTests(HarnessTests):
         assert np.array_equal(known[first], vector_of("one fish", NEW, WIDTH))
 
     def test_swap_drops_answers_that_were_kept(self, store: Store, repo: VectorRepo) -> None:
-        cache = or_skip(capabilities_of(store).answers)
+        cache = or_skip(store.capabilities.answers)
         fill(store, "d", {"a": TEXT})
         prepare(store, "d", "a")
         before = cache.revisions(["d"])
@@ -409,13 +408,13 @@ class SpaceTests(HarnessTests):
         if not harness.persistent:
             pytest.skip("the store keeps nothing")
         store = harness.open()
-        or_skip(capabilities_of(store).spaces)
+        or_skip(store.capabilities.spaces)
         fill(store, "d", {"a": TEXT, "b": "blue reef"})
         layer_in(store, "about fish")
         prepare(store, "d", "a")
         store.close()
         store = harness.open()
-        repo = or_skip(capabilities_of(store).spaces)
+        repo = or_skip(store.capabilities.spaces)
         assert counts(repo) == [(NEW, WIDTH, 3)]
         assert list(repo.waiting("d", KEPT)) == ["b"]
         set_config(store, "d", NEXT)

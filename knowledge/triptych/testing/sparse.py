@@ -13,7 +13,6 @@ from hypothesis import given, settings, strategies as st
 from triptych.contracts import ChunkRepo, Store
 from triptych.records import ChunkQuery, DerivedChunk, Filter, SparseVector
 from triptych.records.spaces import dense, sparse
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import (
     CONFIG,
     SPARSE,
@@ -109,7 +108,7 @@ class SparseTests(HarnessTests):
 
     @pytest.fixture
     def repo(self, store: Store) -> ChunkRepo:
-        or_skip(capabilities_of(store).sparse)
+        or_skip(store.capabilities.sparse)
         return store.chunks
 
     def test_set_is_found_when_all_its_texts_have_their_vectors(
@@ -322,12 +321,12 @@ class SparseTests(HarnessTests):
         best: dict[str, float] = {}
         for score, name, _, _ in expected(store, query):
             best[name] = max(score, best.get(name, 0.0))
-        documents = or_skip(capabilities_of(store).document_vector_search)
+        documents = or_skip(store.capabilities.document_search)
         found = documents.search_docs_by_vector(query)
         assert {each.doc_name: each.score for each in found} == best
         assert [each.doc_name for each in found] == ["b", "a"]
         assert {each.index for each in found} == {-1}
-        searcher = or_skip(capabilities_of(store).document_search)
+        searcher = or_skip(store.capabilities.document_search)
         units = searcher.fetch_docs([each.key for each in found])
         assert {unit.document.name for unit in units.values() if unit.document} == {"a", "b"}
         only = documents.search_docs_by_vector(attrs.evolve(query, top_k=1))
@@ -364,7 +363,7 @@ class SparseTests(HarnessTests):
         if not harness.persistent:
             pytest.skip("the store keeps nothing")
         store = harness.open()
-        or_skip(capabilities_of(store).sparse)
+        or_skip(store.capabilities.sparse)
         fill(store, "d", {"a": TEXT, "waits": "reef"}, OURS)
         encode(store, "d", "a")
         query = sparse_query("red fish", "d")

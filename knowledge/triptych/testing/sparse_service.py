@@ -15,7 +15,6 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.records import DatasetStats, Mode
-from triptych.repositories import capabilities_of
 from triptych.service import Service, ServiceOptions
 from triptych.testing.builders import SPARSE, sparse_of
 from triptych.testing.fakes import FakeEmbedder, FakeSparseEncoder, kept_open
@@ -48,7 +47,7 @@ class SparseServiceTests(HarnessTests):
 
     @pytest.fixture
     def sparse_store(self, store: Store) -> Store:
-        or_skip(capabilities_of(store).sparse)
+        or_skip(store.capabilities.sparse)
         return store
 
     @pytest.fixture
@@ -58,7 +57,7 @@ class SparseServiceTests(HarnessTests):
     def test_encoder_over_a_store_that_keeps_no_sparse_vectors_is_refused(
         self, store: Store, encoder: FakeSparseEncoder
     ) -> None:
-        if capabilities_of(store).sparse is not None:
+        if store.capabilities.sparse is not None:
             pytest.skip("the store keeps them")
         with pytest.raises(NotAvailableError, match="keeps no sparse vectors"):
             over(store, encoder)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from triptych import QueryVariant, ValidationError
-from triptych.records import Vector
+from triptych import ValidationError
+from triptych.records import QueryVariant, Vector
 from triptych.vectors.embedding import mean_vector
 
 numbers = st.floats(-1, 1, width=32).map(lambda x: x if abs(x) > 1e-3 else 0.0)

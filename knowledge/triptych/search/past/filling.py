@@ -23,7 +23,6 @@ from triptych.records import (
 )
 from triptych.records.expiry import has_expired
 from triptych.records.spaces import dense
-from triptych.repositories import capabilities_of
 from triptych.search.past.layers import fill_layers
 from triptych.search.past.moments import Moment, VersionThen, version_then
 from triptych.vectors.filler import Filler
@@ -98,7 +97,7 @@ class DatasetFiller:
         if derivation.next is not None:
             derivation = derivation.of_config(store.chunks.config(dataset_id))
         known = _KnownVectors(scratch.chunks, store.chunks)
-        encodes = capabilities_of(scratch).sparse is not None
+        encodes = scratch.capabilities.sparse is not None
         self._embedding = derivation.over(known, encodes=encodes)
         self._plain = derivation.over(known, embeds=False)
         self._config: DatasetConfig | None = None
