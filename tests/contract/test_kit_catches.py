@@ -39,6 +39,7 @@ from triptych.testing.failures import WRITES, FailingTests
 from triptych.testing.filters import FILTERS, FilterTests
 from triptych.testing.harness import HarnessTests
 from triptych.testing.history import HistoryTests
+from triptych.testing.lanes import DENSE, SPARSE_LANE
 from triptych.testing.layers import LayerTests
 from triptych.testing.races import DELETES, PUTS, REBUILDS, RaceTests
 from triptych.testing.search import SearchTests
@@ -678,25 +679,25 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
         "chunks.put_vectors",
         gives_vectors_by_place,
         VectorTests.test_vectors_never_come_to_another_text,
-        {},
+        {"lane": DENSE},
     ),
     (
         "chunks.put_vectors",
         ends_every_wait,
         VectorTests.test_set_ends_its_waiting_only_whole,
-        {},
+        {"lane": DENSE},
     ),
     (
         "chunks.put_vectors",
         takes_vectors_of_any_space,
         VectorTests.test_vectors_of_another_space_than_the_datasets_are_refused,
-        {},
+        {"lane": DENSE},
     ),
     (
         "chunks.waiting",
         forgets_what_waits,
-        VectorTests.test_pending_names_what_lacks_vectors,
-        {},
+        VectorTests.test_waiting_names_what_lacks_vectors,
+        {"lane": DENSE},
     ),
     (
         "chunks.put_vectors",
@@ -720,14 +721,14 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
     (
         "chunks.put_vectors",
         ends_every_wait,
-        SparseTests.test_set_is_found_when_all_its_texts_have_their_vectors,
-        {},
+        VectorTests.test_vectors_are_kept_one_by_one_and_searched_when_all_are_there,
+        {"lane": SPARSE_LANE},
     ),
     (
         "chunks.put_vectors",
         takes_vectors_of_any_space,
-        SparseTests.test_vectors_of_other_texts_encoders_or_documents_are_not_kept,
-        {},
+        VectorTests.test_vectors_of_another_space_than_the_datasets_are_refused,
+        {"lane": SPARSE_LANE},
     ),
     (
         "chunks.count_waiting",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
@@ -24,7 +23,7 @@ from triptych.testing.builders import (
     set_config,
     sparse_of,
 )
-from triptych.testing.harness import Harness, HarnessTests, examined, or_skip
+from triptych.testing.harness import HarnessTests, examined, or_skip
 
 __all__ = ["SparseTests", "encode", "sparse_query"]
 
@@ -111,31 +110,6 @@ class SparseTests(HarnessTests):
         or_skip(store.capabilities.sparse)
         return store.chunks
 
-    def test_set_is_found_when_all_its_texts_have_their_vectors(
-        self, store: Store, repo: ChunkRepo
-    ) -> None:
-        fill(store, "d", {"a": TEXT}, OURS)
-        chunks = list(store.chunks.iter_chunks("d", "a"))
-        vectors = vectors_of(chunks)
-        first, *others = vectors
-        assert list(store.chunks.waiting("d", SPACE)) == ["a"]
-        assert store.chunks.count_waiting(["d", "d", "none"], SPACE) == 1
-        assert list(store.chunks.put_vectors("d", SPACE, ["a"], {first: vectors[first]})) == []
-        assert dict(store.chunks.known_vectors("d", SPACE, list(vectors))) == {
-            first: vectors[first]
-        }
-        assert rows(repo, sparse_query("one fish", "d")) == []
-        rest = {digest: vectors[digest] for digest in others}
-        assert list(store.chunks.put_vectors("d", SPACE, ["a"], rest)) == ["a"]
-        assert list(store.chunks.waiting("d", SPACE)) == []
-        assert store.chunks.count_waiting(["d"], SPACE) == 0
-        assert dict(store.chunks.known_vectors("d", SPACE, list(vectors))) == vectors
-        query = sparse_query("one fish", "d")
-        assert rows(repo, query) == expected(store, query)
-        assert ids(repo.search(query))[0] == ("a", 0)
-        assert list(store.chunks.put_vectors("d", SPACE, ["a"], {})) == ["a"]
-        assert examined(store, ["d"]) == []
-
     def test_set_that_waits_is_found_by_the_other_lanes_and_fresh(
         self, store: Store, repo: ChunkRepo
     ) -> None:
@@ -148,21 +122,6 @@ class SparseTests(HarnessTests):
         (unit,) = store.chunks.fetch(keys).values()
         assert unit.chunk is not None
         assert unit.chunk.content == "red fish"
-
-    def test_vectors_of_other_texts_encoders_or_documents_are_not_kept(
-        self, store: Store, repo: ChunkRepo
-    ) -> None:
-        fill(store, "d", {"a": TEXT}, OURS)
-        vectors = vectors_of(store.chunks.iter_chunks("d", "a"))
-        strange = {"0" * 64: sparse_of("strange")}
-        assert list(store.chunks.put_vectors("d", SPACE, ["a"], strange)) == []
-        for space in ("", "sparse/2"):
-            assert list(store.chunks.put_vectors("d", sparse(space), ["a"], vectors)) == []
-        assert list(store.chunks.put_vectors("d", SPACE, ["none"], vectors)) == []
-        assert list(store.chunks.put_vectors("none", SPACE, ["a"], vectors)) == []
-        assert list(store.chunks.vector_spaces("d")) == []
-        assert list(store.documents.list_datasets()) == ["d"]
-        assert dict(store.chunks.known_vectors("d", SPACE, [*strange, *vectors])) == {}
 
     def test_unchanged_text_keeps_its_vector_over_an_edit(
         self, store: Store, repo: ChunkRepo
@@ -202,20 +161,6 @@ class SparseTests(HarnessTests):
         assert {name for name, _ in ids(repo.search(query))} == {"copy"}
         store.documents.delete("d", "copy")
         assert list(store.chunks.vector_spaces("d")) == []
-
-    def test_one_call_ends_the_waiting_of_several_documents(
-        self, store: Store, repo: ChunkRepo
-    ) -> None:
-        fill(store, "d", {"b": TEXT, "a": "red fish", "empty": "", "other": "reef"}, OURS)
-        assert list(store.chunks.waiting("d", SPACE)) == ["a", "b", "other"]
-        some = ["other", "empty", "a", "none"]
-        assert list(store.chunks.waiting("d", SPACE, some)) == ["a", "other"]
-        assert list(store.chunks.waiting("d", sparse("sparse/2"), some)) == ["a", "other"]
-        assert list(store.chunks.waiting("d", SPACE, [])) == []
-        vectors = vectors_of(store.chunks.iter_chunks("d", "b"))
-        done = store.chunks.put_vectors("d", SPACE, ["b", "other", "a", "b", "empty"], vectors)
-        assert list(done) == ["a", "b", "empty"]
-        assert list(store.chunks.waiting("d", SPACE)) == ["other"]
 
     @pytest.mark.parametrize("how", ["document", "set", "sets", "dataset", "many"])
     def test_deletes_take_vectors_along(self, store: Store, repo: ChunkRepo, how: str) -> None:
@@ -356,60 +301,6 @@ class SparseTests(HarnessTests):
             embed_sig=SPARSE,
         )
         assert [row[0] for row in rows(repo, query)] == [3.5]
-
-    def test_sparse_vectors_are_there_when_the_store_is_opened_again(
-        self, harness: Harness
-    ) -> None:
-        if not harness.persistent:
-            pytest.skip("the store keeps nothing")
-        store = harness.open()
-        or_skip(store.capabilities.sparse)
-        fill(store, "d", {"a": TEXT, "waits": "reef"}, OURS)
-        encode(store, "d", "a")
-        query = sparse_query("red fish", "d")
-        before = rows(store.chunks, query)
-        assert len(before) == 3
-        store.close()
-        store = harness.open()
-        assert rows(store.chunks, query) == before
-        assert list(store.chunks.waiting("d", SPACE)) == ["waits"]
-        assert store.chunks.config("d") == OURS
-        store.close()
-
-    def test_vectors_and_edits_at_once_leave_no_vector_of_another_text(
-        self, store: Store, repo: ChunkRepo
-    ) -> None:
-        fill(store, "d", {"a": TEXT}, OURS)
-        done = threading.Event()
-        errors: list[BaseException] = []
-
-        def work() -> None:
-            try:
-                while not done.is_set():
-                    encode(store, "d", "a")
-            except BaseException as error:  # noqa: BLE001 - raised by the test's own thread
-                errors.append(error)
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        try:
-            for turn in range(20):
-                put(store, "d", "a", f"{TEXT}\n\nturn {turn}")
-                assert derive(store, "d", "a", OURS)
-                for score, *_ in rows(repo, sparse_query("red fish", "d")):
-                    assert score > 0
-                if turn % 5 == 4:
-                    store.documents.delete("d", "a")
-        finally:
-            done.set()
-            thread.join()
-        assert errors == []
-        put(store, "d", "a", TEXT)
-        derive(store, "d", "a", OURS)
-        encode(store, "d", "a")
-        query = sparse_query("red fish", "d")
-        assert rows(repo, query) == expected(store, query)
-        assert examined(store, ["d"]) == []
 
     def test_lane_is_brute_force_over_any_edits(self, store: Store, repo: ChunkRepo) -> None:
         """Scores and order, bit for bit, after every change, in one dataset and over two."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import closing
 
 import attrs
 import numpy as np
@@ -17,8 +18,6 @@ from triptych.signatures import embedding_input_sig
 from triptych.testing.builders import (
     CONFIG,
     DIMENSION,
-    chunks_of,
-    derive,
     fill,
     ids,
     keyword_query,
@@ -29,7 +28,8 @@ from triptych.testing.builders import (
     vector_query,
 )
 from triptych.testing.guarantees import guarantee
-from triptych.testing.harness import Harness, HarnessTests, examined
+from triptych.testing.harness import Harness, HarnessTests, examined, or_skip
+from triptych.testing.lanes import DENSE, LANES, Lane
 
 __all__ = ["VectorTests", "vectors_for", "wait"]
 
@@ -40,12 +40,8 @@ SPACE = dense(OURS)
 TEXT = "one fish\n\n~two fish\n\nred fish"
 
 
-def wait(store: Store, dataset_id: str, name: str, content: str, **metadata: str) -> None:
-    """Put a document with a chunk set that waits for all its vectors."""
-    document = put(store, dataset_id, name, content, **metadata)
-    sig = attrs.evolve(sig_of(store, dataset_id, name), embed_sig="")
-    bare = chunks_of(document, sig)
-    assert store.chunks.replace(dataset_id, name, bare, sig=sig)
+wait = DENSE.wait
+"""Put a document with a chunk set that waits for all its vectors."""
 
 
 def vectors_for(
@@ -101,7 +97,19 @@ def found_by_meaning(store: Store, dataset_id: str, text: str = "one fish") -> l
 
 
 class VectorTests(HarnessTests):
-    """`VectorRepo` in the dense space that serves, and sets that wait for it."""
+    """`VectorRepo` in spaces that serve, dense and sparse, and sets that wait for them."""
+
+    @pytest.fixture(params=list(LANES))
+    def lane(self, request: pytest.FixtureRequest) -> Lane:
+        lane = LANES[request.param]
+        if lane is DENSE:
+            return lane
+        if "store" in request.fixturenames:  # open already, and some stores are not opened twice
+            or_skip(request.getfixturevalue("store").capabilities.sparse)
+            return lane
+        with closing(request.getfixturevalue("harness").open()) as store:
+            or_skip(store.capabilities.sparse)
+        return lane
 
     @guarantee(7)
     def test_set_without_its_vectors_is_found_by_keyword_and_says_so(self, store: Store) -> None:
@@ -117,28 +125,33 @@ class VectorTests(HarnessTests):
         assert store.chunks.count_waiting(["d", "d", "none"], SPACE) == 1
 
     def test_vectors_are_kept_one_by_one_and_searched_when_all_are_there(
-        self, store: Store
+        self, store: Store, lane: Lane
     ) -> None:
-        set_config(store, "d")
-        wait(store, "d", "a", TEXT)
-        vectors, bare = vectors_for(store, "d", "a"), bare_of(store, "d", "a")
-        first, last = vectors
-        assert give(store, "d", {first: vectors[first]}, "a") == []
-        assert embedded(store, "d", "a") == [0]
-        assert set(store.chunks.known_vectors("d", SPACE, [first, last])) == {first}
-        assert found_by_meaning(store, "d") in ([], ["a"])
-        assert give(store, "d", bare, "a") == []
-        assert list(store.chunks.waiting("d", SPACE)) == ["a"]
-        assert list(store.chunks.waiting("d", SPACE, ["a", "none"])) == ["a"]
-        assert list(store.chunks.waiting("d", SPACE, [])) == []
-        assert give(store, "d", {last: vectors[last], **bare}, "a") == ["a"]
-        assert embedded(store, "d", "a") == [0, 2]
-        assert store.chunks.get_doc_sig("d", "a") == sig_of(store, "d", "a")
-        assert found_by_meaning(store, "d") == ["a"]
-        assert list(store.chunks.waiting("d", SPACE)) == []
-        assert store.chunks.count_waiting(["d"], SPACE) == 0
-        assert give(store, "d", {first: vector_of("other")}, "a", "a") == ["a"]
-        assert embedded(store, "d", "a") == [0, 2]
+        set_config(store, "d", lane.config)
+        lane.wait(store, "d", "a", TEXT)
+        vectors = lane.whole(store, "d", "a")
+        first, *_, last = vectors
+        rest = {digest: vectors[digest] for digest in vectors if digest not in (first, last)}
+        chunks, space = store.chunks, lane.space
+        assert lane.give(store, "d", {first: vectors[first]}, "a") == []
+        assert lane.held(store, "d", "a") == [0]
+        assert set(chunks.known_vectors("d", space, [first, last])) == {first}
+        assert lane.found(store, "d") in ([], ["a"])
+        assert lane.give(store, "d", rest, "a") == []
+        assert list(chunks.waiting("d", space)) == ["a"]
+        assert chunks.count_waiting(["d", "d", "none"], space) == 1
+        assert list(chunks.waiting("d", space, ["a", "none"])) == ["a"]
+        assert list(chunks.waiting("d", space, [])) == []
+        assert lane.give(store, "d", {last: vectors[last], **rest}, "a") == ["a"]
+        held = [at for at, vector in enumerate(vectors.values()) if vector is not None]
+        assert lane.held(store, "d", "a") == held
+        assert chunks.get_doc_sig("d", "a") == sig_of(store, "d", "a", lane.config)
+        assert lane.found(store, "d") == ["a"]
+        assert list(chunks.waiting("d", space)) == []
+        assert chunks.count_waiting(["d"], space) == 0
+        assert lane.give(store, "d", {first: lane.vector("other")}, "a", "a") == ["a"]
+        assert lane.give(store, "d", {}, "a") == ["a"]
+        assert lane.held(store, "d", "a") == held
         assert examined(store, ["d"]) == []
 
     def test_what_is_embedded_later_is_as_what_is_embedded_at_once(self, store: Store) -> None:
@@ -155,64 +168,79 @@ class VectorTests(HarnessTests):
         found = [ids(store.chunks.search(vector_query(query, each))) for each in "de"]
         assert found[0] == found[1]
 
-    def test_set_ends_its_waiting_only_whole(self, store: Store) -> None:
-        set_config(store, "d")
-        wait(store, "d", "a", TEXT)
-        wait(store, "d", "b", TEXT)
-        bare = bare_of(store, "d", "a")
-        vectors = vectors_for(store, "d", "a")
-        first = next(iter(vectors))
-        assert give(store, "d", vectors, "a") == []
+    def test_set_ends_its_waiting_only_whole(self, store: Store, lane: Lane) -> None:
+        set_config(store, "d", lane.config)
+        for name in "ab":
+            lane.wait(store, "d", name, TEXT)
+        vectors = lane.whole(store, "d", "a")
+        second = [*vectors][1]
+        most = {digest: each for digest, each in vectors.items() if digest != second}
+        assert lane.give(store, "d", most, "a") == []
         before = store.chunks.get_doc_sig("d", "a")
-        other = {embedding_input_sig("other"): None}
-        assert give(store, "d", other, "a") == []
-        assert give(store, "d", {**vectors, **bare}, "none") == []
-        assert give(store, "d", {first: vectors[first], **other}, "a", "none") == []
+        other = {embedding_input_sig("other"): lane.vector("~other")}
+        assert lane.give(store, "d", other, "a") == []
+        assert lane.give(store, "d", vectors, "none") == []
+        assert lane.give(store, "d", {**most, **other}, "a", "none") == []
         assert store.chunks.get_doc_sig("d", "a") == before
-        assert list(store.chunks.waiting("d", SPACE)) == ["a", "b"]
+        assert list(store.chunks.waiting("d", lane.space)) == ["a", "b"]
         put(store, "d", "a", TEXT, tag="newer")
-        moved = attrs.evolve(sig_of(store, "d", "a"), embed_sig="")
+        moved = attrs.evolve(sig_of(store, "d", "a", lane.config), embed_sig="")
         assert store.chunks.update_source_version("d", "a", moved)
-        assert give(store, "d", bare, "a") == ["a"]
-        assert store.chunks.get_doc_sig("d", "a") == sig_of(store, "d", "a")
-        assert list(store.chunks.waiting("d", SPACE)) == ["b"]
+        last = {second: vectors[second]}
+        assert lane.give(store, "d", last, "a") == ["a"]
+        assert store.chunks.get_doc_sig("d", "a") == sig_of(store, "d", "a", lane.config)
+        assert list(store.chunks.waiting("d", lane.space)) == ["b"]
         # What the dataset has of its texts is enough.
-        assert give(store, "d", bare, "b") == ["b"]
-        assert embedded(store, "d", "b") == [0, 2]
+        assert lane.give(store, "d", last, "b") == ["b"]
+        assert lane.held(store, "d", "b") == lane.held(store, "d", "a")
+
+    def test_one_call_ends_the_waiting_of_several_documents(self, store: Store, lane: Lane) -> None:
+        set_config(store, "d", lane.config)
+        contents = {"b": TEXT, "a": "red fish", "empty": "", "other": "reef"}
+        for name, content in contents.items():
+            lane.wait(store, "d", name, content)
+        vectors = lane.whole(store, "d", "b")
+        done = lane.give(store, "d", vectors, "b", "other", "a", "b", "empty")
+        assert done == ["a", "b", "empty"]
+        assert list(store.chunks.waiting("d", lane.space)) == ["other"]
 
     @guarantee(5)
-    def test_vectors_never_come_to_another_text(self, store: Store, harness: Harness) -> None:
-        set_config(store, "d")
-        wait(store, "d", "a", TEXT)
-        wait(store, "d", "gone", TEXT)
-        late = whole(store, "d", "a")
-        wait(store, "d", "a", "another\n\ntext\n\n!")
-        wait(store, "d", "b", "red fish\n\nanother")
+    def test_vectors_never_come_to_another_text(
+        self, store: Store, harness: Harness, lane: Lane
+    ) -> None:
+        set_config(store, "d", lane.config)
+        lane.wait(store, "d", "a", TEXT)
+        lane.wait(store, "d", "gone", TEXT)
+        late = lane.whole(store, "d", "a")
+        lane.wait(store, "d", "a", "another\n\ntext\n\n!")
+        lane.wait(store, "d", "b", "red fish\n\nanother")
         store.documents.delete("d", "gone")
-        assert give(store, "d", late, "a", "gone", "none") == []
-        assert embedded(store, "d", "a") == []
-        assert embedded(store, "d", "b") == []
+        assert lane.give(store, "d", late, "a", "gone", "none") == []
+        assert lane.held(store, "d", "a") == []
+        assert lane.held(store, "d", "b") == []
         assert store.documents.get("d", "gone") is None
         assert list(store.chunks.iter_chunks("d", "gone")) == []
-        assert dict(store.chunks.known_vectors("d", SPACE, list(late))) == {}
+        assert dict(store.chunks.known_vectors("d", lane.space, list(late))) == {}
         if harness.raw is not None:
             assert harness.raw(store, "d").vectors == 0
-        assert give(store, "none", late, "a") == []
-        assert give(store, "d", late, "b") == []
-        assert embedded(store, "d", "b") == [0]
+        assert lane.give(store, "none", late, "a") == []
+        assert lane.give(store, "d", late, "b") == []
+        assert lane.held(store, "d", "b") == [0]
         assert list(store.documents.list_datasets()) == ["d"]
 
-    def test_vectors_of_another_space_than_the_datasets_are_refused(self, store: Store) -> None:
-        set_config(store, "d")
-        wait(store, "d", "a", TEXT)
-        vectors = whole(store, "d", "a")
-        set_config(store, "d", OTHER)
-        assert give(store, "d", vectors, "a") == []
-        assert embedded(store, "d", "a") == embedded(store, "d", "a", OTHER.embed_sig) == []
-        set_config(store, "d", NONE)
-        assert give(store, "d", vectors, "a", space="") == []
-        assert give(store, "d", vectors, "a") == []
-        assert embedded(store, "d", "a") == []
+    def test_vectors_of_another_space_than_the_datasets_are_refused(
+        self, store: Store, lane: Lane
+    ) -> None:
+        set_config(store, "d", lane.config)
+        lane.wait(store, "d", "a", TEXT)
+        vectors = lane.whole(store, "d", "a")
+        for config in (lane.other, lane.none):
+            set_config(store, "d", config)
+            for sig in (lane.space.sig, ""):
+                space = attrs.evolve(lane.space, sig=sig)
+                assert list(store.chunks.put_vectors("d", space, ["a"], vectors)) == []
+            assert lane.held(store, "d", "a") == []
+            assert dict(store.chunks.known_vectors("d", lane.space, list(vectors))) == {}
         assert list(store.chunks.vector_spaces("d")) == []
 
     def test_vectors_of_another_width_are_refused_whole(self, store: Store) -> None:
@@ -264,45 +292,53 @@ class VectorTests(HarnessTests):
         assert embedded(store, "d", "a") == [0, 2]
         assert dict(store.chunks.known_vectors("e", SPACE, [first])) == {}
 
-    def test_documents_share_the_vector_of_a_text(self, store: Store, harness: Harness) -> None:
-        set_config(store, "d")
+    def test_documents_share_the_vector_of_a_text(
+        self, store: Store, harness: Harness, lane: Lane
+    ) -> None:
+        set_config(store, "d", lane.config)
         for name in ("a", "b"):
-            wait(store, "d", name, "shared\n\nshared")
-        assert give(store, "d", vectors_for(store, "d", "a"), "b", "a", "b") == ["a", "b"]
-        assert found_by_meaning(store, "d", "shared") == ["a", "b"]
-        if harness.raw is not None:
+            lane.wait(store, "d", name, "shared\n\nshared")
+        vectors = lane.whole(store, "d", "a")
+        assert lane.give(store, "d", vectors, "b", "a", "b") == ["a", "b"]
+        assert lane.found(store, "d", "shared") == ["a", "b"]
+        if harness.raw is not None and lane is DENSE:
             assert harness.raw(store, "d").vectors == 1
         store.documents.delete("d", "a")
-        assert embedded(store, "d", "b") == [0, 1]
+        assert lane.held(store, "d", "b") == [0, 1]
         store.documents.delete("d", "b")
+        assert dict(store.chunks.known_vectors("d", lane.space, list(vectors))) == {}
         if harness.raw is not None:
             assert harness.raw(store, "d").vectors == 0
 
-    def test_pending_names_what_lacks_vectors(self, store: Store) -> None:
-        set_config(store, "d")
-        for name in ("b", "a/2", "a/10", "é", "Z", "🦉"):
-            wait(store, "d", name, TEXT)
-        wait(store, "d", "empty", "")
+    def test_waiting_names_what_lacks_vectors(self, store: Store, lane: Lane) -> None:
+        set_config(store, "d", lane.config)
+        for name in ("b", "a/2", "a/10", "é", "Z", "🦉", "whole"):
+            lane.wait(store, "d", name, TEXT if name != "whole" else "text")
+        lane.wait(store, "d", "empty", "")
         put(store, "d", "without", "text")
-        put(store, "d", "whole", "text")
-        assert derive(store, "d", "whole")
-        set_config(store, "other")
-        wait(store, "other", "a", TEXT)
+        assert lane.give(store, "d", lane.whole(store, "d", "whole"), "whole") == ["whole"]
+        set_config(store, "other", lane.config)
+        lane.wait(store, "other", "a", TEXT)
+        chunks, space = store.chunks, lane.space
+        another, none = attrs.evolve(space, sig="another"), attrs.evolve(space, sig="")
         expected = sorted(["b", "a/2", "a/10", "é", "Z", "🦉"])
-        assert list(store.chunks.waiting("d", SPACE)) == expected
-        assert list(store.chunks.waiting("d", dense("space/2"))) == sorted([*expected, "whole"])
-        assert list(store.chunks.waiting("d", dense(""))) == []
-        assert list(store.chunks.waiting("none", SPACE)) == []
-        assert store.chunks.count_waiting(["d", "other", "none"], SPACE) == 7
-        assert store.chunks.count_waiting([], SPACE) == 0
-        assert store.chunks.count_sets(["d", "other", "d", "none"]) == 9
-        assert store.chunks.count_sets([]) == 0
-        assert store.chunks.count_waiting(["d"], dense("")) == 0
+        some = ["whole", "Z", "empty", "without", "none"]
+        assert list(chunks.waiting("d", space)) == expected
+        assert list(chunks.waiting("d", space, some)) == ["Z"]
+        assert list(chunks.waiting("d", another)) == sorted([*expected, "whole"])
+        assert list(chunks.waiting("d", another, some)) == ["Z", "whole"]
+        assert list(chunks.waiting("d", none)) == []
+        assert list(chunks.waiting("none", space)) == []
+        assert chunks.count_waiting(["d", "other", "none"], space) == 7
+        assert chunks.count_waiting([], space) == 0
+        assert chunks.count_sets(["d", "other", "d", "none"]) == 9
+        assert chunks.count_sets([]) == 0
+        assert chunks.count_waiting(["d"], none) == 0
         store.documents.delete("d", "é")
-        store.chunks.delete_by_doc("d", "Z")
+        chunks.delete_by_doc("d", "Z")
         store.documents.delete_dataset("other")
-        assert store.chunks.count_waiting(["d", "other"], SPACE) == 4
-        assert store.chunks.count_sets(["d", "other"]) == 6
+        assert chunks.count_waiting(["d", "other"], space) == 4
+        assert chunks.count_sets(["d", "other"]) == 6
 
     def test_stats_tell_what_waits_from_what_is_stale(self, store: Store) -> None:
         set_config(store, "d")
@@ -335,40 +371,44 @@ class VectorTests(HarnessTests):
         query = keyword_query("red", "d", where=Filter(fresh=fresh))
         assert [name for name, _ in ids(store.chunks.search(query))] == ["a"]
 
-    def test_waiting_sets_come_back(self, harness: Harness) -> None:
+    def test_waiting_sets_come_back(self, harness: Harness, lane: Lane) -> None:
         if not harness.persistent:
             pytest.skip("the store is not kept")
         store = harness.open()
-        set_config(store, "d")
-        wait(store, "d", "a", TEXT)
-        vectors = whole(store, "d", "a")
-        give(store, "d", dict([*vectors.items()][:1]), "a")
+        set_config(store, "d", lane.config)
+        lane.wait(store, "d", "a", TEXT)
+        vectors = [*lane.whole(store, "d", "a").items()]
+        lane.give(store, "d", dict(vectors[:1]), "a")
         store.close()
         store = harness.open()
         try:
-            assert list(store.chunks.waiting("d", SPACE)) == ["a"]
-            assert embedded(store, "d", "a") == [0]
-            assert give(store, "d", dict([*vectors.items()][1:]), "a") == ["a"]
-            assert found_by_meaning(store, "d") == ["a"]
+            assert list(store.chunks.waiting("d", lane.space)) == ["a"]
+            assert lane.held(store, "d", "a") == [0]
+            assert lane.give(store, "d", dict(vectors[1:]), "a") == ["a"]
+            assert lane.found(store, "d") == ["a"]
+            store.close()
+            store = harness.open()
+            assert store.chunks.config("d") == lane.config
+            assert lane.found(store, "d") == ["a"]
         finally:
             store.close()
 
     @guarantee(5)
     def test_second_writer_replaces_and_deletes_beside_the_vectors(
-        self, store: Store, harness: Harness
+        self, store: Store, harness: Harness, lane: Lane
     ) -> None:
         """Whatever comes first: each vector is of its chunk's text, and what is deleted is gone."""
-        set_config(store, "d")
-        wait(store, "d", "a", TEXT)
+        set_config(store, "d", lane.config)
+        lane.wait(store, "d", "a", TEXT)
         done = threading.Event()
         errors: list[BaseException] = []
 
         def embed() -> None:
             try:
                 while not done.is_set():
-                    vectors = [*whole(store, "d", "a").items()]
-                    give(store, "d", dict(vectors[:1]), "a")
-                    give(store, "d", dict(vectors[1:]), "a")
+                    vectors = [*lane.whole(store, "d", "a").items()]
+                    lane.give(store, "d", dict(vectors[:1]), "a")
+                    lane.give(store, "d", dict(vectors[1:]), "a")
             except BaseException as error:  # noqa: BLE001 - raised by the test's own thread
                 errors.append(error)
 
@@ -376,9 +416,9 @@ class VectorTests(HarnessTests):
         thread.start()
         try:
             for turn in range(30):
-                content = _turned(TEXT, turn)
-                wait(store, "d", "a", content)
-                _assert_vectors_fit(store)
+                lane.wait(store, "d", "a", _turned(TEXT, turn))
+                lane.held(store, "d", "a")
+                assert lane.found(store, "d") in ([], ["a"])
                 if turn % 3 == 2:
                     store.documents.delete("d", "a")
                     assert list(store.chunks.iter_chunks("d", "a")) == []
@@ -386,7 +426,7 @@ class VectorTests(HarnessTests):
             done.set()
             thread.join()
         assert errors == []
-        _assert_vectors_fit(store)
+        lane.held(store, "d", "a")
         assert examined(store, ["d"]) == []
         store.documents.delete("d", "a")
         if harness.raw is not None:
@@ -404,10 +444,3 @@ def harness_is_atomic(store: Store) -> bool:
 def _turned(text: str, turn: int) -> str:
     parts = text.split("\n\n")
     return "\n\n".join([*parts[turn % 3 :], *parts[: turn % 3], f"turn {turn}"])
-
-
-def _assert_vectors_fit(store: Store) -> None:
-    chunks: Sequence[object] = embedded(store, "d", "a")
-    sig = store.chunks.get_doc_sig("d", "a")
-    if sig is not None and sig.embed_sig == OURS and chunks:
-        assert store.documents.get_info("d", "a") is not None
