@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-import triptych
+from triptych import search
 from triptych._internal.nearest import did_you_mean
 from triptych.contracts import LLM, Embedder, Ranker, Reranker
 from triptych.errors import ValidationError
@@ -25,7 +25,7 @@ REWRITERS: Mapping[str, str] = {
     "hyde": "HyDE",
     "follow-up": "FollowUpRewriter",
 }
-"""The classes of `triptych` that a pipeline's ``rewriters`` name."""
+"""The classes of `triptych.search` that a pipeline's ``rewriters`` name."""
 
 POSTPROCESSORS: Mapping[str, str] = {
     "rerank": "Rerank",
@@ -36,7 +36,7 @@ POSTPROCESSORS: Mapping[str, str] = {
     "parents": "Parents",
     "chunk-filter": "ChunkFilter",
 }
-"""The classes of `triptych` that a pipeline's ``postprocessors`` name."""
+"""The classes of `triptych.search` that a pipeline's ``postprocessors`` name."""
 
 _NOT_A_DEFAULT = ("dataset_id", "dataset_ids", "scope", "conversation")
 _SEARCH = tuple(key for key in SearchOptions.__annotations__ if key not in _NOT_A_DEFAULT)
@@ -174,7 +174,7 @@ def _step(given: Any, known: Mapping[str, str], models: Models, llm: LLM | None,
     if not isinstance(name, str) or name not in known:
         meant = did_you_mean(str(name), known, f"there are {', '.join(known)}")
         raise ValidationError(f"{key} has no step called {name!r}: {meant}")
-    kind = getattr(triptych, known[name])
+    kind = getattr(search, known[name])
     taken = {each.rstrip("_"): each for each in inspect.signature(kind).parameters}
     arguments: dict[str, Any] = {}
     if taken.pop("reranker", None):

@@ -20,7 +20,7 @@ from triptych.contracts import (
     SparseEncoder,
     Store,
 )
-from triptych.copies.unfinished import UnfinishedStoreWarning, unfinished_copy
+from triptych.copies.notes import UnfinishedStoreWarning, unfinished_copy
 from triptych.errors import ValidationError
 from triptych.search.cache_options import SemanticCache, to_cache
 from triptych.search.file_location import file_locator
@@ -178,10 +178,6 @@ def wire(
         lambda name, own: _reranker(settings, name, own, "pipelines"),
         lambda name: named_embedder(settings, name),
     )
-    pipelines = objects.get("pipelines", ())
-    own = {each.name for each in pipelines if isinstance(each, Pipeline)}
-    described = {name: each for name, each in settings.pipelines.items() if name not in own}
-    source = settings.sources.get("pipelines", "the settings")
     steps = objects.get("postprocessors", ())
     options = ServiceOptions(
         chunkers=objects.get("chunkers") or build_chunkers(*_chunking(settings)),
@@ -193,10 +189,7 @@ def wire(
         retrievers=objects.get("retrievers", ()),
         rewriter=objects.get("rewriter"),
         postprocessors=(*([] if reranks is None else [Rerank(reranks)]), *steps),
-        pipelines=(
-            *build_pipelines(described, models, source=source, names=named),
-            *pipelines,
-        ),
+        pipelines=_pipelines(settings, models, objects.get("pipelines", ()), named),
         semantic_cache=_answers(settings, objects.get("semantic_cache")),
         llm=writer,
         embed_concurrency=settings.embed_concurrency,
@@ -240,6 +233,17 @@ def wire(
             service.close()
             raise
     return service
+
+
+def _pipelines(
+    settings: Settings, models: Models, given: Sequence[Pipeline], named: Collection[str] | None
+) -> Sequence[Pipeline]:
+    """Those of the settings that ``named`` names, and those that are ``given``, which take the
+    place of others of their names."""
+    own = {each.name for each in given if isinstance(each, Pipeline)}
+    described = {name: each for name, each in settings.pipelines.items() if name not in own}
+    source = settings.sources.get("pipelines", "the settings")
+    return (*build_pipelines(described, models, source=source, names=named), *given)
 
 
 def _scratch() -> Store:

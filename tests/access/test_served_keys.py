@@ -15,7 +15,7 @@ from support.asgi import Client
 from triptych.operations import Effect
 from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service
-from triptych_adapters.access import KeyAuthenticator, KeyStore, authenticator
+from triptych_adapters.keys import KeyAuthenticator, KeyStore, authenticator
 from triptych_adapters.wire.operations import OPERATIONS
 from triptych_adapters.wire.routes import ROUTES
 from triptych_backends.memory import MemoryStore

@@ -21,8 +21,8 @@ pytest.importorskip("starlette")
 from support.cli_run import fresh_shell, ran
 from support.key_pair import FILTERS, OURS, THEIRS, KeyPair, key_pair, without_times
 from support.servers import served
-from triptych_adapters.access import KeyAuthenticator, KeyStore
 from triptych_adapters.cli.app import COMMANDS
+from triptych_adapters.keys import KeyAuthenticator, KeyStore
 from triptych_adapters.tools import TOOL_NAMES, knowledge_tools
 
 NAMES = [

@@ -18,7 +18,7 @@ import triptych
 from support.cli_run import ran
 from support.mcp_clients import ERAS, Connected, connected
 from support.servers import served
-from triptych_adapters.access import KeyStore
+from triptych_adapters.keys import KeyStore
 
 mcp = pytest.importorskip("mcp")
 httpx2 = pytest.importorskip("httpx2")

@@ -23,10 +23,10 @@ from triptych import ProviderError, Service, ServiceOptions, ValidationError
 from triptych.errors import AccessDeniedError, AuthenticationError, TooManyRequestsError
 from triptych.sync import SyncRoot
 from triptych.testing import FakeEmbedder
-from triptych_adapters.access import KeyStore, authenticator
 from triptych_adapters.http import Limits, create_app
 from triptych_adapters.http.guard import check_origins
 from triptych_adapters.http.workers import _sync
+from triptych_adapters.keys import KeyStore, authenticator
 from triptych_adapters.wire.operations import OPERATIONS
 from triptych_adapters.wire.routes import ROUTES
 from triptych_backends.memory import MemoryStore

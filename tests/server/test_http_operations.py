@@ -19,8 +19,7 @@ from triptych.records.serialization import from_dict, to_dict, to_json
 from triptych.testing import ScriptedLLM
 from triptych_adapters.http import create_app
 from triptych_adapters.wire.operations import OPERATIONS
-from triptych_adapters.wire.query_string import query_pairs
-from triptych_adapters.wire.routes import ROUTES
+from triptych_adapters.wire.routes import ROUTES, query_pairs
 from triptych_backends.embedders import HashEmbedder
 from triptych_backends.memory import MemoryStore
 

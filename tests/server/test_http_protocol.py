@@ -15,9 +15,9 @@ import pytest
 import triptych
 from support.servers import listening
 from triptych import Service
-from triptych_adapters.access import KeyStore, authenticator
 from triptych_adapters.http import Limits, create_app
 from triptych_adapters.http.protocol import HeadProtocol
+from triptych_adapters.keys import KeyStore, authenticator
 
 pytest.importorskip("uvicorn")
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import attrs
 
 from triptych.contracts import Store
+from triptych.copies.states import StoreStates, state_digest
 from triptych.records import Layer, ModelUsage, NewDocument, QuarantinedLayer
 from triptych.records.spaces import dense, sparse
-from triptych.replication.states import StoreStates, state_digest
 from triptych.testing.builders import (
     CONFIG,
     SPARSE,

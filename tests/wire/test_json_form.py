@@ -17,6 +17,7 @@ from triptych import errors, records
 from triptych.context import ContextPack
 from triptych.events import RebuildRecord
 from triptych.layers import LayerPlan
+from triptych.records.failure_warning import FailureWarning
 from triptych.records.serialization import from_dict, to_dict, to_json
 from triptych.sync import SyncReport
 from triptych_backends.embedders import HashEmbedder
@@ -140,6 +141,13 @@ def test_an_error_does_not_repeat_the_text_that_was_stored() -> None:
     failure = attrs.evolve(FAILURE, error=errors.DerivationError("later", document=DOCUMENT))
     assert to_json(failure)["error"] == {"type": "DerivationError", "message": "later"}
     assert from_dict(records.Failure, to_dict(failure)).error.document == DOCUMENT  # type: ignore[attr-defined]  # of its class
+
+
+def test_a_warning_that_knows_its_reason_is_text() -> None:
+    warning = FailureWarning("the vector lane did not run", errors.ProviderError("no answer"))
+    assert to_json(records.Result(warnings=(warning,)))["warnings"] == [
+        "the vector lane did not run: no answer"
+    ]
 
 
 def test_what_is_no_data_is_left_out() -> None:

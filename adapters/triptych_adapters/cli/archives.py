@@ -18,7 +18,7 @@ from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.contracts import Store
-    from triptych.replication import ArchiveSummary, CopyReport, DatasetCopy, DatasetSummary
+    from triptych.copies import ArchiveSummary, CopyReport, DatasetCopy, DatasetSummary
 
 __all__ = [
     "Replace",
@@ -68,7 +68,7 @@ def load_archive(
     replace: bool,
 ) -> None:
     """Copy an archive, or these datasets of it, into the store at ``url`` or the one in force."""
-    from triptych.replication import Archive, check_datasets, copy_store
+    from triptych.copies import Archive, check_datasets, copy_store
     from triptych_adapters.cli.progress import shown
 
     path, place, named = str(file.absolute()), place_of(session, url), datasets
@@ -97,7 +97,7 @@ def save_archive(
     session: Session, file: Path, *, datasets: Sequence[str] | None, overwrite: bool
 ) -> None:
     """Write the store in force, or these datasets of it, into an archive."""
-    from triptych.replication import write_archive
+    from triptych.copies import write_archive
     from triptych_adapters.cli.progress import shown
 
     check_output(session, file)

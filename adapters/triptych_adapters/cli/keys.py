@@ -13,7 +13,7 @@ from triptych_adapters.cli.session import Session
 from triptych_adapters.cli.values import conditions, expiry_of
 
 if TYPE_CHECKING:
-    from triptych_adapters.access import AccessKey
+    from triptych_adapters.keys import AccessKey
     from triptych_factory import Settings
 
 
@@ -53,7 +53,7 @@ def add(
     only such documents.
     """
     from triptych.rules import missing_dataset
-    from triptych_adapters.access import KeyStore
+    from triptych_adapters.keys import KeyStore
 
     until = expiry_of(expires, ttl)
     with session.service(create=True, settings=_settings(session)) as service:
@@ -81,7 +81,7 @@ def add(
 @command("triptych keys list")
 def list_(session: Session) -> None:
     """List the keys, and what each may do; never the keys themselves."""
-    from triptych_adapters.access import KeyStore
+    from triptych_adapters.keys import KeyStore
 
     with session.service(settings=_settings(session)) as service:
         found = KeyStore.of(service).list()
@@ -113,7 +113,7 @@ def revoke(
     ids: Annotated[list[str], argument("ID", "The ids of keys, as listed.")],
 ) -> None:
     """Make keys invalid at once, in every process that serves the store."""
-    from triptych_adapters.access import KeyStore
+    from triptych_adapters.keys import KeyStore
 
     with session.service(settings=_settings(session)) as service:
         revoked = [KeyStore.of(service).revoke(each) for each in ids]

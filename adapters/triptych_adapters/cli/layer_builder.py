@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from triptych.layers import Cost, LayerBuilder, LayerPlan
     from triptych.records import ModelUsage, Prices
     from triptych.service import Service
-    from triptych_adapters.wire.layer_build import LayerBuild
+    from triptych_adapters.wire.build_layers import LayerBuild
 
 _NAMES = Annotated[
     list[str] | None,
@@ -124,7 +124,7 @@ def build(
     changes.
     """
     from triptych_adapters.cli.progress import shown
-    from triptych_adapters.wire.layer_build import LayerBuild
+    from triptych_adapters.wire.build_layers import LayerBuild
     from triptych_factory.remote import is_server
 
     prices = _prices(price_input, price_output)

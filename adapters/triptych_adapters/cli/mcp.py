@@ -91,8 +91,8 @@ def mcp(
             _log_to_stderr()
             serve_stdio(make_server(service, options), service.close)
             return
-        from triptych_adapters.access import authenticator
-        from triptych_adapters.access.loopback import listen
+        from triptych_adapters.keys import authenticator
+        from triptych_adapters.keys.loopback import listen
         from triptych_adapters.mcp.http import LIMITS, PATH, check_binding, make_app, serve_http
 
         limits = attrs.evolve(LIMITS, share=key_share)
@@ -161,7 +161,7 @@ def _print_config(
 def _has_keys(session: Session, settings: Settings) -> bool:
     """Whether the store that is served asks for keys."""
     from triptych.errors import NotFoundError
-    from triptych_adapters.access import authenticator
+    from triptych_adapters.keys import authenticator
 
     try:
         with session.service(settings=attrs.evolve(settings, embedder="none")) as service:

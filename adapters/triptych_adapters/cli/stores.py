@@ -22,7 +22,7 @@ from triptych_adapters.cli.output import SCHEMA, Output, json_text
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
-    from triptych.replication import CopyReport
+    from triptych.copies import CopyReport
 
 _DATASETS = Annotated[
     list[str] | None,
@@ -53,7 +53,7 @@ def copy(
     What is there already is skipped, so run it again after a failure. At the end both are compared.
     Others may write to the source meanwhile: it is copied as it was at the beginning.
     """
-    from triptych.replication import check_datasets, copy_store, follow_store
+    from triptych.copies import check_datasets, copy_store, follow_store
     from triptych_adapters.cli.progress import shown
     from triptych_factory.backends import store_exists
     from triptych_factory.locations import parse_location

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -15,13 +15,14 @@ _LAST = ("failed", "skipped")
 _NOUNS = {"model_calls": ("model call", "model calls")}
 
 
-def counts_of(report: Any, without: Collection[str] = ()) -> dict[str, int | None]:
-    """The counts of a report, by name: its numbers, and how many are in its lists."""
-    values = {
-        field.name: getattr(report, field.name)
-        for field in attrs.fields(type(report))
-        if field.name not in without
-    }
+def counts_of(report: Any, names: Sequence[str] = ()) -> dict[str, int | None]:
+    """The counts of a report, by name: its numbers, and how many are in its lists.
+
+    ``names`` are those to show, in this order, where the report has them; none are all.
+    """
+    fields = [field.name for field in attrs.fields(type(report))]
+    shown = [name for name in names if name in fields] if names else fields
+    values = {name: getattr(report, name) for name in shown}
     return {
         name: len(value) if isinstance(value, tuple) else value for name, value in values.items()
     }

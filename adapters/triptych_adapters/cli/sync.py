@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 
-_NOT_COUNTED = frozenset({"checked", "held", "notes"})
+_COUNTED = (
+    *("added", "updated", "renamed", "deleted", "unchanged", "repaired", "failed", "skipped"),
+    *("chunks", "embedded", "reused", "pending", "expired", "model_calls"),
+)
 
 
 @command(
@@ -102,9 +105,7 @@ def _tell(session: Session, directory: DirectorySync, report: SyncPlan | SyncRep
         for line in _lines(report):
             output.say(line)
     if planned or not output.quiet:
-        output.say(
-            ("would be: " if planned else "") + summary_line(counts_of(report, _NOT_COUNTED))
-        )
+        output.say(("would be: " if planned else "") + summary_line(counts_of(report, _COUNTED)))
 
 
 def _lines(plan: SyncPlan) -> list[str]:

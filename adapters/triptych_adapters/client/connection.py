@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import math
 import threading
 import time
@@ -18,6 +17,7 @@ from triptych.errors import NotAvailableError, StoreError, TooManyRequestsError,
 from triptych.operations import Effect
 from triptych_adapters.client.answers import lines_of, read_body
 from triptych_adapters.client.requests import answer_of, failure_of, prepare, shown_problem
+from triptych_adapters.wire.routes import SERVICE_PATH, ServerFacts
 from triptych_backends.embedders.lazy import Lazy
 from triptych_backends.providers.arguments import checked_base_url, checked_key
 from triptych_backends.providers.background_loop import BlockingIterator, run
@@ -92,12 +92,14 @@ class Connection:
             )
 
         try:
-            return answer_of(prepared, run(self._sent(ask, what, clock)))
+            sent = run(self._sent(ask, what, clock))
+            return answer_of(operation, prepared.operation.result, sent)
         except NotAvailableError:
             # A store without settings keeps no keys: the server did nothing.
             if headers.pop("idempotency-key", None) is None or self._takes_keys():
                 raise
-            return answer_of(prepared, run(self._sent(ask, what, clock)))
+            sent = run(self._sent(ask, what, clock))
+            return answer_of(operation, prepared.operation.result, sent)
 
     def get(self, path: str) -> bytes:
         """The body of what is at ``path``, as JSON of the server's own."""
@@ -109,10 +111,14 @@ class Connection:
 
         return run(self._sent(ask, what, clock))
 
+    def facts(self) -> ServerFacts:
+        """What the server says of itself."""
+        found: ServerFacts = answer_of(SERVICE_PATH, ServerFacts, self.get(SERVICE_PATH))
+        return found
+
     def _takes_keys(self) -> bool:
         """Whether the server keeps the keys of requests; none are sent where it says no."""
-        facts = json.loads(self.get("/v1/service"))
-        self._sends_keys = facts.get("idempotency") is not False
+        self._sends_keys = self.facts().idempotency
         return self._sends_keys
 
     def lines(self, path: str, body: bytes, accept: str) -> BlockingIterator[str]:

@@ -15,21 +15,21 @@ from starlette.responses import Response
 
 from triptych.service import Service
 from triptych.sync import SyncReport
-from triptych_adapters.access.loopback import LOOPBACK_NAMES
-from triptych_adapters.http.answers import problem_response
-from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.calls import Calls
-from triptych_adapters.http.embed_routes import embed_routes
+from triptych_adapters.http.foreign.gofastr import gofastr_routes
+from triptych_adapters.http.foreign.nadir import nadir_routes
+from triptych_adapters.http.foreign.pgedge import pgedge_routes
 from triptych_adapters.http.guard import Guard, check_origins, cors_options
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.metrics_route import Metrics, metrics_routes
-from triptych_adapters.http.nadir_routes import nadir_routes
 from triptych_adapters.http.operations import operation_routes
-from triptych_adapters.http.pipeline_routes import pipeline_routes
 from triptych_adapters.http.problems import Problem, ProblemError, problem_of
+from triptych_adapters.http.responses import problem_response
 from triptych_adapters.http.routes import RawRoute
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.service_routes import service_routes
+from triptych_adapters.keys.authenticator import Authenticator
+from triptych_adapters.keys.loopback import LOOPBACK_NAMES
 from triptych_adapters.services import check_service
 
 __all__ = ["create_app"]
@@ -89,8 +89,8 @@ def create_app(
     routes: list[RawRoute] = [
         *operation_routes(server),
         *service_routes(server),
-        *embed_routes(server),
-        *pipeline_routes(server),
+        *gofastr_routes(server),
+        *pgedge_routes(server),
         *nadir_routes(server),
         *metrics_routes(server, metrics),
     ]

@@ -17,13 +17,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from triptych import telemetry
 from triptych.errors import AccessDeniedError, AuthenticationError, ValidationError
-from triptych_adapters.http.answers import problem_response
 from triptych_adapters.http.calls import Calls, ClientGoneError
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import ProblemError, problem_of
+from triptych_adapters.http.responses import problem_response
 from triptych_adapters.http.senders import Sender
 from triptych_adapters.http.streams import EVENTS_TYPE, event
-from triptych_adapters.wire.public_errors import is_failure
+from triptych_adapters.wire.errors import is_failure
 
 __all__ = ["LIVE_PATH", "LOGGER", "Guard", "check_origins", "cors_options"]
 

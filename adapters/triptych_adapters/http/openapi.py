@@ -64,7 +64,7 @@ def document(server: Server, routes: Iterable[Any]) -> dict[str, Any]:
     for each in routes:
         if isinstance(each, DocumentedRoute):
             described = each.described
-            _at(paths, described.path)[described.method.lower()] = _described(server, each)
+            _at(paths, described.path)[described.method.lower()] = _described(server, each, schemas)
     statuses = sorted(
         {
             status
@@ -171,7 +171,7 @@ def _operation(server: Server, route: Route, schemas: AnswerSchemas) -> dict[str
     return _whole(server, found, parameters, answers, statuses, True)
 
 
-def _described(server: Server, route: DocumentedRoute) -> dict[str, Any]:
+def _described(server: Server, route: DocumentedRoute, schemas: AnswerSchemas) -> dict[str, Any]:
     described = route.described
     names = [part.strip("{}") for part in described.path.split("/") if part.startswith("{")]
     parameters = [_in_path(name.partition(":")[0], {"type": "string"}) for name in names]
@@ -181,7 +181,10 @@ def _described(server: Server, route: DocumentedRoute) -> dict[str, Any]:
         answers[str(status)] = {"description": description}
         if contents:
             answers[str(status)]["content"] = {
-                kind: {"schema": schema} if schema else {} for kind, schema in contents.items()
+                kind: {"schema": schemas.of(schema) if isinstance(schema, type) else schema}
+                if schema
+                else {}
+                for kind, schema in contents.items()
             }
     found: dict[str, Any] = {
         "operationId": described.name,

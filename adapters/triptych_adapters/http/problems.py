@@ -10,8 +10,13 @@ import attrs
 
 from triptych.errors import CancelledError, ConflictError, TriptychError
 from triptych.records.serialization import to_dict
-from triptych_adapters.wire.errors import error_code, error_form
-from triptych_adapters.wire.public_errors import INTERNAL_MESSAGE, is_failure, public_message
+from triptych_adapters.wire.errors import (
+    INTERNAL_MESSAGE,
+    error_code,
+    error_form,
+    is_failure,
+    public_message,
+)
 
 __all__ = ["INTERNAL", "Problem", "ProblemError", "problem_of"]
 

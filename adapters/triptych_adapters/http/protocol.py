@@ -12,10 +12,10 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from triptych.errors import ValidationError
-from triptych_adapters.access.loopback import BACKLOG
-from triptych_adapters.http.answers import encoded
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import Problem
+from triptych_adapters.http.responses import encoded
+from triptych_adapters.keys.loopback import BACKLOG
 
 __all__ = ["HeadProtocol", "connections_of", "limited_config"]
 

@@ -39,7 +39,7 @@ __all__ = ["NOT_PLAIN", "View", "from_dict", "plain_hints", "to_dict", "to_json"
 
 T = TypeVar("T")
 View = Callable[[Any], Any]
-"""What a record is shown as: plain data or records, by name; or the record itself."""
+"""What a record is shown as: one of its class."""
 
 NOT_PLAIN: Final = {"plain": False}
 
@@ -51,8 +51,7 @@ _ATOMS = {str: "text", int: "a whole number", float: "a number", bool: "true or 
 def to_dict(value: Any, view: View | None = None) -> Any:
     """``value``, a record or whatever a record holds, as plain data of its own.
 
-    ``view`` shows records in another form than their fields: it is given each record, and answers
-    with what to write for it, or with the record itself.
+    ``view`` is given each record, and answers with the one to write for it.
 
     Raises:
         TypeError: it is, or holds, something that has no plain form.
@@ -60,7 +59,7 @@ def to_dict(value: Any, view: View | None = None) -> Any:
     return _plain(value, False, view)
 
 
-def to_json(value: Any) -> Any:
+def to_json(value: Any, view: View | None = None) -> Any:
     """``value`` as programs outside are shown it: `to_dict`, and the properties that a class names.
 
     `from_dict` reads it, too. Of an error the stored ``document`` is left out.
@@ -68,7 +67,7 @@ def to_json(value: Any) -> Any:
     Raises:
         TypeError: it is, or holds, something that has no plain form.
     """
-    return _plain(value, True, None)
+    return _plain(value, True, view)
 
 
 def _plain(value: Any, outside: bool, view: View | None) -> Any:
@@ -77,9 +76,7 @@ def _plain(value: Any, outside: bool, view: View | None) -> Any:
         return value
     if names := _names(kind, outside):
         shown = value if view is None else view(value)
-        if shown is not value:
-            return _plain(shown, outside, view)
-        fields = {name: getattr(value, name) for name in names}
+        fields = {name: getattr(shown, name) for name in names}
         if isinstance(fields.get("metadata"), Mapping):
             fields["metadata"] = metadata_to_plain(fields["metadata"])
         return {k: v if type(v) in _BARE else _plain(v, outside, view) for k, v in fields.items()}
@@ -87,7 +84,7 @@ def _plain(value: Any, outside: bool, view: View | None) -> Any:
         return {str(key): _plain(each, outside, view) for key, each in value.items()}
     if isinstance(value, tuple | list):
         return [_plain(each, outside, view) for each in value]
-    if isinstance(value, StrEnum | PurePath):
+    if isinstance(value, str | PurePath):
         return str(value)
     if isinstance(value, datetime):
         return value.isoformat()

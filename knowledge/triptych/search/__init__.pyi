@@ -6,6 +6,7 @@ from triptych.search.engine import SearchEngine as SearchEngine
 from triptych.search.expansion import Neighbours as Neighbours, Parents as Parents
 from triptych.search.fusion import (
     DEFAULT_RRF_K as DEFAULT_RRF_K,
+    RRFRanker as RRFRanker,
     WeightedRanker as WeightedRanker,
     ZScoreRanker as ZScoreRanker,
 )
@@ -16,6 +17,7 @@ from triptych.search.query import (
     DEFAULT_THRESHOLD as DEFAULT_THRESHOLD,
     resolve_mode as resolve_mode,
 )
+from triptych.search.reranking import Rerank as Rerank
 from triptych.search.retrievers import (
     BM25Retriever as BM25Retriever,
     LayerRetriever as LayerRetriever,

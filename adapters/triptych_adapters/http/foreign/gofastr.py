@@ -1,0 +1,290 @@
+"""`/v1/index`, `/v1/query`, `/v1/stats`, `/v1/doc/{id}`: the API of gofastr's embed battery.
+
+They serve one dataset: the server's, or the one that ``?dataset=`` names. Each needs a non-empty
+Authorization header, also where no key is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import attrs
+from starlette.requests import Request
+from starlette.responses import Response
+
+from triptych.errors import NotFoundError, ValidationError
+from triptych.operations import Effect
+from triptych.records import Hit, NewDocument, Query
+from triptych.records.metadata import metadata_to_plain
+from triptych.records.serialization import to_dict
+from triptych.search.diversity import MMR
+from triptych.search.reranking import Rerank
+from triptych.search.rewriters.chain import one_rewriter
+from triptych.service import Service
+from triptych_adapters.http.request_parts import query_of
+from triptych_adapters.http.responses import encoded, json_response, public
+from triptych_adapters.http.route_description import (
+    DocumentedRoute,
+    RouteDescription,
+    body_of,
+    parameters,
+)
+from triptych_adapters.http.server import Server
+from triptych_adapters.wire.arguments import json_schema, read_arguments
+from triptych_adapters.wire.routes import query_arguments
+
+__all__ = ["gofastr_routes"]
+
+_TOP_K: Final = 10
+_METADATA: Final = {
+    **json_schema(NewDocument)["properties"]["metadata"]["anyOf"][0],
+    "description": "Text, numbers, true, false, dates, or lists of these.",
+}
+_DATASET: Final = {
+    "dataset": {"type": "string", "description": "The dataset, in place of the server's."}
+}
+_COUNT: Final = {"type": "integer"}
+_TEXT: Final = {"type": "string"}
+
+INDEX: Final = RouteDescription(
+    name="embed_index",
+    method="POST",
+    path="/v1/index",
+    summary="Put documents.",
+    query=_DATASET,
+    body=parameters(
+        "documents",
+        documents={
+            "type": "array",
+            "description": "The documents; one of the same id is replaced.",
+            "items": parameters(
+                "id", "text", id=_TEXT, source=_TEXT, text=_TEXT, metadata=_METADATA
+            ),
+        },
+    ),
+    answers={
+        202: (
+            "How many documents were stored, and which were not.",
+            {
+                "application/json": {
+                    "type": "object",
+                    "properties": {"added": _COUNT, "failures": {"type": "array"}},
+                    "required": ["added"],
+                }
+            },
+        )
+    },
+    problems=(403, 409, 422, 502, 504),
+    named=True,
+)
+QUERY: Final = RouteDescription(
+    name="embed_query",
+    method="POST",
+    path="/v1/query",
+    summary="Search: by vectors, or with hybrid by keyword and vectors.",
+    query=_DATASET,
+    body=parameters(
+        "text",
+        text={**_TEXT, "description": "What to find."},
+        k={"type": "integer", "minimum": 0, "description": "How many hits; 0 is 10."},
+        filter={
+            "type": "object",
+            "description": "Which documents; all that is given must hold.",
+            "properties": {"source": _TEXT, "kind": _TEXT, "meta_match": _METADATA},
+            "additionalProperties": False,
+        },
+        hybrid={"type": "boolean", "description": "Whether to search by keyword, too."},
+        mmr_lambda={
+            "type": "number",
+            "minimum": 0,
+            "maximum": 1,
+            "description": "The share of relevance against novelty; 0 is no diversity reranking.",
+        },
+        rerank={"type": "boolean", "description": "Whether the server's reranker orders the hits."},
+    ),
+    answers={
+        200: (
+            "The hits, the best first.",
+            {
+                "application/json": {
+                    "type": "object",
+                    "properties": {"hits": {"type": "array"}},
+                    "required": ["hits"],
+                }
+            },
+        )
+    },
+    problems=(409, 502, 504),
+    named=True,
+)
+STATS: Final = RouteDescription(
+    name="embed_stats",
+    method="GET",
+    path="/v1/stats",
+    summary="Counts, and the model of the vectors.",
+    query=_DATASET,
+    answers={
+        200: (
+            "The counts.",
+            {
+                "application/json": {
+                    "type": "object",
+                    "properties": {"docs": _COUNT, "chunks": _COUNT, "dim": _COUNT, "model": _TEXT},
+                    "required": ["docs", "chunks", "dim", "model"],
+                }
+            },
+        )
+    },
+    named=True,
+)
+DELETE: Final = RouteDescription(
+    name="embed_delete",
+    method="DELETE",
+    path="/v1/doc/{id:path}",
+    summary="Delete a document; one that is not there is no failure.",
+    query=_DATASET,
+    answers={204: ("It is not there any more.", {})},
+    problems=(403, 409),
+    named=True,
+)
+DELETE_BY_QUERY: Final = attrs.evolve(
+    DELETE,
+    name="embed_delete_by_query",
+    path="/v1/doc",
+    query={**_DATASET, "id": {**_TEXT, "description": "The document."}},
+)
+
+
+def gofastr_routes(server: Server) -> Iterator[DocumentedRoute]:
+    """The four routes."""
+
+    async def index(request: Request) -> Response:
+        service = await server.service_of(request, named=True)
+        dataset = _queried(request, INDEX).get("dataset", server.dataset)
+        server.check_effect(Effect.WRITES)
+        body = await body_of(request, INDEX, server.limits)
+        documents = [_document(each) for each in body["documents"]]
+
+        def call() -> bytes:
+            report = service.put_documents(dataset, documents)
+            added = report.added + report.updated + report.unchanged
+            failures = {"failures": to_dict(report.failed, public)} if report.failed else {}
+            return encoded({"added": added, **failures})
+
+        async with server.calls.caller(request, long=True) as caller:
+            return json_response(await caller.run(call), status=202)
+
+    async def query(request: Request) -> Response:
+        service = await server.service_of(request, named=True)
+        dataset = _queried(request, QUERY).get("dataset", server.dataset)
+        body = await body_of(request, QUERY, server.limits)
+        async with server.calls.caller(request) as caller:
+            hits = await caller.run(lambda: encoded({"hits": _search(service, dataset, body)}))
+        return json_response(hits)
+
+    async def stats(request: Request) -> Response:
+        service = await server.service_of(request, named=True)
+        dataset = _queried(request, STATS).get("dataset", server.dataset)
+        async with server.calls.caller(request) as caller:
+            return json_response(await caller.run(lambda: encoded(_stats(service, dataset))))
+
+    async def delete(request: Request) -> Response:
+        service = await server.service_of(request, named=True)
+        in_path = request.path_params.get("id")
+        queried = _queried(request, DELETE_BY_QUERY if in_path is None else DELETE)
+        dataset = queried.get("dataset", server.dataset)
+        server.check_effect(Effect.DESTROYS)
+        name = queried.get("id", "") if in_path is None else in_path
+        async with server.calls.caller(request) as caller:
+            await caller.run(lambda: service.delete_document(dataset, name))
+        return Response(status_code=204)
+
+    yield DocumentedRoute(INDEX, index)
+    yield DocumentedRoute(QUERY, query)
+    yield DocumentedRoute(STATS, stats)
+    yield DocumentedRoute(DELETE, delete)
+    yield DocumentedRoute(DELETE_BY_QUERY, delete)
+
+
+def _queried(request: Request, described: RouteDescription) -> dict[str, Any]:
+    """The arguments in the query of the URL, checked."""
+    schema = parameters(**described.query)
+    return read_arguments(
+        described.name, schema, query_arguments(described.name, schema, query_of(request))
+    )
+
+
+def _document(given: dict[str, Any]) -> NewDocument:
+    metadata = dict(given.get("metadata", {}))
+    if given.get("source"):
+        metadata["source"] = given["source"]
+    return NewDocument(name=given["id"], content=given["text"], metadata=metadata)
+
+
+def _search(service: Service, dataset: str, body: dict[str, Any]) -> list[dict[str, Any]]:
+    given = body.get("filter", {})
+    fields = {name: given[name] for name in ("source", "kind") if given.get(name)}
+    where = {key: {"$eq": value} for key, value in [*fields.items(), *_pairs(given)]}
+    hybrid, share, reranks = (
+        body.get("hybrid", False),
+        body.get("mmr_lambda", 0),
+        body.get("rerank", False),
+    )
+    query = Query(
+        text=body["text"],
+        dataset_id=dataset,
+        mode="hybrid" if hybrid else "vector",
+        top_k=body.get("k") or _TOP_K,
+        where=where,
+    )
+    own = service.options.postprocessors
+    if reranks and not any(isinstance(each, Rerank) for each in own):
+        raise ValidationError(
+            "rerank: this server has no reranker: the setting `reranker` names one"
+        )
+    # What the request decides, diversity and the reranker, takes the place of the server's.
+    steps = [
+        each
+        for each in own
+        if not (isinstance(each, Rerank) and not reranks) and not (isinstance(each, MMR) and share)
+    ]
+    if not share and len(steps) == len(own):
+        hits = service.search(query).hits
+    else:
+        steps = [MMR(share), *steps] if share else steps
+        rewriter = one_rewriter(service.options.rewriter)
+        with service.searches.derived(rewriter=rewriter, postprocessors=steps) as searches:
+            hits = searches.search(query).hits
+    reason = "rerank" if reranks else "mmr" if share else "hybrid" if hybrid else "vec"
+    return [_hit(hit, reason) for hit in hits]
+
+
+def _pairs(given: dict[str, Any]) -> list[tuple[str, Any]]:
+    return list(given.get("meta_match", {}).items())
+
+
+def _hit(hit: Hit, reason: str) -> dict[str, Any]:
+    metadata = metadata_to_plain(hit.metadata)
+    return {
+        "chunk": {
+            "id": hit.chunk_id,
+            "doc_id": hit.doc_name,
+            "source": metadata.get("source", ""),
+            "text": hit.content,
+            "offset": [hit.offset, hit.offset + len(hit.content.encode("utf-8"))],
+            "metadata": metadata,
+        },
+        "score": hit.score,
+        "reason": reason,
+    }
+
+
+def _stats(service: Service, dataset: str) -> dict[str, Any]:
+    try:
+        (stats,) = service.stats(dataset)
+    except NotFoundError:
+        return {"docs": 0, "chunks": 0, "dim": 0, "model": ""}
+    model = "" if stats.config is None else stats.config.embed_sig
+    width = next((each.dimension for each in stats.spaces if each.embed_sig == model), 0)
+    return {"docs": stats.documents, "chunks": stats.chunks, "dim": width, "model": model}

@@ -1,0 +1,196 @@
+"""`/search`, `/ingest`, `/healthz`: the API of nadir."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from triptych.access.service import RestrictedService
+from triptych.errors import NotAvailableError
+from triptych.operations import Effect
+from triptych.records import Hit
+from triptych.records.serialization import to_dict
+from triptych.service import Service
+from triptych.sync import SyncReport
+from triptych_adapters.http.responses import encoded, json_response, public
+from triptych_adapters.http.route_description import (
+    DocumentedRoute,
+    RouteDescription,
+    body_of,
+    parameters,
+)
+from triptych_adapters.http.server import Server
+from triptych_adapters.http.streams import streamed_answer
+
+__all__ = ["nadir_routes"]
+
+_TEXT: Final = {"type": "string"}
+_TOP_K: Final = 5
+_PLAIN: Final = "text/plain; charset=utf-8"
+_FRESH: Final = 1.0
+"""Seconds for which one look at the store's health serves everybody."""
+
+SEARCH: Final = RouteDescription(
+    name="nadir_search",
+    method="POST",
+    path="/search",
+    summary="Search, or with generate answer as text, in pieces.",
+    body=parameters(
+        "query",
+        query={**_TEXT, "description": "What to find."},
+        top_k={"type": "integer", "minimum": 1, "description": "How many results."},
+        generate={"type": "boolean", "description": "Whether a model answers from the results."},
+        filter={
+            "type": "object",
+            "description": "Which documents; all that is given must hold.",
+            "properties": {"file_path": _TEXT, "header": _TEXT},
+            "additionalProperties": False,
+        },
+    ),
+    answers={
+        200: (
+            "The results, the best first; with generate the answer.",
+            {
+                "application/json": {
+                    "type": "object",
+                    "properties": {"results": {"type": "array"}},
+                    "required": ["results"],
+                },
+                "text/plain": _TEXT,
+            },
+        )
+    },
+    problems=(404, 415, 500, 501, 502, 504),
+)
+INGEST: Final = RouteDescription(
+    name="nadir_ingest",
+    method="POST",
+    path="/ingest",
+    summary="Sync the folders that the store remembers.",
+    answers={200: ("What the sync did.", {"application/json": {"type": "object"}})},
+    problems=(403, 409, 501),
+)
+HEALTHZ: Final = RouteDescription(
+    name="healthz",
+    method="GET",
+    path="/healthz",
+    summary="Whether the store answers, for load balancers.",
+    answers={200: ("It does.", {"application/json": {"type": "object"}})},
+    problems=(503,),
+    secured=False,
+)
+
+
+def nadir_routes(server: Server) -> Iterator[DocumentedRoute]:
+    """The three routes."""
+    looks = _HealthCache(server.service)
+
+    async def search(request: Request) -> Response:
+        service = await server.service_of(request)
+        body = await body_of(request, SEARCH, server.limits)
+        options = _options(server.dataset, body)
+        if body.get("generate"):
+            return await _generated(server, request, service, body["query"], options)
+
+        def call() -> bytes:
+            return encoded(
+                {"results": [_result(hit) for hit in service.search(body["query"], **options).hits]}
+            )
+
+        async with server.calls.caller(request) as caller:
+            return json_response(await caller.run(call))
+
+    async def ingest(request: Request) -> Response:
+        service = await server.service_of(request)
+        server.check_effect(Effect.WRITES)
+        # The folders, and what is known of their files, are settings of the store itself.
+        server.check_sees_all(service, "the remembered folders are")
+        if isinstance(service, RestrictedService):
+            service.check_write()
+        sync = server.sync
+        if sync is None:
+            raise NotAvailableError(
+                "this server has no folders: `triptych serve` syncs those that "
+                "`triptych add` has named"
+            )
+        async with server.calls.caller(request, long=True) as caller:
+            return json_response(await caller.run(lambda: encoded(_synced(sync(server.service)))))
+
+    async def healthz(request: Request) -> Response:
+        failed = await server.calls.apart(looks.failed)
+        if failed:
+            return json_response(encoded({"status": "failed", "failed": failed}), status=503)
+        return json_response(encoded({"status": "ok"}))
+
+    yield DocumentedRoute(SEARCH, search)
+    yield DocumentedRoute(INGEST, ingest)
+    yield DocumentedRoute(HEALTHZ, healthz)
+
+
+class _HealthCache:
+    """Looks at the health of a Service, one a second however many ask."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._seen: tuple[float, list[str]] | None = None
+        self._lock = threading.Lock()
+
+    def failed(self) -> list[str]:
+        """The names of the checks that failed: none where the store answers."""
+        with self._lock:
+            if self._seen is None or time.monotonic() - self._seen[0] > _FRESH:
+                failed = self._look()
+                self._seen = (time.monotonic(), failed)
+            return self._seen[1]
+
+    def _look(self) -> list[str]:
+        try:
+            checks = self._service.health(probe=False).checks
+        except Exception:  # noqa: BLE001 - whatever it is, the store does not answer
+            return ["store"]
+        return sorted({check.name for check in checks if check.status == "failed"})
+
+
+def _synced(report: SyncReport) -> dict[str, Any]:
+    """What a sync did: its failures, and counts, which name no folder of the server."""
+    fields = to_dict(report, public)
+    counts = {name: each if type(each) is int else len(each) for name, each in fields.items()}
+    held = sum(each.documents for each in report.held)
+    return {**counts, "held": held, "failed": fields["failed"]}
+
+
+def _options(dataset: str, body: dict[str, Any]) -> dict[str, Any]:
+    given = body.get("filter", {})
+    names = {"file_path": "doc_name", "header": "heading"}
+    where = {own: given[name] for name, own in names.items() if given.get(name)}
+    return {"dataset_id": dataset, "where": where, "top_k": body.get("top_k", _TOP_K)}
+
+
+def _result(hit: Hit) -> dict[str, Any]:
+    return {
+        "file_path": hit.doc_name,
+        "header": hit.heading_path[-1] if hit.heading_path else "",
+        "line_start": hit.start_line,
+        "score": hit.score,
+        "text": hit.content,
+    }
+
+
+async def _generated(
+    server: Server, request: Request, service: Service, query: str, options: dict[str, Any]
+) -> Response:
+    pieces = options.pop("top_k")
+
+    return await streamed_answer(
+        server,
+        request,
+        lambda: service.ask_stream(query, max_pieces=pieces, layers=("L2",), **options),
+        str.encode,
+        media_type=_PLAIN,
+        failed=None,
+    )

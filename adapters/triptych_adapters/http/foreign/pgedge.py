@@ -1,0 +1,205 @@
+"""`/v1/pipelines`, `/v1/pipelines/{name}`: the API of pgEdge's RAG server, over named pipelines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import attrs
+from starlette.requests import Request
+from starlette.responses import Response
+
+from triptych.answering import Answer, AnswerStream
+from triptych.context import Citation
+from triptych.errors import NotFoundError, TriptychError
+from triptych.records import Message
+from triptych.records.failure_warning import public_warning
+from triptych.records.serialization import from_dict
+from triptych.service.pipeline import PipelineView
+from triptych_adapters.http.problems import INTERNAL, Problem, ProblemError, problem_of
+from triptych_adapters.http.request_parts import media_types
+from triptych_adapters.http.responses import encoded, json_response
+from triptych_adapters.http.route_description import (
+    DocumentedRoute,
+    RouteDescription,
+    body_of,
+    parameters,
+)
+from triptych_adapters.http.server import Server
+from triptych_adapters.http.streams import EVENTS_TYPE, event, streamed_answer
+from triptych_adapters.wire.arguments import json_schema
+
+__all__ = ["pgedge_routes"]
+
+_TEXT: Final = {"type": "string"}
+
+LIST: Final = RouteDescription(
+    name="list_pipelines",
+    method="GET",
+    path="/v1/pipelines",
+    summary="The pipelines, each with what it is for.",
+    answers={
+        200: (
+            "The pipelines.",
+            {
+                "application/json": {
+                    "type": "object",
+                    "properties": {
+                        "pipelines": {
+                            "type": "array",
+                            "items": {
+                                "type": "object",
+                                "properties": {"name": _TEXT, "description": _TEXT},
+                                "required": ["name", "description"],
+                            },
+                        }
+                    },
+                    "required": ["pipelines"],
+                }
+            },
+        )
+    },
+)
+RUN: Final = RouteDescription(
+    name="run_pipeline",
+    method="POST",
+    path="/v1/pipelines/{name}",
+    summary="Answer a question by a pipeline, whole or as server-sent events.",
+    body=parameters(
+        "query",
+        query={**_TEXT, "description": "The question, in full."},
+        stream={"type": "boolean", "description": "Whether to answer as server-sent events."},
+        top_n={
+            "type": "integer",
+            "minimum": 1,
+            "description": "Maximum number of sources. Leave it out for any number.",
+        },
+        messages={
+            "type": "array",
+            "items": json_schema(Message),
+            "description": "What was said before, oldest first.",
+        },
+    ),
+    answers={
+        200: (
+            "The answer.",
+            {
+                "application/json": {
+                    "type": "object",
+                    "properties": {
+                        "answer": _TEXT,
+                        "abstained": {"type": "boolean"},
+                        "sources": {"type": "array"},
+                        "tokens_used": {"type": "integer"},
+                    },
+                    "required": ["answer", "sources", "tokens_used"],
+                },
+                EVENTS_TYPE: {},
+            },
+        )
+    },
+    problems=(404, 415, 500, 501, 502, 504),
+)
+
+
+def pgedge_routes(server: Server) -> Iterator[DocumentedRoute]:
+    """The two routes."""
+
+    async def listed(request: Request) -> Response:
+        service = await server.service_of(request)
+        pipelines = [
+            {"name": name, "description": each.description}
+            for name, each in service.pipelines.items()
+        ]
+        return json_response(encoded({"pipelines": pipelines}))
+
+    async def run(request: Request) -> Response:
+        service = await server.service_of(request)
+        body = await body_of(request, RUN, server.limits)
+        try:
+            view = service.pipeline(request.path_params["name"])
+        except NotFoundError as error:
+            raise ProblemError(404, "PIPELINE_NOT_FOUND", str(error)) from None
+        options = _options(body)
+        streams = body.get("stream", EVENTS_TYPE in media_types(request))
+        try:
+            if streams:
+                return await _streamed(server, request, view, body["query"], options)
+            async with server.calls.caller(request, long=True) as caller:
+                answer = await caller.run(
+                    lambda: encoded(_answer(view.ask(body["query"], **options)))
+                )
+            return json_response(answer)
+        except TriptychError as error:
+            raise PipelineError(_executed(error)) from error
+
+    yield DocumentedRoute(LIST, listed)
+    yield DocumentedRoute(RUN, run)
+
+
+class PipelineError(ProblemError):
+    """A pipeline failed; its cause is logged."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.status, problem.code, problem.message)
+        self.problem = problem
+
+
+def _options(body: dict[str, Any]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if "top_n" in body:
+        options["max_pieces"] = body["top_n"]
+    if "messages" in body:
+        options["conversation"] = from_dict(tuple[Message, ...], body["messages"])
+    return options
+
+
+def _executed(error: TriptychError) -> Problem:
+    """A failure of the pipeline itself has the reference's code."""
+    problem = problem_of(error)
+    if problem.status < 500:
+        return problem
+    code = INTERNAL.code if problem is INTERNAL else "EXECUTION_ERROR"
+    return attrs.evolve(problem, code=code)
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    usage = [answer.usage, *answer.search_usage]
+    return {
+        "answer": answer.text,
+        "abstained": answer.abstained,
+        "sources": [_source(piece.number, piece.citation) for piece in answer.pack.pieces],
+        "tokens_used": sum(each.input_tokens + each.output_tokens for each in usage),
+        "warnings": list(map(public_warning, answer.warnings)),
+    }
+
+
+def _source(number: int, citation: Citation) -> dict[str, Any]:
+    return {
+        "number": number,
+        "id": f"{citation.dataset_id}/{citation.doc_name}",
+        "content": citation.text,
+        "lines": None if citation.lines is None else list(citation.lines),
+    }
+
+
+async def _streamed(
+    server: Server, request: Request, view: PipelineView, query: str, options: dict[str, Any]
+) -> Response:
+    def last(stream: AnswerStream) -> Iterator[bytes]:
+        whole = _answer(stream.answer)
+        yield event("", {"type": "sources", "sources": whole.pop("sources")})
+        yield event("", {"type": "done", **whole})
+
+    def failed(error: BaseException) -> bytes:
+        problem = attrs.evolve(problem_of(error), code="STREAMING_ERROR")
+        return event("", {"type": "error", **problem.json()})
+
+    return await streamed_answer(
+        server,
+        request,
+        lambda: view.ask_stream(query, **options),
+        lambda piece: event("", {"type": "chunk", "content": piece}),
+        last=last,
+        failed=failed,
+    )

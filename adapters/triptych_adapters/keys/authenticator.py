@@ -1,0 +1,183 @@
+"""From the Authorization header of a request to the Service that its sender may use."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import attrs
+
+from triptych.errors import AuthenticationError, TooManyRequestsError, ValidationError
+from triptych.service import Service
+from triptych_adapters.keys.access_key import AccessKey, Token, opens, read_token
+from triptych_adapters.keys.key_store import KeyStore
+
+__all__ = ["Authenticator", "KeyAuthenticator", "RateLimiter", "authenticator"]
+
+_REFUSED: Final = "give a valid key in the header Authorization: Bearer tk_…"
+_LONGEST: Final = 200  # code points of a header that is looked at
+_NOBODY: Final = Token("0" * 12, "0" * 48)
+_MOST_SERVICES: Final = 64  # each may hold a store of the past in memory
+_MOST_BUCKETS: Final = 10_000  # buckets that are kept; a key that has none begins with a full one
+_Allowed = tuple[tuple[str, ...] | None, bool, str]
+
+
+class Authenticator(Protocol):
+    """Turns the Authorization header of a request into what its sender may use.
+
+    It is called in a worker thread, once for each request, and again every five seconds while the
+    answer lasts, which ends when it raises. It may block.
+    `authenticator` makes one of the keys of a store.
+    """
+
+    def __call__(self, authorization: str | None) -> Service:
+        """The Service of the sender, which does what the sender may do.
+
+        ``authorization`` is the header's value, None where there is none.
+
+        Raises:
+            AuthenticationError: the sender is unknown; answered with 401.
+            AccessDeniedError: the sender is known, and not allowed to ask; 403.
+            TooManyRequestsError: the sender asks too often; 429.
+        """
+        ...
+
+
+@attrs.define
+class _Bucket:
+    rate: float  # a second
+    most: float
+    left: float
+    at: float
+
+
+class RateLimiter:
+    """How often a key may ask: a bucket of tokens for each (Turner, New directions, 1986).
+
+    Each process counts by itself. Thread-safe.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def take(self, key_id: str, requests_per_minute: int | None, requests: int = 1) -> float:
+        """Take so many tokens; 0.0 where they were there, else after how many seconds they are."""
+        if requests_per_minute is None:
+            return 0.0
+        now, most = self._clock(), float(requests_per_minute)
+        with self._lock:
+            bucket = self._buckets.get(key_id)
+            if bucket is None or bucket.most != most:
+                bucket = self._buckets[key_id] = _Bucket(most / 60, most, most, now)
+            self._buckets.move_to_end(key_id)
+            while len(self._buckets) > _MOST_BUCKETS:
+                self._buckets.popitem(last=False)
+            bucket.left = min(bucket.most, bucket.left + (now - bucket.at) * bucket.rate)
+            bucket.at = now
+            if bucket.left < requests:
+                return (requests - bucket.left) / bucket.rate
+            bucket.left -= requests
+            return 0.0
+
+
+class KeyAuthenticator:
+    """Gives each sender a Service restricted to what the key allows.
+
+    A key is looked up in the store at each request, so that one that was revoked in any process is
+    refused at once. Whatever is wrong with a key, the error is the same, and so is the work: one
+    read of the store and one digest. Nothing is kept of a key that is not valid. Thread-safe.
+    """
+
+    def __init__(
+        self, service: Service, keys: KeyStore, *, limiter: RateLimiter | None = None
+    ) -> None:
+        """``limiter`` counts requests by key; None makes one."""
+        self._service = service
+        self._keys = keys
+        self._limiter = limiter or RateLimiter()
+        self._services: OrderedDict[_Allowed, Service] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(self, authorization: str | None) -> Service:
+        """The Service of whoever has the key in ``authorization``, the value of that header.
+
+        Raises:
+            AuthenticationError: there is no key, or it is not valid.
+            TooManyRequestsError: the key asks more often than it may.
+        """
+        key = self.key(authorization)
+        self._count(key, 1)
+        return self._restricted(key)
+
+    def count_queries(self, authorization: str | None, queries: int) -> None:
+        """Count the further ones of ``queries`` in one request, each as a request of the key.
+
+        Raises:
+            AuthenticationError: there is no key, or it is not valid.
+            ValidationError: they are more than the key may ever ask at once.
+            TooManyRequestsError: the key asks more often than it may.
+        """
+        key = self.key(authorization)
+        most = key.requests_per_minute
+        if most is not None and queries > most:
+            raise ValidationError(
+                f"{queries:,} queries count as {queries:,} requests, and this key may ask {most:,} "
+                "times a minute: send fewer in one request"
+            )
+        self._count(key, queries - 1)
+
+    def _count(self, key: AccessKey, requests: int) -> None:
+        wait = self._limiter.take(key.id, key.requests_per_minute, requests)
+        if wait:
+            raise TooManyRequestsError(
+                f"this key may ask {key.requests_per_minute} times a minute: try again in "
+                f"{wait:.1f} seconds",
+                retry_after=wait,
+            )
+
+    def key(self, authorization: str | None) -> AccessKey:
+        """The valid key in the header.
+
+        Raises:
+            AuthenticationError: there is none.
+        """
+        token = _token(authorization)
+        asked = token or _NOBODY
+        found = self._keys.get(asked.key_id)
+        if not opens(asked, found) or found is None or token is None:
+            raise AuthenticationError(_REFUSED)
+        return found
+
+    def _restricted(self, key: AccessKey) -> Service:
+        """The Service for a key; keys that allow the same share it."""
+        same = (key.dataset_ids, key.can_write, key.conditions)
+        with self._lock:
+            service = self._services.get(same)
+            if service is None:
+                service = self._services[same] = self._service.restricted(key.access)
+            self._services.move_to_end(same)
+            while len(self._services) > _MOST_SERVICES:
+                # Not closed: another request may be using it. It ends with its last one.
+                self._services.popitem(last=False)
+            return service
+
+
+def authenticator(service: Service) -> KeyAuthenticator | None:
+    """What says who asks, by the keys of the Service's store; None where no key was ever made."""
+    if service.capabilities.settings is None:
+        return None
+    keys = KeyStore.of(service)
+    return KeyAuthenticator(service, keys) if keys.any() else None
+
+
+def _token(authorization: str | None) -> Token | None:
+    """The key in a header ``Bearer tk_…``."""
+    if authorization is None or len(authorization) > _LONGEST:
+        return None
+    scheme, _, text = authorization.strip().partition(" ")
+    return read_token(text.strip()) if scheme.lower() == "bearer" else None

@@ -1,0 +1,263 @@
+"""What an archive may hold: only what every store can take over and give back as it was."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, Never
+
+import numpy as np
+
+from triptych import rules
+from triptych.copies.states import DatasetHead, is_kept_setting
+from triptych.errors import ModelMismatchError
+from triptych.records import (
+    DerivedSig,
+    Layer,
+    NameState,
+    NewDocument,
+    SourceDocument,
+    SparseVector,
+    Vector,
+    check_identifier,
+    check_text,
+)
+from triptych.text import languages
+
+__all__ = ["DamagedError", "DatasetCheck", "check_settings", "parsed"]
+
+_LARGEST: Final = 2**62
+"""Above all numbers of a store."""
+_LARGEST_VERSION: Final = 2**53
+"""Above all versions of documents. From there a store counts on: none ends before 2**62."""
+_MOST: Final = 1e15
+_LONGEST_KEY: Final = 1_000
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+class DamagedError(Exception):
+    """What is wrong with an archive, in words."""
+
+
+def parsed(data: bytes) -> Any:
+    """The value that ``data``, JSON in UTF-8, holds.
+
+    Raises:
+        ValueError: it is no JSON, is in another encoding, or holds what UTF-8 cannot.
+        RecursionError: it is nested too deeply.
+    """
+    value = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
+    if _SURROGATE.search(data):  # of a pair, mostly
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    return value
+
+
+def _refuse_constant(text: str) -> Never:
+    raise ValueError(f"{text} is no number")
+
+
+def check_settings(value: Any) -> dict[str, str]:
+    """``value`` itself, if it is settings that every store takes.
+
+    Raises:
+        DamagedError, ValidationError: it is not.
+    """
+    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+        raise DamagedError("settings are texts by their keys")
+    for key, text in value.items():
+        shown = f"the setting {key!r:.80}"
+        check_text(text, shown)
+        if "\0" in check_text(key, "the key of a setting") or "\0" in text:
+            raise DamagedError(f"{shown} holds a NUL character")
+        if len(key) > _LONGEST_KEY:
+            raise DamagedError(f"{shown} has a key of more than {_LONGEST_KEY:,} characters")
+        if not is_kept_setting(key):
+            raise DamagedError(f"{shown} is of work under way, which no archive has")
+    return value
+
+
+class DatasetCheck:
+    """Checks what a dataset holds, name by name in their order."""
+
+    def __init__(self, head: DatasetHead) -> None:
+        check_identifier(head.dataset_id, "dataset_id")
+        self._dataset_id = head.dataset_id
+        self._has_sparse = head.config is not None and head.config.sparse_sig != ""
+        self._widths: Mapping[str, int] = {}
+        self._last: str | None = None
+        self._folders: list[str] = []
+        _check_head(head)
+
+    def add(self, state: NameState) -> None:
+        """Check the next name.
+
+        Raises:
+            DamagedError, ValueError: it holds what no store takes over as it is.
+        """
+        name = state.name
+        if self._last is not None and name <= self._last:
+            raise DamagedError("the names are not in order")
+        self._last = name
+        _check_places(self._dataset_id, state)
+        if state.versions:
+            self._folders = [each for each in self._folders if not name.startswith(each)]
+        elif not (state.layers or state.quarantined):
+            if not state.checkpoints or (name and rules.is_of_document(name)):
+                raise DamagedError("there is nothing under it")
+            if name:
+                self._folders.append(name)
+        _check_versions(state.versions)
+        _check_chunks(state)
+        _check_notes(state)
+        for unit in state.units:
+            _check_vector(unit.vector, unit.sig)
+        try:
+            vectors = [(unit.sig.embed_sig, unit.vector) for unit in state.units]
+            self._widths = rules.check_widths(self._widths, vectors)
+        except ModelMismatchError as error:
+            raise DamagedError(str(error)) from None
+        _check_sparse(state, has_sparse=self._has_sparse)
+
+    def end(self) -> None:
+        """Check what only the last name shows.
+
+        Raises:
+            DamagedError: something is of a folder without documents.
+        """
+        if self._folders:
+            raise DamagedError(f"the folder {self._folders[0]!r:.80} has no document")
+
+
+def _check_head(head: DatasetHead) -> None:
+    _check_number(head.deleted_version, "deleted_version", limit=_LARGEST_VERSION)
+    if head.config is not None:
+        config = head.config
+        _check_labels([config.chunker_sig, config.embed_sig, config.sparse_sig])
+        if config.language not in languages():
+            raise DamagedError(f"it is in an unknown language, {config.language!r:.80}")
+    _check_labels([use.model for use in head.usage])
+    if len({use.model for use in head.usage}) < len(head.usage):
+        raise DamagedError("the usage of a model comes twice")
+    for use in head.usage:
+        for number in (use.calls, use.failures, use.input_tokens, use.output_tokens):
+            _check_number(number, "usage")
+        if not 0 <= use.cost <= _MOST:
+            raise DamagedError(f"the cost of a model is {use.cost!r:.40}")
+
+
+def _check_places(dataset_id: str, state: NameState) -> None:
+    name = state.name
+    if name:
+        check_identifier(name, "a name")
+    places = {(each.dataset_id, each.name) for each in state.versions}
+    places |= {(each.dataset_id, each.doc_name) for each in state.units}
+    places |= {(each.dataset_id, each.doc_name) for each in state.quarantined}
+    if places - {(dataset_id, name)}:
+        raise DamagedError("something in it is of another name")
+    if (state.sig is not None or state.chunks) and not state.versions:
+        raise DamagedError("it has chunks and no document")
+
+
+def _check_versions(versions: Sequence[SourceDocument]) -> None:
+    for document in versions:
+        NewDocument(name=document.name, content=document.content, metadata=document.metadata)
+        _check_number(document.version, "version", least=1, limit=_LARGEST_VERSION)
+        _check_time(document.updated_at)
+        _check_labels([document.original_sha256, document.parser_sig])
+    numbers = [each.version for each in versions]
+    if numbers != sorted(set(numbers)):
+        raise DamagedError("its versions are not in order")
+
+
+def _check_chunks(state: NameState) -> None:
+    """Check a chunk set, each chunk of which has the signature of the set: see
+    `rules.read_chunk`."""
+    own = state.sig
+    if own is None:
+        if state.chunks:
+            raise DamagedError("it has chunks and no signature of them")
+        return
+    _check_sig(own)
+    seen: dict[str, int] = {}
+    vectors: dict[tuple[str, str], Vector] = {}
+    for index, chunk in enumerate(state.chunks):
+        sig, digest = chunk.sig, chunk.sig.input_sig
+        occurrence = seen.get(digest, 0)
+        seen[digest] = occurrence + 1
+        if (chunk.index, chunk.occurrence) != (index, occurrence):
+            raise DamagedError("its chunks are not in order")
+        space = own.embed_sig if chunk.vector is None else sig.embed_sig
+        made = (own.source_version, own.chunker_sig, own.prompt_sig, space)
+        if (sig.source_version, sig.chunker_sig, sig.prompt_sig, sig.embed_sig) != made:
+            raise DamagedError("a chunk has another signature than its set")
+        _check_labels([digest, chunk.locator or "", sig.embed_sig])
+        numbers = (chunk.start, chunk.end, chunk.offset, chunk.window_start, chunk.window_end)
+        for number in numbers:
+            _check_number(number or 0, "a place")
+        _check_number(chunk.start_line, "start_line", least=1)
+        if chunk.vector is not None and digest:
+            first = vectors.setdefault((space, digest), chunk.vector)
+            if first is not chunk.vector and first.tobytes() != chunk.vector.tobytes():
+                raise DamagedError("a text has two vectors")
+
+
+def _check_notes(state: NameState) -> None:
+    for kinds in (
+        [each.layer for each in state.layers],
+        [each.layer for each in state.quarantined],
+    ):
+        if kinds != sorted(set(kinds)) or Layer.DETAIL in kinds:
+            raise DamagedError("its layers are not in order")
+    for layer in state.layers:
+        _check_sig(layer.sig)
+        if layer.stale is not None:
+            raise DamagedError("a layer says that it is stale")
+    for each in state.quarantined:
+        _check_time(each.quarantined_at)
+        _check_labels([each.input_sig, each.prompt_sig])
+    _check_labels(state.checkpoints)
+
+
+def _check_vector(vector: Any, sig: DerivedSig) -> None:
+    if vector is None:
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        length = vector @ vector
+    if not vector.size or not np.isfinite(length):
+        raise DamagedError("a vector has no numbers, or some that are not finite, or too large")
+    if not sig.embed_sig:
+        raise DamagedError("a vector is of no space")
+
+
+def _check_sparse(state: NameState, *, has_sparse: bool) -> None:
+    texts = {chunk.sig.input_sig for chunk in state.chunks} - {""}
+    if state.sparse and not (has_sparse and state.sparse.keys() <= texts):
+        raise DamagedError("it has a sparse vector of no text")
+    for data in state.sparse.values():
+        vector = SparseVector.from_bytes(base64.b64decode(data, validate=True))
+        if base64.b64encode(vector.to_bytes()) != data.encode():
+            raise DamagedError("a sparse vector is written in another form")
+
+
+def _check_sig(sig: DerivedSig) -> None:
+    _check_number(sig.source_version, "source_version", limit=_LARGEST_VERSION)
+    _check_labels([sig.chunker_sig, sig.prompt_sig, sig.embed_sig, sig.input_sig])
+
+
+def _check_number(number: int, what: str, *, least: int = 0, limit: int = _LARGEST) -> None:
+    if not least <= number < limit:
+        raise DamagedError(f"{what} is {number!r:.40}")
+
+
+def _check_labels(labels: Iterable[str]) -> None:
+    """Refuse what no text column takes."""
+    if any("\0" in each for each in labels):
+        raise DamagedError("a signature, or the like, holds a NUL character")
+
+
+def _check_time(moment: datetime) -> None:
+    if moment.utcoffset() != timedelta(0):
+        raise DamagedError(f"the time {moment.isoformat()} is not in UTC")

@@ -1,0 +1,298 @@
+"""A copy of one store in another."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+import attrs
+
+from triptych import deadlines
+from triptych._internal.progress import Progress, ProgressCallback
+from triptych.contracts import Store
+from triptych.copies.archive_format import Archive
+from triptych.copies.conflicts import (
+    another_configuration,
+    another_writer,
+    check_conflicts,
+    check_two_stores,
+    listed,
+)
+from triptych.copies.notes import Erasures, unfinished_until_done
+from triptych.copies.report import CopyReport, Counts, DatasetCopy, count
+from triptych.copies.states import (
+    DatasetHead,
+    StateSource,
+    StoreStates,
+    state_digest,
+)
+from triptych.copies.writer import StateWriter
+from triptych.errors import CorruptStoreError, NotFoundError
+from triptych.records import NameState
+
+__all__ = ["check_datasets", "copy_dataset", "copy_states", "copy_store", "opened_source"]
+
+_NAMES_AT_ONCE: Final = 64
+_SIZE_AT_ONCE: Final = 4_000_000
+
+
+def copy_store(
+    source: Store | Archive,
+    destination: Store,
+    *,
+    datasets: Sequence[str] | None = None,
+    replace: bool = False,
+    progress: ProgressCallback | None = None,
+    again: str = "",
+) -> CopyReport:
+    """Copy datasets (None: all, and the settings) from a store or an archive into a store.
+
+    Versions with their numbers and times, metadata, configurations, chunks, vectors, layers and
+    what is noted of making them are taken over as they are: no model is called. Names whose digests
+    are equal are skipped, so a copy that was killed goes on when it is run again. A source that
+    shows snapshots is copied as it is at one moment, whoever writes to it meanwhile. At the end
+    each dataset is read again from the destination and compared. Where a store that is the source
+    was purged since the last copy, the destination's files then forget what it has deleted, too;
+    a dataset that the source does not have any more stays.
+
+    ``replace`` makes these datasets of the destination equal to the source's whatever they hold,
+    and its settings too: without it, what only the destination has is an error, and settings that
+    are other there stay as they are. An archive without any setting, such as one of some datasets,
+    leaves all of them. ``progress`` is called between batches.
+
+    Until the copy has ended, the destination's settings say that it is unfinished, and so do
+    commands, `triptych.open` (by an `UnfinishedStoreWarning`) and `Service.doctor`. ``again`` is
+    the command that finishes it.
+
+    Raises:
+        NotFoundError: the source has no such dataset.
+        ConflictError: a dataset of the destination holds what the source does not have, is of
+            another configuration, or has documents with another history, and ``replace`` is not
+            given: nothing was written. Or the destination keeps fewer old versions, which is found
+            at the first document that has more. Or somebody else wrote to it meanwhile, and it is
+            not as in the source at the end: what was copied stays, copy again.
+        ValidationError: source and destination are one store.
+        NotAvailableError: the destination cannot take over what another store holds.
+        CorruptStoreError: the file of the archive was changed meanwhile; what was copied stays.
+        StoreError: a store failed; copy again to go on. Or the source is unfinished itself.
+    """
+    erasures = None if isinstance(source, Archive) else Erasures(source, destination, datasets)
+    erased = None if erasures is None else erasures.pending()
+    was_empty = not destination.documents.list_datasets()
+    report = copy_states(source, destination, datasets, replace, progress, again)
+    if erasures is not None and erasures.repeat(erased, scrub=not was_empty):
+        return attrs.evolve(report, erased=True)
+    return report
+
+
+def copy_states(
+    source: Store | Archive,
+    destination: Store,
+    datasets: Sequence[str] | None,
+    replace: bool,
+    progress: ProgressCallback | None,
+    again: str,
+) -> CopyReport:
+    """`copy_store`, which repeats no purge."""
+    writer = StateWriter(destination, replaces=replace)
+    if not isinstance(source, Archive):
+        check_two_stores(source, destination)
+    with ExitStack() as held:
+        states, chosen = held.enter_context(opened_source(source, datasets))
+        for dataset_id in () if replace else chosen:
+            check_conflicts(states, StoreStates(destination), dataset_id)
+        kept = destination.capabilities.settings
+        held.enter_context(unfinished_until_done(kept, chosen, again))
+        try:
+            done = [
+                copy_dataset(states, writer, dataset_id, replace=replace, progress=progress)
+                for dataset_id in chosen
+            ]
+        except CorruptStoreError as error:
+            if not isinstance(source, Archive):
+                raise
+            raise CorruptStoreError(
+                f"{error}. {writer.written:,} names were copied before that, and stay"
+            ) from error
+        wanted = states.settings() if datasets is None else None
+        if isinstance(source, Archive):
+            wanted = wanted or None
+        settings = writer.write_settings(wanted)
+    return CopyReport(
+        datasets=tuple(done),
+        settings=settings.written,
+        settings_removed=settings.removed,
+        settings_different=settings.different,
+    )
+
+
+@contextmanager
+def opened_source(
+    source: Store | Archive, datasets: Sequence[str] | None
+) -> Iterator[tuple[StateSource, Sequence[str]]]:
+    """What a source holds, and which datasets are to be copied; as it is at one moment, where it
+    shows that.
+
+    Raises:
+        NotFoundError: it has no such dataset.
+        StoreError: it has not got all of them itself.
+    """
+    with ExitStack() as held:
+        states: StateSource
+        if isinstance(source, Archive):
+            states = source
+        else:
+            copying = source.capabilities.copying
+            shown = source if copying is None else held.enter_context(copying.snapshot())
+            states = StoreStates(shown, is_snapshot=shown is not source)
+        there = states.datasets()
+        for each in datasets or ():
+            if each not in there:
+                known = ", ".join(map(repr, there[:10])) or "none"
+                raise NotFoundError(
+                    f"the source has no dataset {each!r}; its datasets are: {known}"
+                )
+        chosen = there if datasets is None else list(dict.fromkeys(datasets))
+        states.check_finished(chosen)
+        yield states, chosen
+
+
+def check_datasets(source: Store | Archive, datasets: Sequence[str] | None) -> None:
+    """Refuse what `copy_store` refuses of ``source`` and ``datasets``, without a destination.
+
+    Raises:
+        NotFoundError, StoreError: as `copy_store`.
+    """
+    with opened_source(source, datasets):
+        pass
+
+
+def copy_dataset(
+    source: StateSource,
+    writer: StateWriter,
+    dataset_id: str,
+    *,
+    replace: bool,
+    progress: ProgressCallback | None = None,
+    only: Collection[str] | None = None,
+) -> DatasetCopy:
+    """Copy one dataset, and compare the two. Raises as `copy_store`.
+
+    Without ``replace``, `check_conflicts` has found nothing: what comes in between is found while
+    it is written, or at the end. ``only`` are the names that both are looked at for (None: all).
+    """
+    head = source.head(dataset_id)
+    names = source.names(dataset_id)
+    there = StoreStates(writer.store, only=only)
+    before = set(there.names(dataset_id)) if dataset_id in there.datasets() else set()
+    extra = sorted(before.difference(names)) if replace else []
+
+    def check() -> None:
+        if before and not replace:
+            raise another_configuration(dataset_id)
+
+    writer.begin(head, check=check)
+    for name in extra:
+        writer.remove(dataset_id, name)
+    copied = _Copied(before)
+    for batch in _batches(copied.lacking(source.states(dataset_id), there, dataset_id)):
+        deadlines.check("copying")
+        writer.write(dataset_id, batch)
+        copied.written += len(batch)
+        if progress is not None:
+            progress(Progress(phase="documents", done=copied.seen, total=len(names)))
+    _drop_surplus(source, writer, dataset_id)
+    writer.end(head)
+    if progress is not None:
+        progress(Progress(phase="documents", done=len(names), total=len(names)))
+    copied.compare(there, head, progress)
+    return DatasetCopy(
+        dataset_id=dataset_id,
+        counts=copied.counts,
+        digest=copied.digest.hexdigest(),
+        written=copied.written,
+        unchanged=len(names) - copied.written,
+        removed=len(extra),
+    )
+
+
+def _drop_surplus(source: StateSource, writer: StateWriter, dataset_id: str) -> None:
+    """Write again, first without chunks, what took sparse vectors that it does not have in the
+    source: those of a set that was replaced only after it."""
+    surplus = frozenset(writer.surplus)
+    for keeps in (False, True) if surplus else ():
+        states = (each for each in source.states(dataset_id) if each.name in surplus)
+        for batch in _batches(states if keeps else map(_without_chunks, states)):
+            writer.write(dataset_id, batch)
+
+
+def _without_chunks(state: NameState) -> NameState:
+    return attrs.evolve(state, sig=None, chunks=(), sparse={})
+
+
+@attrs.define
+class _Copied:
+    """What a dataset's copy has come to. ``before`` are the names that the destination had."""
+
+    before: set[str]
+    seen: int = 0
+    written: int = 0
+    counts: Counts = attrs.field(factory=Counts)
+    digests: dict[str, bytes] = attrs.field(factory=dict)
+    digest: hashlib._Hash = attrs.field(factory=hashlib.sha256)
+
+    def lacking(
+        self, states: Iterable[NameState], there: StoreStates, dataset_id: str
+    ) -> Iterator[NameState]:
+        """Those of ``states`` that the destination does not have as they are."""
+        for state in states:
+            self.seen += 1
+            digest = state_digest(state)
+            self.counts += count(state)
+            self.digests[state.name] = digest
+            self.digest.update(digest)
+            known = state.name in self.before
+            if not known or state_digest(there.state(dataset_id, state.name)) != digest:
+                yield state
+
+    def compare(
+        self, there: StoreStates, head: DatasetHead, progress: ProgressCallback | None
+    ) -> None:
+        """Read the destination's dataset, and refuse a difference.
+
+        Raises:
+            ConflictError: it is not as in the source.
+        """
+        dataset_id = head.dataset_id
+        differing, missing = [], set(self.digests)
+        for at, state in enumerate(there.states(dataset_id), start=1):
+            missing.discard(state.name)
+            if state_digest(state) != self.digests.get(state.name):
+                differing.append(state.name)
+            if progress is not None and at % _NAMES_AT_ONCE == 0:
+                deadlines.check("comparing")
+                progress(Progress(phase="compared", done=at, total=len(self.digests)))
+        if progress is not None and self.digests:
+            total = len(self.digests)
+            progress(Progress(phase="compared", done=total, total=total))
+        differing += sorted(missing)
+        now = there.head(dataset_id)
+        if differing or now.config != head.config or now.deleted_version < head.deleted_version:
+            what = f": {listed(differing)}" if differing else " in its configuration"
+            raise another_writer(dataset_id, what)
+
+
+def _batches(states: Iterable[NameState]) -> Iterator[list[NameState]]:
+    batch: list[NameState] = []
+    size = 0
+    for state in states:
+        batch.append(state)
+        size += sum(2 * len(document.content) for document in state.versions)
+        size += sum(4 * chunk.vector.size for chunk in state.chunks if chunk.vector is not None)
+        if len(batch) >= _NAMES_AT_ONCE or size >= _SIZE_AT_ONCE:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

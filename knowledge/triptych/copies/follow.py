@@ -1,0 +1,320 @@
+"""A replica: a copy that is kept as its source is."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+import attrs
+
+from triptych import deadlines
+from triptych._internal.progress import ProgressCallback
+from triptych.changes.follow import check_poll
+from triptych.contracts import AnswerCache, ChangeReader, Store
+from triptych.copies.conflicts import another_writer, check_two_stores
+from triptych.copies.copy import copy_dataset, copy_states
+from triptych.copies.marks import ReplicaMark
+from triptych.copies.notes import Erasures
+from triptych.copies.report import CopyReport, DatasetCopy
+from triptych.copies.states import StoreStates
+from triptych.copies.writer import StateWriter
+from triptych.errors import (
+    ConflictError,
+    CorruptStoreError,
+    NotAvailableError,
+    SchemaVersionError,
+    StoreError,
+)
+from triptych.records import ChangeCursor, Layer
+from triptych.records.spaces import sparse
+
+__all__ = ["follow_store"]
+
+T = TypeVar("T")
+
+_CHANGES: Final = 1_000
+_ATTEMPTS: Final = 3
+_LONGEST_PAUSE: Final = 60.0
+
+
+def follow_store(
+    source: Store,
+    destination: Store,
+    *,
+    datasets: Sequence[str] | None = None,
+    replace: bool = False,
+    poll: float = 1.0,
+    progress: ProgressCallback | None = None,
+    on_failure: Callable[[StoreError, float], object] | None = None,
+    again: str = "",
+) -> Iterator[CopyReport]:
+    """Copy ``source`` into ``destination`` with `copy_store`, and keep it as the source is.
+
+    A destination without datasets (without those of ``datasets``) becomes a replica, and its
+    settings remember that: what the source does not have is removed from it from then on. Any other
+    becomes one with ``replace``.
+
+    Yields the report of the copy, then a report of each change that was taken over, of the datasets
+    that it concerns. Documents are followed by the source's log of changes, every ``poll`` seconds;
+    chunks, vectors, layers and settings that came without a change of their document follow when
+    the log is quiet. What is noted of making layers comes with the next change of its document or
+    layer. A purge of the source is repeated: the replica's files forget what it has deleted. Killed
+    and run again, it goes on, also where the source's log does not go back so far any more. A
+    deadline around it ends it.
+
+    ``on_failure`` is called with each failure of a store that may pass, such as a
+    `StoreLockedError`, and with the seconds after which what failed is done again: ``poll`` at
+    first, then twice as long each time, a minute at most. Without it such a failure is raised.
+    ``again`` is that of `copy_store`.
+
+    Raises:
+        ConflictError: the destination has datasets or settings of its own, and ``replace`` is not
+            given; it is as it was. Or others write to it, or it keeps fewer old versions.
+        NotAvailableError: the source has no log of its changes.
+        TriptychError: as `copy_store`.
+    """
+    poll = check_poll(poll)
+    has = source.capabilities
+    if has.changes is None:
+        raise NotAvailableError(
+            "the source has no log of its changes, and so cannot be followed: copy it now and then"
+        )
+    check_two_stores(source, destination)
+    mark = ReplicaMark(has.changes, destination, datasets)
+    is_replica = replace or mark.check(StoreStates(source))
+    erasures = Erasures(source, destination, datasets)
+    replica = _Replica(source, destination, datasets, has.changes, has.answers, erasures)
+    cursor = replica.head()
+    # Before the first write: what was begun and killed goes on as a replica.
+    mark.write(cursor)
+    done = _Persistent(poll, on_failure).done
+    there = source.documents.list_datasets()
+    # Of a replica those may be gone that are named: they are then removed from it.
+    named = [each for each in datasets or () if not is_replica or each in there]
+    if not is_replica:
+        erasures.repeat(erasures.pending(), scrub=False)
+    chosen = None if datasets is None else named
+    yield done(
+        lambda: copy_states(source, destination, chosen, is_replica, progress, again),
+    )
+
+    def follow(cursor: str) -> tuple[str, CopyReport]:
+        cursor, report = replica.apply_changes(cursor)
+        mark.write(cursor)
+        return cursor, report
+
+    while True:
+        seen = done(replica.moment)
+        erased = done(erasures.pending)
+        cursor, report = done(partial(follow, cursor))
+        if report.datasets:
+            yield report
+            continue
+        report = done(replica.compare)
+        if report.datasets or report.settings or report.settings_removed:
+            yield report
+        if not replica.is_behind and done(partial(erasures.repeat, erased)):
+            yield CopyReport(erased=True)
+        while done(replica.moment) == seen:
+            _wait(poll)
+        deadlines.check("following a store")
+
+
+def _wait(seconds: float) -> None:
+    deadlines.check("following a store")
+    left = deadlines.remaining()
+    time.sleep(seconds if left is None else min(seconds, left))
+    deadlines.check("following a store")
+
+
+@attrs.frozen
+class _Persistent:
+    """Does things again until their stores let them; ``on_failure`` is as of `follow_store`."""
+
+    pause: float
+    on_failure: Callable[[StoreError, float], object] | None
+
+    def done(self, step: Callable[[], T]) -> T:
+        """What ``step``, which can be done twice, returns."""
+        pause = self.pause
+        while True:
+            try:
+                return step()
+            except (CorruptStoreError, SchemaVersionError):
+                raise
+            except StoreError as error:
+                if self.on_failure is None:
+                    raise
+                self.on_failure(error, pause)
+            _wait(pause)
+            pause = max(self.pause, min(2 * pause, _LONGEST_PAUSE))
+
+
+@attrs.define
+class _Replica:
+    """``known`` are the revisions of the datasets when they were last compared. ``is_behind`` says
+    that the source was written to meanwhile."""
+
+    source: Store
+    destination: Store
+    datasets: Sequence[str] | None
+    changes: ChangeReader
+    answers: AnswerCache | None
+    erasures: Erasures
+    is_behind: bool = False
+    known: Mapping[str, str] = attrs.field(factory=dict)
+
+    def head(self) -> str:
+        """The cursor of now."""
+        cursor: str | None = None
+        while True:
+            since = None if cursor is None else ChangeCursor.parse(cursor)
+            page = self.changes.read_changes(since, dataset_id=None, limit=_CHANGES)
+            cursor = page.cursor
+            if not page.more:
+                return cursor
+
+    def moment(self) -> object:
+        """What differs after each write that is followed."""
+        settings = StoreStates(self.source).settings() if self.datasets is None else None
+        return self.changes.change_head(), self.revisions(), settings, self.erasures.mark()
+
+    def revisions(self) -> Mapping[str, str]:
+        """What differs after each write that concerns a search; empty if the store does not say."""
+        if self.answers is None:
+            return {}
+        return self.answers.revisions(self._followed())
+
+    def _followed(self) -> Sequence[str]:
+        there = self.source.documents.list_datasets()
+        return there if self.datasets is None else [each for each in there if each in self.datasets]
+
+    def apply_changes(self, cursor: str) -> tuple[str, CopyReport]:
+        """Take over a page of changes: what was put first, for a delete uses versions up.
+
+        Of a log that does not go back so far nothing: `compare` finds it all.
+        """
+        page = self.changes.read_changes(
+            ChangeCursor.parse(cursor), dataset_id=None, limit=_CHANGES
+        )
+        if page.reset:
+            return self.head(), CopyReport()
+        followed = self._followed()
+        writer = StateWriter(self.destination, replaces=True)
+        states = StoreStates(self.source)
+        written: dict[str, int] = {}
+        removed: dict[str, int] = {}
+        for change in page.changes:
+            if change.kind == "deleted" or change.dataset_id not in followed:
+                continue
+            if change.dataset_id not in written:
+                writer.begin(states.head(change.dataset_id), check=_allow)
+            state = states.state(change.dataset_id, change.name)
+            if state.versions:
+                writer.write(change.dataset_id, [state])
+                written[change.dataset_id] = written.get(change.dataset_id, 0) + 1
+        there = set(self.destination.documents.list_datasets())
+        for change in page.changes:
+            if change.kind != "deleted" or change.dataset_id not in there:
+                continue
+            if self.datasets is not None and change.dataset_id not in self.datasets:
+                continue
+            if self.source.documents.get_info(change.dataset_id, change.name) is None:
+                writer.remove(change.dataset_id, change.name)
+                removed[change.dataset_id] = removed.get(change.dataset_id, 0) + 1
+        done = tuple(
+            DatasetCopy(dataset_id=each, written=written.get(each, 0), removed=removed.get(each, 0))
+            for each in sorted({*written, *removed})
+        )
+        return page.cursor, CopyReport(datasets=done)
+
+    def compare(self) -> CopyReport:
+        """Take over what has changed without a change in the log."""
+        self.is_behind = False
+        before = self.revisions()
+        states = StoreStates(self.source)
+        writer = StateWriter(self.destination, replaces=True)
+        done = []
+        followed = self._followed()
+        for dataset_id in followed:
+            if before and before.get(dataset_id) == self.known.get(dataset_id):
+                continue
+            found = self._copy(writer, dataset_id)
+            if found.written or found.removed:
+                done.append(found)
+        for dataset_id in self.destination.documents.list_datasets():
+            chosen = self.datasets is None or dataset_id in self.datasets
+            if chosen and dataset_id not in followed:
+                removed = self.destination.documents.count(dataset_id)
+                self.destination.documents.delete_dataset(dataset_id)
+                done.append(DatasetCopy(dataset_id=dataset_id, removed=removed))
+        settings = writer.write_settings(states.settings() if self.datasets is None else None)
+        self.known = before
+        return CopyReport(
+            datasets=tuple(done), settings=settings.written, settings_removed=settings.removed
+        )
+
+    def _copy(self, writer: StateWriter, dataset_id: str) -> DatasetCopy:
+        """Copy what differs of a dataset until nothing does, or the source was written to
+        meanwhile: the next look finds that.
+
+        Raises:
+            ConflictError: the source was not, and the replica is not as it is.
+        """
+        done, moment = DatasetCopy(dataset_id=dataset_id), self.moment()
+        for left in reversed(range(_ATTEMPTS)):
+            differs, names = self._differing(dataset_id)
+            if not differs:
+                break
+            try:
+                states = StoreStates(self.source, only=names)
+                found = copy_dataset(states, writer, dataset_id, replace=True, only=names)
+                written, removed = done.written + found.written, done.removed + found.removed
+                done = attrs.evolve(done, written=written, removed=removed)
+            except ConflictError:
+                if self.moment() == moment and not left:
+                    raise
+            if self.moment() != moment:
+                self.is_behind = True
+                break
+        else:
+            raise another_writer(dataset_id, "")
+        return done
+
+    def _differing(self, dataset_id: str) -> tuple[bool, Collection[str] | None]:
+        """Whether the replica has a dataset otherwise, and under which names (None: under any)."""
+        (config, used, here), (there_config, there_used, there) = (
+            _marks(each, dataset_id) for each in (self.source, self.destination)
+        )
+        if config != there_config:
+            return True, None
+        names = [each for each in here.keys() | there.keys() if here.get(each) != there.get(each)]
+        # What only the replica has used up is no difference, for that never changes back.
+        return bool(names) or there_used < used, names
+
+
+def _allow() -> None:
+    """A replica takes over any configuration."""
+
+
+def _marks(store: Store, dataset_id: str) -> tuple[object, int, Mapping[str, list[object]]]:
+    """What differs wherever a dataset does, but for vectors of sets that still wait for some: of
+    all of it, the version up to which names were used, and by name. No document is read."""
+    has = store.capabilities
+    config = store.chunks.config(dataset_id)
+    names: defaultdict[str, list[object]] = defaultdict(list)
+    for info in store.documents.list(dataset_id):
+        names[info.name].append((info.version, info.content_sha256))
+    for name, sig in store.chunks.get_doc_sigs(dataset_id, list(names)).items():
+        names[name].append(sig)
+    for kind in (Layer.ABSTRACT, Layer.OVERVIEW):
+        for layer in store.layers.list(dataset_id, layer=kind):
+            names[layer.doc_name].append((kind, layer.content, layer.sig))
+    if has.sparse is not None and config is not None and config.sparse_sig:
+        for name in store.chunks.waiting(dataset_id, sparse(config.sparse_sig)):
+            names[name].append("sparse pending")
+    used = has.versions.deleted_version(dataset_id) if has.versions else None
+    return (dataset_id in store.documents.list_datasets(), config), used or 0, names

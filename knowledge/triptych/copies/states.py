@@ -1,0 +1,347 @@
+"""What a store holds, name by name: read as plain records, and compared by digests."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import heapq
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC
+from typing import Any, Final, Protocol, TypeVar
+
+import attrs
+
+from triptych.contracts import Store
+from triptych.copies.notes import BACKUPS, ERASED, UNFINISHED, unfinished_copy
+from triptych.errors import StoreError
+from triptych.leases import LEASES
+from triptych.records import (
+    DatasetConfig,
+    DerivedChunk,
+    DerivedLayer,
+    DerivedSig,
+    DocumentInfo,
+    Layer,
+    ModelUsage,
+    NameState,
+    QuarantinedLayer,
+    SourceDocument,
+)
+from triptych.records.serialization import to_dict
+from triptych.records.spaces import sparse
+
+__all__ = [
+    "MARKS",
+    "DatasetHead",
+    "StateSource",
+    "StoreStates",
+    "is_kept_setting",
+    "is_same_version",
+    "json_line",
+    "state_digest",
+    "with_same_name",
+]
+
+T = TypeVar("T")
+
+_PAGE: Final = 500
+_KINDS: Final = (Layer.ABSTRACT, Layer.OVERVIEW)
+_ATTEMPTS: Final = 20
+MARKS: Final = "replica."
+"""What the keys of the marks of a replica begin with: see `ReplicaMark`."""
+_PASSING: Final = (LEASES, "http.idempotency.", MARKS, ERASED, UNFINISHED, BACKUPS)
+"""Settings of work under way, and of this place alone, which a copy has no part in: what their
+keys begin with."""
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class DatasetHead:
+    """What a dataset has beside its names. ``deleted_version`` is the greatest one ever deleted."""
+
+    dataset_id: str
+    config: DatasetConfig | None = None
+    deleted_version: int = 0
+    usage: tuple[ModelUsage, ...] = ()
+
+
+class StateSource(Protocol):
+    """What can be copied from: a store, or an archive."""
+
+    def check_finished(self, datasets: Sequence[str]) -> None:
+        """Raise `StoreError` where it has not got all of ``datasets`` itself."""
+        ...
+
+    def datasets(self) -> Sequence[str]:
+        """Every dataset, ordered by id."""
+        ...
+
+    def head(self, dataset_id: str) -> DatasetHead:
+        """What the dataset has beside its names."""
+        ...
+
+    def names(self, dataset_id: str) -> Sequence[str]:
+        """The names under which the dataset holds anything, ordered."""
+        ...
+
+    def states(self, dataset_id: str) -> Iterator[NameState]:
+        """What the dataset holds under each of `names`, in their order."""
+        ...
+
+    def other_histories(self, dataset_id: str, infos: Iterable[DocumentInfo]) -> Iterator[str]:
+        """The names of those of ``infos``, documents of another store in order of their names, that
+        the source has a document of, but no such version of it."""
+        ...
+
+    def settings(self) -> Mapping[str, str]:
+        """The store's settings, ordered, but for those of work under way."""
+        ...
+
+
+def is_kept_setting(key: str) -> bool:
+    """Whether a setting is the store's, and not of work under way in some process."""
+    return not key.startswith(_PASSING)
+
+
+def json_line(value: Any) -> bytes:
+    """``value``, a record or plain data, as one line of JSON: the same for equal values."""
+    plain = to_dict(value, _in_utc)
+    return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+
+
+def state_digest(state: NameState) -> bytes:
+    """The SHA-256 of all that a name holds."""
+    return hashlib.sha256(json_line(state)).digest()
+
+
+def is_same_version(one: DocumentInfo, other: DocumentInfo) -> bool:
+    """Whether both are one version of a document, with all that is stored of it."""
+    fast = (one.version, one.content_sha256) == (other.version, other.content_sha256)
+    return fast and json_line(one) == json_line(other)
+
+
+def with_same_name(
+    ours: Iterable[T], theirs: Iterable[DocumentInfo], name_of: Callable[[T], str]
+) -> Iterator[tuple[T, DocumentInfo]]:
+    """Those of two that have a name in common; both are in order of names."""
+    mine = iter(ours)
+    current = next(mine, None)
+    for info in theirs:
+        while current is not None and name_of(current) < info.name:
+            current = next(mine, None)
+        if current is None:
+            return
+        if name_of(current) == info.name:
+            yield current, info
+
+
+def _in_utc(record: Any) -> Any:
+    if isinstance(record, SourceDocument | DocumentInfo) and record.updated_at.utcoffset():
+        return attrs.evolve(record, updated_at=record.updated_at.astimezone(UTC))
+    return record
+
+
+class StoreStates:
+    """A `StateSource` over a store.
+
+    Of a store that others write to meanwhile, each name is read as of one version of its document.
+    ``is_snapshot`` says that nobody writes to it. ``only`` are the names it shows (None: all).
+    """
+
+    def __init__(
+        self, store: Store, *, is_snapshot: bool = False, only: Collection[str] | None = None
+    ) -> None:
+        self.store: Store = store
+        self._only = only
+        self._has = store.capabilities
+        self._is_snapshot = is_snapshot
+
+    def check_finished(self, datasets: Sequence[str]) -> None:
+        """See `StateSource.check_finished`."""
+        if error := unfinished_copy(self._has.settings, datasets):
+            raise error
+
+    def datasets(self) -> Sequence[str]:
+        """See `StateSource.datasets`."""
+        return self.store.documents.list_datasets()
+
+    def head(self, dataset_id: str) -> DatasetHead:
+        """See `StateSource.head`."""
+        versions, journal = self._has.versions, self._has.journal
+        deleted = versions.deleted_version(dataset_id) if versions else None
+        return DatasetHead(
+            dataset_id=dataset_id,
+            config=self.store.chunks.config(dataset_id),
+            deleted_version=deleted or 0,
+            usage=tuple(journal.usage(dataset_id)) if journal else (),
+        )
+
+    def names(self, dataset_id: str) -> Sequence[str]:
+        """See `StateSource.names`."""
+        documents = [info.name for info in self.infos(dataset_id)]
+        others = self._layer_names(dataset_id)
+        journal = self._has.journal
+        if journal is not None:
+            others.update(self._journal_of(dataset_id))
+            others.update(
+                name
+                for name in {"", *_folders(documents)} - others
+                if journal.checkpoints(dataset_id, name)
+            )
+        found = heapq.merge(documents, sorted(others.difference(documents)))
+        return [name for name in found if self._only is None or name in self._only]
+
+    def infos(self, dataset_id: str) -> Iterator[DocumentInfo]:
+        """The documents without their contents, in order of names."""
+        after = ""
+        while page := self.store.documents.list(dataset_id, after=after, limit=_PAGE):
+            yield from page
+            after = page[-1].name
+
+    def other_histories(self, dataset_id: str, infos: Iterable[DocumentInfo]) -> Iterator[str]:
+        """See `StateSource.other_histories`."""
+        versions = self._has.versions
+        pairs = with_same_name(self.infos(dataset_id), infos, lambda each: each.name)
+        for mine, theirs in pairs:
+            if is_same_version(mine, theirs):
+                continue
+            kept = versions.versions(dataset_id, mine.name) if versions else ()
+            if not any(is_same_version(each, theirs) for each in kept):
+                yield mine.name
+
+    def _layer_names(self, dataset_id: str) -> set[str]:
+        return {layer.doc_name for kind in _KINDS for layer in self._layer_pages(dataset_id, kind)}
+
+    def _layer_pages(self, dataset_id: str, kind: Layer) -> Iterator[DerivedLayer]:
+        after = None
+        while page := self.store.layers.page(dataset_id, kind, after=after, limit=_PAGE):
+            yield from page
+            after = page[-1].doc_name
+
+    def _journal_of(self, dataset_id: str) -> Mapping[str, tuple[QuarantinedLayer, ...]]:
+        found: dict[str, tuple[QuarantinedLayer, ...]] = {}
+        if self._has.journal is not None:
+            for each in self._has.journal.quarantined(dataset_id):
+                found[each.doc_name] = (*found.get(each.doc_name, ()), each)
+        return found
+
+    def states(self, dataset_id: str) -> Iterator[NameState]:
+        """See `StateSource.states`."""
+        quarantined = self._journal_of(dataset_id)
+        # Of a store that is written to, a layer may come after this look.
+        layers = self._layer_names(dataset_id) if self._is_snapshot else None
+        for name in self.names(dataset_id):
+            kinds = _KINDS if layers is None or name in layers else ()
+            yield self._state(dataset_id, name, quarantined.get(name, ()), kinds)
+
+    def state(self, dataset_id: str, name: str) -> NameState:
+        """What the dataset holds under one name; nothing, where there is nothing."""
+        quarantined = self._journal_of(dataset_id).get(name, ())
+        return self._state(dataset_id, name, quarantined, _KINDS)
+
+    def _state(
+        self,
+        dataset_id: str,
+        name: str,
+        quarantined: tuple[QuarantinedLayer, ...],
+        kinds: Sequence[Layer],
+    ) -> NameState:
+        if self._is_snapshot:
+            return self._read(dataset_id, name, quarantined, kinds)
+        for _ in range(_ATTEMPTS):
+            info = self.store.documents.get_info(dataset_id, name) if _may_be(name) else None
+            found = self._read(dataset_id, name, quarantined, kinds)
+            last = found.versions[-1].version if found.versions else 0
+            sig = self.store.chunks.get_doc_sig(dataset_id, name)
+            if last == (info.version if info else 0) and sig == found.sig:
+                return found
+        raise StoreError(
+            f"document {name!r} of dataset {dataset_id!r} changes faster than it can be read: "
+            "try again when less is written"
+        )
+
+    def _read(
+        self,
+        dataset_id: str,
+        name: str,
+        quarantined: tuple[QuarantinedLayer, ...],
+        kinds: Sequence[Layer],
+    ) -> NameState:
+        store, journal = self.store, self._has.journal
+        layers = (store.layers.get(dataset_id, name, kind, vectors=True) for kind in kinds)
+        sig: DerivedSig | None = None
+        chunks: tuple[DerivedChunk, ...] = ()
+        if _may_be(name):
+            sig = store.chunks.get_doc_sig(dataset_id, name)
+            chunks = _counted(store.chunks.iter_chunks(dataset_id, name, vectors=True))
+        return NameState(
+            name=name,
+            versions=self._versions(dataset_id, name) if _may_be(name) else (),
+            sig=sig,
+            chunks=chunks if sig else (),
+            layers=tuple(layer for layer in layers if layer is not None),
+            sparse=self._sparse(dataset_id, chunks),
+            quarantined=quarantined,
+            checkpoints=dict(journal.checkpoints(dataset_id, name)) if journal else {},
+        )
+
+    def _versions(self, dataset_id: str, name: str) -> tuple[SourceDocument, ...]:
+        current = self.store.documents.get(dataset_id, name)
+        if current is None:
+            return ()
+        versions = self._has.versions
+        if versions is None:
+            return (current,)
+        numbers = [info.version for info in versions.versions(dataset_id, name)]
+        old = (
+            versions.get_version(dataset_id, name, number)
+            for number in sorted(numbers)
+            if number < current.version
+        )
+        return (*(each for each in old if each is not None), current)
+
+    def _sparse(self, dataset_id: str, chunks: Sequence[DerivedChunk]) -> Mapping[str, str]:
+        config = self.store.chunks.config(dataset_id) if chunks else None
+        if self._has.sparse is None or config is None or not config.sparse_sig:
+            return {}
+        digests = sorted({chunk.sig.input_sig for chunk in chunks} - {""})
+        found = self.store.chunks.known_vectors(dataset_id, sparse(config.sparse_sig), digests)
+        return {
+            digest: base64.b64encode(found[digest].to_bytes()).decode("ascii")
+            for digest in sorted(found)
+        }
+
+    def settings(self) -> Mapping[str, str]:
+        """See `StateSource.settings`."""
+        settings = self._has.settings
+        found = settings.list_settings() if settings is not None else {}
+        return {key: text for key, text in found.items() if is_kept_setting(key)}
+
+
+def _may_be(name: str) -> bool:
+    """Whether a document can have this name."""
+    return name != "" and not name.endswith("/")
+
+
+def _counted(chunks: Iterator[DerivedChunk]) -> tuple[DerivedChunk, ...]:
+    """The chunks with their ``occurrence``, which a store need not keep."""
+    seen: Counter[str] = Counter()
+    made = []
+    for chunk in chunks:
+        digest = chunk.sig.input_sig
+        same = chunk.occurrence == seen[digest]
+        made.append(chunk if same else attrs.evolve(chunk, occurrence=seen[digest]))
+        seen[digest] += 1
+    return tuple(made)
+
+
+def _folders(names: Sequence[str]) -> set[str]:
+    """The folders that ``names`` are in, at any depth."""
+    found: set[str] = set()
+    for name in names:
+        end = name.rfind("/")
+        while end > 0 and (folder := name[: end + 1]) not in found:
+            found.add(folder)
+            end = name.rfind("/", 0, end)
+    return found

@@ -1,0 +1,225 @@
+"""Giving a store what another holds."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from triptych.contracts import Capabilities, CopyableStore, LayerJournal, SettingsStore, Store
+from triptych.copies.conflicts import REPLACE, listed
+from triptych.copies.states import DatasetHead, is_kept_setting
+from triptych.errors import ConflictError, NotAvailableError
+from triptych.records import Layer, ModelUsage, NameState, SparseVector
+from triptych.records.spaces import sparse
+
+__all__ = ["SettingsCopy", "StateWriter"]
+
+
+_ATTEMPTS: Final = 20
+
+
+@attrs.frozen
+class SettingsCopy:
+    """How many settings were written and removed, and the keys of those that are other in the
+    destination and stay so."""
+
+    written: int = 0
+    removed: int = 0
+    different: tuple[str, ...] = ()
+
+
+class StateWriter:
+    """Writes states of names into a store.
+
+    ``replaces`` says that a document which has another history there is replaced.
+
+    Raises:
+        NotAvailableError: the store cannot take over what another holds.
+    """
+
+    def __init__(self, store: Store, *, replaces: bool) -> None:
+        self.store: Store = store
+        self._has: Capabilities = store.capabilities
+        if self._has.copying is None:
+            raise NotAvailableError(
+                f"{type(store).__name__} cannot take over what another store holds: copy into a "
+                "memory, SQLite, files or PostgreSQL store"
+            )
+        self._loader: CopyableStore = self._has.copying
+        self._replaces = replaces
+        self._kept = 0
+        self.written: int = 0
+        """How many names were written."""
+        self.surplus: set[str] = set()
+        """Names of the current dataset that were written, and took sparse vectors which the
+        dataset has of their texts, and their states lack."""
+
+    def begin(self, head: DatasetHead, *, check: Callable[[], None]) -> None:
+        """Make the dataset with its configuration.
+
+        ``check`` is called before another configuration is replaced.
+
+        Raises:
+            ConflictError: somebody else configures it at the same time.
+        """
+        if head.config is not None:
+            chunks = self.store.chunks
+            before = chunks.config(head.dataset_id)
+            if before != head.config:
+                if before is not None:
+                    check()
+                if not chunks.configure(head.dataset_id, head.config, expected=before):
+                    raise ConflictError(
+                        f"dataset {head.dataset_id!r} of the destination is being configured by "
+                        "another process: copy again when it is done"
+                    )
+        self.store.documents.create_dataset(head.dataset_id)
+        self.surplus.clear()
+
+    def write(self, dataset_id: str, states: Sequence[NameState]) -> None:
+        """Store ``states`` as they are.
+
+        Raises:
+            ConflictError: a name has a document with another history, and is not replaced; or the
+                store keeps fewer old versions.
+        """
+        try:
+            self._loader.load_states(dataset_id, states, replace=self._replaces)
+        except ConflictError as error:
+            raise error.hinted(REPLACE) from None
+        self._check_history(dataset_id, states)
+        self.written += len(states)
+        given: dict[str, SparseVector] = {}
+        for state in states:
+            given |= {
+                digest: SparseVector.from_bytes(base64.b64decode(data))
+                for digest, data in state.sparse.items()
+            }
+        config = self.store.chunks.config(dataset_id)
+        if self._has.sparse is not None and config is not None and config.sparse_sig:
+            space = sparse(config.sparse_sig)
+            if names := [state.name for state in states if state.sparse]:
+                self.store.chunks.put_vectors(dataset_id, space, names, given)
+            digests = {each.name: {chunk.sig.input_sig for chunk in each.chunks} for each in states}
+            lacking = sorted(set().union(*digests.values()) - given.keys() - {""})
+            known = self.store.chunks.known_vectors(dataset_id, space, lacking)
+            self.surplus |= {name for name, of in digests.items() if of & known.keys()}
+        if self._has.journal is not None:
+            parked = {
+                (each.doc_name, each.layer) for each in self._has.journal.quarantined(dataset_id)
+            }
+            for state in states:
+                _write_journal(self._has.journal, dataset_id, state, parked)
+
+    def _check_history(self, dataset_id: str, states: Sequence[NameState]) -> None:
+        """Refuse to go on where the store has not kept all versions of the longest history."""
+        longest = max(states, key=lambda each: len(each.versions), default=None)
+        if longest is None or len(longest.versions) <= max(1, self._kept):
+            return
+        wanted = len(longest.versions)
+        versions = self._has.versions
+        kept = len(versions.versions(dataset_id, longest.name)) if versions is not None else 1
+        if 0 < kept < wanted:
+            raise ConflictError(
+                f"document {longest.name!r} of dataset {dataset_id!r} has {wanted - 1:,} old "
+                f"versions in the source, and the destination has kept {kept - 1:,}: it keeps "
+                "fewer old versions, so that it can never be as the source is"
+            ).hinted("open the destination with a greater history (TRIPTYCH_HISTORY)")
+        self._kept = max(self._kept, kept)
+
+    def remove(self, dataset_id: str, name: str) -> None:
+        """Remove all that is under a name."""
+        if name and not name.endswith("/"):
+            self.store.documents.delete(dataset_id, name)
+        else:
+            self.store.layers.delete_by_doc(dataset_id, name)
+
+    def end(self, head: DatasetHead) -> None:
+        """Take over what concerns the dataset once all its names are there."""
+        self._loader.use_up_versions(head.dataset_id, head.deleted_version)
+        journal = self._has.journal
+        if journal is None:
+            return
+        known = {each.model: each for each in journal.usage(head.dataset_id)}
+        for usage in head.usage:
+            more = _difference(usage, known.get(usage.model))
+            if more is not None:
+                journal.record_usage(head.dataset_id, more)
+
+    def write_settings(self, settings: Mapping[str, str] | None) -> SettingsCopy:
+        """Take over settings (None: leave those that are there).
+
+        Without ``replaces`` only those that the store lacks; with it the store then has these and
+        no other, but for those of work under way.
+
+        Raises:
+            ConflictError: somebody else changes them at the same time.
+        """
+        kept = self._has.settings
+        if kept is None or settings is None:
+            return SettingsCopy()
+        written = removed = 0
+        before = {key: text for key, text in kept.list_settings().items() if is_kept_setting(key)}
+        for key, value in settings.items():
+            if self._replaces or key not in before:
+                written += _set(kept, key, value, before.get(key), over=self._replaces)
+        extra = before.keys() - settings.keys() if self._replaces else set()
+        for key in extra:
+            removed += _set(kept, key, None, before[key], over=True)
+        now = kept.list_settings()
+        different = [key for key, value in settings.items() if now.get(key) != value]
+        wrong = [key for key in different if self._replaces or key not in now]
+        wrong += sorted(extra & now.keys())
+        if wrong:
+            raise ConflictError(
+                f"settings of the destination are not as in the source: {listed(wrong)}. Another "
+                "process wrote to them meanwhile: copy again"
+            )
+        return SettingsCopy(written, removed, tuple(different))
+
+
+def _set(
+    kept: SettingsStore, key: str, value: str | None, expected: str | None, *, over: bool
+) -> bool:
+    """Set a setting, ``over`` what others set meanwhile or not; whether that changed anything."""
+    for _ in range(_ATTEMPTS if over else 1):
+        if expected == value:
+            break
+        if kept.set_setting(key, value, expected=expected):
+            return True
+        expected = kept.get_setting(key)
+    return False
+
+
+def _write_journal(
+    journal: LayerJournal,
+    dataset_id: str,
+    state: NameState,
+    parked: Container[tuple[str, Layer]],
+) -> None:
+    held = {each.layer for each in state.quarantined}
+    for each in state.quarantined:
+        journal.quarantine(each)
+    for kind in (Layer.ABSTRACT, Layer.OVERVIEW):
+        if kind not in held and (state.name, kind) in parked:
+            journal.release_quarantined(dataset_id, state.name, kind)
+    there = journal.checkpoints(dataset_id, state.name)
+    for key, content in state.checkpoints.items():
+        if there.get(key) != content:
+            journal.put_checkpoint(dataset_id, state.name, key, content)
+    if not there.keys() <= state.checkpoints.keys():
+        journal.prune_checkpoints(dataset_id, state.name, state.checkpoints.keys())
+
+
+def _difference(wanted: ModelUsage, there: ModelUsage | None) -> ModelUsage | None:
+    """What ``there`` lacks of ``wanted``; None where it lacks nothing."""
+    if there is None:
+        return wanted
+    numbers = ("calls", "failures", "input_tokens", "output_tokens", "cost")
+    lacking = {name: getattr(wanted, name) - getattr(there, name) for name in numbers}
+    if all(value <= 0 for value in lacking.values()):
+        return None
+    return attrs.evolve(wanted, **{name: max(value, 0) for name, value in lacking.items()})
