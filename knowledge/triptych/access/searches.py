@@ -1,4 +1,4 @@
-"""Searches of whole documents and by sparse vectors, and statistics, of what an access shows."""
+"""Searches of whole documents, and statistics, of what an access shows."""
 
 from __future__ import annotations
 
