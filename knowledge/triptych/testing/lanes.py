@@ -6,7 +6,8 @@ import attrs
 import numpy as np
 
 from triptych.contracts import Store
-from triptych.records import AnyVector, ChunkQuery, DatasetConfig, VectorSpace
+from triptych.records import AnySpace, AnyVector, ChunkQuery, DatasetConfig
+from triptych.records.spaces import dense, sparse
 from triptych.testing.builders import (
     CONFIG,
     SPARSE,
@@ -33,7 +34,7 @@ class Lane:
         none: one that none serves.
     """
 
-    space: VectorSpace[AnyVector]
+    space: AnySpace
     config: DatasetConfig
     other: DatasetConfig
     none: DatasetConfig
@@ -102,13 +103,13 @@ class Lane:
 _BARE = attrs.evolve(CONFIG, embed_sig="")
 
 DENSE = Lane(
-    space=VectorSpace("dense", CONFIG.embed_sig),
+    space=dense(CONFIG.embed_sig),
     config=CONFIG,
     other=attrs.evolve(CONFIG, embed_sig="space/2"),
     none=_BARE,
 )
 SPARSE_LANE = Lane(
-    space=VectorSpace("sparse", SPARSE),
+    space=sparse(SPARSE),
     config=attrs.evolve(_BARE, sparse_sig=SPARSE),
     other=attrs.evolve(_BARE, sparse_sig="sparse/2"),
     none=_BARE,

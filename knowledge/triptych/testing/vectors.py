@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from contextlib import closing
 
 import attrs
-import numpy as np
 import pytest
 
 from triptych.contracts import Store
 from triptych.errors import ModelMismatchError
-from triptych.records import DerivedSig, Filter, Vector
+from triptych.records import DerivedSig, Filter
 from triptych.records.spaces import dense
 from triptych.signatures import embedding_input_sig
 from triptych.testing.builders import (
@@ -31,69 +29,13 @@ from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import Harness, HarnessTests, examined, or_skip
 from triptych.testing.lanes import DENSE, LANES, Lane
 
-__all__ = ["VectorTests", "vectors_for", "wait"]
+__all__ = ["VectorTests"]
 
 OURS = CONFIG.embed_sig
 OTHER = attrs.evolve(CONFIG, embed_sig="space/2")
-NONE = attrs.evolve(CONFIG, embed_sig="")
+LATER = attrs.evolve(DENSE, space=dense(OTHER.embed_sig), config=OTHER)
 SPACE = dense(OURS)
 TEXT = "one fish\n\n~two fish\n\nred fish"
-
-
-wait = DENSE.wait
-"""Put a document with a chunk set that waits for all its vectors."""
-
-
-def vectors_for(
-    store: Store, dataset_id: str, name: str, space: str = OURS, *, width: int = DIMENSION
-) -> dict[str, Vector]:
-    """The vectors that the chunks of a document are to have, by digest, in their order."""
-    return {
-        chunk.sig.input_sig: vector_of(chunk.content, space, width)
-        for chunk in store.chunks.iter_chunks(dataset_id, name)
-        if not chunk.content.startswith("~")
-    }
-
-
-def bare_of(store: Store, dataset_id: str, name: str) -> dict[str, None]:
-    """The texts of a document of which no vector is made, by digest."""
-    return {
-        chunk.sig.input_sig: None
-        for chunk in store.chunks.iter_chunks(dataset_id, name)
-        if chunk.content.startswith("~")
-    }
-
-
-def give(
-    store: Store,
-    dataset_id: str,
-    vectors: Mapping[str, Vector | None],
-    *names: str,
-    space: str = OURS,
-) -> list[str]:
-    """What `VectorRepo.put_vectors` says in the space that serves."""
-    return list(store.chunks.put_vectors(dataset_id, dense(space), names, vectors))
-
-
-def whole(store: Store, dataset_id: str, name: str, space: str = OURS) -> dict[str, Vector | None]:
-    """All that a document's set waits for."""
-    return {**vectors_for(store, dataset_id, name, space), **bare_of(store, dataset_id, name)}
-
-
-def embedded(store: Store, dataset_id: str, name: str, space: str = OURS) -> list[int]:
-    """The indices of the chunks that have a vector of ``space``."""
-    found = []
-    for chunk in store.chunks.iter_chunks(dataset_id, name, vectors=True):
-        if chunk.vector is not None and chunk.sig.embed_sig == space:
-            assert np.array_equal(chunk.vector, vector_of(chunk.content, space))
-            found.append(chunk.index)
-    return found
-
-
-def found_by_meaning(store: Store, dataset_id: str, text: str = "one fish") -> list[str]:
-    """The documents that a vector search finds."""
-    found = store.chunks.search(vector_query(vector_of(text), dataset_id, top_k=50))
-    return sorted({name for name, _ in ids(found)})
 
 
 class VectorTests(HarnessTests):
@@ -114,13 +56,13 @@ class VectorTests(HarnessTests):
     @guarantee(7)
     def test_set_without_its_vectors_is_found_by_keyword_and_says_so(self, store: Store) -> None:
         set_config(store, "d")
-        wait(store, "d", "a", TEXT)
+        DENSE.wait(store, "d", "a", TEXT)
         sig = store.chunks.get_doc_sig("d", "a")
         assert sig is not None
         assert sig.stale_reason(sig_of(store, "d", "a")) == "vector"
         assert sig.has_text_of(sig_of(store, "d", "a"))
         assert [name for name, _ in ids(store.chunks.search(keyword_query("red", "d")))] == ["a"]
-        assert found_by_meaning(store, "d") == []
+        assert DENSE.found(store, "d") == []
         assert list(store.chunks.waiting("d", SPACE)) == ["a"]
         assert store.chunks.count_waiting(["d", "d", "none"], SPACE) == 1
 
@@ -158,8 +100,8 @@ class VectorTests(HarnessTests):
         fill(store, "d", {"a": TEXT, "b": "one fish"})
         set_config(store, "e")
         for name, content in (("a", TEXT), ("b", "one fish")):
-            wait(store, "e", name, content)
-            assert give(store, "e", whole(store, "e", name), name) == [name]
+            DENSE.wait(store, "e", name, content)
+            assert DENSE.give(store, "e", DENSE.whole(store, "e", name), name) == [name]
         for name in ("a", "b"):
             one = store.chunks.iter_chunks("d", name, vectors=True)
             other = store.chunks.iter_chunks("e", name, vectors=True)
@@ -245,13 +187,15 @@ class VectorTests(HarnessTests):
 
     def test_vectors_of_another_width_are_refused_whole(self, store: Store) -> None:
         fill(store, "d", {"first": "text"})
-        wait(store, "d", "a", TEXT)
-        wait(store, "d", "b", "one fish")
-        wide = vectors_for(store, "d", "a", width=2 * DIMENSION)
+        DENSE.wait(store, "d", "a", TEXT)
+        DENSE.wait(store, "d", "b", "one fish")
+        narrow = DENSE.whole(store, "d", "b")
+        texts = [chunk.sig.input_sig for chunk in store.chunks.iter_chunks("d", "a")]
+        wide = dict.fromkeys(texts, vector_of("wide", dimension=2 * DIMENSION))
         with pytest.raises(ModelMismatchError):
-            give(store, "d", {**wide, **vectors_for(store, "d", "b")}, "a", "b")
+            DENSE.give(store, "d", {**wide, **narrow}, "a", "b")
         if harness_is_atomic(store):
-            assert embedded(store, "d", "b") == []
+            assert DENSE.held(store, "d", "b") == []
             assert list(store.chunks.waiting("d", SPACE)) == ["a", "b"]
 
     def test_set_of_another_space_waits_from_its_first_new_vector_on(self, store: Store) -> None:
@@ -265,15 +209,15 @@ class VectorTests(HarnessTests):
         assert old.has_text_of(want)
         assert list(store.chunks.waiting("d", dense("space/2"))) == ["a", "b"]
         space = OTHER.embed_sig
-        vectors = whole(store, "d", "a", space)
-        assert give(store, "d", dict([*vectors.items()][:1]), "a", space=space) == []
+        vectors = LATER.whole(store, "d", "a")
+        assert LATER.give(store, "d", dict([*vectors.items()][:1]), "a") == []
         now = store.chunks.get_doc_sig("d", "a")
         assert now is not None
         assert now.stale_reason(want) == "vector"
         assert store.chunks.get_doc_sig("d", "b") == sig_of(store, "d", "b")
-        assert give(store, "d", vectors, "a", space=space) == ["a"]
+        assert LATER.give(store, "d", vectors, "a") == ["a"]
         assert store.chunks.get_doc_sig("d", "a") == want
-        assert embedded(store, "d", "a", space) == [0, 2]
+        assert LATER.held(store, "d", "a") == [0, 2]
         assert dict(store.chunks.known_vectors("d", SPACE, digests)) == {}
         assert set(store.chunks.known_vectors("d", dense(space), digests)) == set(digests)
         query = vector_query(vector_of("one fish", space), "d", space=space)
@@ -283,13 +227,13 @@ class VectorTests(HarnessTests):
     def test_waiting_set_takes_the_vectors_that_the_dataset_has(self, store: Store) -> None:
         """So that two writers of one document do not ask the embedder twice."""
         fill(store, "d", {"b": "red fish"})
-        wait(store, "d", "a", TEXT)
-        assert embedded(store, "d", "a") == [2]
-        vectors = vectors_for(store, "d", "a")
+        DENSE.wait(store, "d", "a", TEXT)
+        assert DENSE.held(store, "d", "a") == [2]
+        vectors = DENSE.whole(store, "d", "a")
         first = next(iter(vectors))
-        give(store, "d", {first: vectors[first]}, "a")
-        wait(store, "d", "a", "red fish\n\nnew\n\none fish")
-        assert embedded(store, "d", "a") == [0, 2]
+        DENSE.give(store, "d", {first: vectors[first]}, "a")
+        DENSE.wait(store, "d", "a", "red fish\n\nnew\n\none fish")
+        assert DENSE.held(store, "d", "a") == [0, 2]
         assert dict(store.chunks.known_vectors("e", SPACE, [first])) == {}
 
     def test_documents_share_the_vector_of_a_text(
@@ -349,13 +293,13 @@ class VectorTests(HarnessTests):
             assert sum(each.vectors for each in found.spaces) == found.vectors
             return (found.chunks, found.vectors, found.stale, found.pending, found.pending_chunks)
 
-        wait(store, "d", "a", TEXT)
-        wait(store, "d", "b", "blue fish")
+        DENSE.wait(store, "d", "a", TEXT)
+        DENSE.wait(store, "d", "b", "blue fish")
         assert counts() == (4, 0, 0, 2, 4)
-        vectors = whole(store, "d", "a")
-        give(store, "d", dict([*vectors.items()][:1]), "a")
+        vectors = DENSE.whole(store, "d", "a")
+        DENSE.give(store, "d", dict([*vectors.items()][:1]), "a")
         assert counts() == (4, 1, 0, 2, 3)
-        give(store, "d", vectors, "a")
+        DENSE.give(store, "d", vectors, "a")
         assert counts() == (4, 2, 0, 1, 1)
         assert counts(space="") == (4, 2, 0, 0, 0)
         assert counts(space=OTHER.embed_sig) == (4, 2, 1, 2, 4)
@@ -364,8 +308,8 @@ class VectorTests(HarnessTests):
 
     def test_waiting_set_is_fresh_to_a_filter(self, store: Store) -> None:
         set_config(store, "d")
-        wait(store, "d", "a", TEXT)
-        wait(store, "d", "old", TEXT)
+        DENSE.wait(store, "d", "a", TEXT)
+        DENSE.wait(store, "d", "old", TEXT)
         put(store, "d", "old", "newer")
         fresh = DerivedSig(chunker_sig=CONFIG.chunker_sig, embed_sig=OURS)
         query = keyword_query("red", "d", where=Filter(fresh=fresh))
