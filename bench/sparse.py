@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from triptych.records import ChunkQuery, EmbedKind, Mode, SparseQuery, SparseVector
+from triptych.records import ChunkQuery, EmbedKind, Mode, SparseVector
 from triptych.service import Service, ServiceOptions
 from triptych_backends.sqlite import SqliteStore
 
@@ -103,13 +103,12 @@ def lanes(service: Service, model: Random, count: int) -> dict[str, Callable[[in
     of: dict[str, Any] = {"dataset_ids": ("d",), "top_k": 30}
     words_of = [ChunkQuery(mode=Mode.BM25, text=text, **of) for text in texts]
     near = [ChunkQuery(mode=Mode.VECTOR, vector=v, embed_sig=model.signature, **of) for v in dense]
-    terms = [SparseQuery(vector=v, sparse_sig=model.signature, **of) for v in sparse]
-    chunks, repo = service.chunks, service.capabilities.sparse
-    assert repo is not None
+    terms = [ChunkQuery(mode="sparse", vector=v, embed_sig=model.signature, **of) for v in sparse]
+    chunks = service.chunks
     return {
         "bm25": lambda at: chunks.search(words_of[at]),
         "vector": lambda at: chunks.search(near[at]),
-        "sparse": lambda at: repo.search_sparse(terms[at]),
+        "sparse": lambda at: chunks.search(terms[at]),
     }
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from triptych.deadlines import deadline
 from triptych.errors import CancelledError
-from triptych.ingestion.pace import Pace
 from triptych.leases import LEASE, LEASES, LeaseHolder, SettingsLeases
+from triptych.vectors.pace import Pace
 from triptych_backends.memory import MemoryStore
 
 

@@ -7,18 +7,16 @@ help of the others. Inherit from them, and replace a default where your store ca
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
 from triptych.contracts import Capabilities, ChunkRepo, DocumentRepo, LayerRepo, Store
 from triptych.errors import ConflictError
 from triptych.records import (
-    ChunkVector,
-    CompleteSet,
     DatasetConfig,
     DatasetStats,
     DerivedChunk,
@@ -32,7 +30,8 @@ from triptych.records import (
     Vector,
 )
 from triptych.records.expiry import expired_by
-from triptych.rules import can_complete, embedding_spaces, is_pending
+from triptych.records.spaces import AnySpace, SpaceCount, VectorSpace, dense
+from triptych.rules import embedding_spaces, is_pending
 
 __all__ = [
     "ChunkRepoBase",
@@ -41,6 +40,8 @@ __all__ = [
     "Repositories",
     "StoreBase",
 ]
+
+V = TypeVar("V")
 
 
 class DocumentRepoBase:
@@ -110,85 +111,97 @@ class ChunkRepoBase:
         return [self.replace(dataset_id, name, chunks, sig=sig) for name, chunks, sig in sets]
 
     def known_vectors(
-        self: ChunkRepo, dataset_id: str, embed_sig: str, input_sigs: Sequence[str]
-    ) -> Mapping[str, Vector]:
-        """See `ChunkRepo.known_vectors`. Reads all chunks of the dataset."""
-        wanted = set(input_sigs)
-        if not wanted:
+        self: ChunkRepo, dataset_id: str, space: VectorSpace[V], digests: Sequence[str]
+    ) -> Mapping[str, V]:
+        """See `VectorRepo.known_vectors`. Reads all chunks of the dataset."""
+        wanted = set(digests)
+        if not wanted or space.kind != "dense":
             return {}
-        return {
+        found: dict[str, Any] = {
             chunk.sig.input_sig: chunk.vector
             for chunk in self.iter_chunks(dataset_id, vectors=True)
             if chunk.vector is not None
-            and chunk.sig.embed_sig == embed_sig
+            and chunk.sig.embed_sig == space.sig
             and chunk.sig.input_sig in wanted
         }
+        return found
 
-    def add_vectors(
+    def put_vectors(
         self: ChunkRepo,
         dataset_id: str,
-        embed_sig: str,
-        vectors: Sequence[ChunkVector],
-        complete: Sequence[CompleteSet] = (),
+        space: VectorSpace[V],
+        names: Sequence[str],
+        vectors: Mapping[str, V | None],
+        *,
+        serves: bool = True,
     ) -> Sequence[str]:
-        """See `ChunkRepo.add_vectors`. Each set is read, and replaced in a write of its own."""
-        config = self.config(dataset_id)
-        if not embed_sig or config is None or config.embed_sig != embed_sig:
+        """See `VectorRepo.put_vectors`, of the dense space that serves. Each set is read, and
+        replaced in a write of its own."""
+        if not serves or space.kind != "dense" or not space.serves(self.config(dataset_id)):
             return []
-        by_name: dict[str, dict[int, ChunkVector]] = {}
-        for each in vectors:
-            by_name.setdefault(each.doc_name, {})[each.index] = each
-        ends = {each.doc_name: each for each in complete}
+        given: dict[str, Any] = dict(vectors)
         return [
             name
-            for name in sorted({*by_name, *ends})
-            if _add_to_set(self, dataset_id, name, embed_sig, by_name.get(name, {}), ends.get(name))
+            for name in sorted(set(names))
+            if _give_vectors(self, dataset_id, name, space.sig, given)
         ]
 
-    def pending(self: ChunkRepo, dataset_id: str, embed_sig: str) -> Sequence[str]:
-        """See `ChunkRepo.pending`. Reads every signature, and chunks of those that lack vectors."""
-        sigs = self.get_doc_sigs(dataset_id, self.doc_names(dataset_id))
+    def waiting(
+        self: ChunkRepo, dataset_id: str, space: AnySpace, names: Collection[str] | None = None
+    ) -> Sequence[str]:
+        """See `VectorRepo.waiting`. Reads every signature, and chunks of those that lack
+        vectors."""
+        there = self.doc_names(dataset_id)
+        sigs = self.get_doc_sigs(dataset_id, [n for n in there if names is None or n in set(names)])
         return [
             name
             for name, sig in sorted(sigs.items())
-            if is_pending(sig, embed_sig)
+            if space.kind == "dense"
+            and is_pending(sig, space.sig)
             and next(iter(self.iter_chunks(dataset_id, name)), None) is not None
         ]
 
-    def count_pending(self: ChunkRepo, dataset_ids: Sequence[str], embed_sig: str) -> int:
-        """See `ChunkRepo.count_pending`, by `ChunkRepo.pending`."""
-        return sum(len(self.pending(each, embed_sig)) for each in dict.fromkeys(dataset_ids))
+    def count_waiting(self: ChunkRepo, dataset_ids: Sequence[str], space: AnySpace) -> int:
+        """See `VectorRepo.count_waiting`, by `VectorRepo.waiting`."""
+        return sum(len(self.waiting(each, space)) for each in dict.fromkeys(dataset_ids))
+
+    def vector_spaces(self, dataset_id: str) -> Sequence[SpaceCount]:
+        """See `VectorRepo.vector_spaces`: none."""
+        return ()
+
+    def drop_space(self, dataset_id: str, space: AnySpace) -> bool:
+        """See `VectorRepo.drop_space`: there is none."""
+        return False
 
     def count_sets(self: ChunkRepo, dataset_ids: Sequence[str]) -> int:
         """See `ChunkRepo.count_sets`, by `ChunkRepo.doc_names`."""
         return sum(len(self.doc_names(each)) for each in dict.fromkeys(dataset_ids))
 
 
-def _add_to_set(
+def _give_vectors(
     chunks: ChunkRepo,
     dataset_id: str,
     name: str,
     embed_sig: str,
-    vectors: Mapping[int, ChunkVector],
-    end: CompleteSet | None,
+    vectors: Mapping[str, Vector | None],
 ) -> bool:
     """Replace one set by itself with ``vectors``; whether it waits for none any more."""
     sig = chunks.get_doc_sig(dataset_id, name)
-    if sig is None:
-        return False
-    changed = False
-    missing = 0
+    if sig is None or sig.embed_sig == embed_sig:
+        return sig is not None
+    before = list(chunks.iter_chunks(dataset_id, name, vectors=True))
+    bare = [each.sig.input_sig for each in before if each.sig.embed_sig != embed_sig]
+    known = {**chunks.known_vectors(dataset_id, dense(embed_sig), bare)}
+    changed, done = False, True
     made = []
-    for chunk in chunks.iter_chunks(dataset_id, name, vectors=True):
-        new = vectors.get(chunk.index)
+    for chunk in before:
+        digest = chunk.sig.input_sig
         kept = chunk.vector if chunk.sig.embed_sig == embed_sig else None
-        if kept is None and new is not None and new.input_sig == chunk.sig.input_sig:
-            kept, changed = new.vector, True
-        missing += kept is None
+        if kept is None and (kept := known.get(digest, vectors.get(digest))) is not None:
+            changed = True
+        done = done and (kept is not None or digest in vectors)
         made.append(attrs.evolve(chunk, vector=kept))
     # Vectors of another space are given up with the first of this one: a set has one space.
-    version = sig.source_version
-    done = end is not None and can_complete(sig, version, end, missing=missing)
     if not changed and not done:
         return False
     sig = attrs.evolve(sig, embed_sig=embed_sig if done else "")
@@ -245,7 +258,7 @@ class StoreBase:
             info.name: attrs.evolve(wanted, source_version=info.version, input_sig=info.input_sig)
             for info in infos
         }
-        waiting = frozenset(self.chunks.pending(dataset_id, embed_sig))
+        waiting = frozenset(self.chunks.waiting(dataset_id, dense(embed_sig)))
         count = lacking = 0
 
         def vectors() -> Iterator[tuple[str, Vector | None]]:

@@ -17,7 +17,6 @@ import numpy as np
 
 from triptych.errors import ConflictError, ModelMismatchError, NotFoundError, ValidationError
 from triptych.records import (
-    CompleteSet,
     DatasetConfig,
     DerivedChunk,
     DerivedLayer,
@@ -39,7 +38,6 @@ from triptych.records.metadata import same_metadata
 __all__ = [
     "CHANGE_EMBEDDER",
     "after_puts",
-    "can_complete",
     "can_replace",
     "can_update_source_version",
     "check_delete",
@@ -361,26 +359,6 @@ def can_replace(config: DatasetConfig | None, version: int, sig: DerivedSig) -> 
         and config.chunker_sig == sig.chunker_sig
         and sig.embed_sig in ("", config.embed_sig)
         and _is_at(version, sig)
-    )
-
-
-def can_complete(
-    stored: DerivedSig | None, version: int, complete: CompleteSet, *, missing: int
-) -> bool:
-    """Whether a set may end its waiting for vectors (`ChunkRepo.add_vectors`).
-
-    Args:
-        stored: the set's signature, None when there is no set.
-        version: the document's.
-        missing: how many of the set's chunks have no vector of ``complete.sig.embed_sig``.
-    """
-    sig = complete.sig
-    return (
-        stored is not None
-        and (stored.input_sig, stored.chunker_sig, stored.source_version)
-        == (sig.input_sig, sig.chunker_sig, sig.source_version)
-        and _is_at(version, sig)
-        and missing == complete.without
     )
 
 

@@ -23,14 +23,14 @@ from triptych.contracts import (
     Store,
 )
 from triptych.errors import ValidationError
-from triptych.ingestion.embedding import check_embedder
-from triptych.ingestion.executor import check_executor
-from triptych.ingestion.sparse_encoding import check_sparse_encoder
 from triptych.records import DatasetConfig, DocumentInfo, check_text, check_whole
 from triptych.search.cache_options import SemanticCache, to_cache
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.rewriters.chain import rewriters_of
 from triptych.text import get_analyzer
+from triptych.vectors.embedding import check_embedder
+from triptych.vectors.executor import check_executor
+from triptych.vectors.sparse_encoding import check_sparse_encoder
 
 if TYPE_CHECKING:
     from triptych.context.parameters import ContextParameters

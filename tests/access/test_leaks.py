@@ -18,13 +18,11 @@ from triptych.access.changes import AccessChanges
 from triptych.access.chunks import AccessChunks
 from triptych.access.documents import AccessDocuments, AccessVersions
 from triptych.access.layers import AccessLayers
-from triptych.access.searches import (
-    AccessDocumentSearch,
-    AccessSparse,
-)
+from triptych.access.searches import AccessDocumentSearch
 from triptych.access.store_settings import AccessAnswers, AccessSettings
 from triptych.errors import AccessDeniedError, NotAvailableError, NotFoundError, TriptychError
 from triptych.records import NewDocument
+from triptych.records.spaces import dense
 from triptych.repositories import Repositories
 from triptych.search import Pipeline
 from triptych.service import Service
@@ -52,7 +50,6 @@ def kb() -> Iterator[Service]:
         (AccessChunks, contracts.ChunkRepo),
         (AccessLayers, contracts.LayerRepo),
         (AccessDocumentSearch, contracts.DocLevelSearcher),
-        (AccessSparse, contracts.SparseRepo),
         (AccessSettings, contracts.SettingsStore),
         (AccessAnswers, contracts.AnswerCache),
         (AccessChanges, contracts.ChangeReader),
@@ -203,10 +200,10 @@ def test_a_vector_is_given_to_who_has_read_its_text(kb: Service) -> None:
     assert config is not None
     chunks = {name: next(kb.chunks.iter_chunks("kb", name)) for name in ("tide.md", "zebra.md")}
     digests = [each.sig.input_sig for each in chunks.values()]
-    assert len(kb.chunks.known_vectors("kb", config.embed_sig, digests)) == 2
-    assert ours.chunks.known_vectors("kb", config.embed_sig, digests) == {}
+    assert len(kb.chunks.known_vectors("kb", dense(config.embed_sig), digests)) == 2
+    assert ours.chunks.known_vectors("kb", dense(config.embed_sig), digests) == {}
     assert len(list(ours.chunks.iter_chunks("kb"))) == 3
-    known = ours.chunks.known_vectors("kb", config.embed_sig, digests)
+    known = ours.chunks.known_vectors("kb", dense(config.embed_sig), digests)
     assert list(known) == [chunks["tide.md"].sig.input_sig]
 
 

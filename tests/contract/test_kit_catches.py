@@ -21,6 +21,7 @@ from triptych.ingestion.rebuild import RebuildRunner
 from triptych.ingestion.writer import Writer
 from triptych.records import NO_CHUNK, Candidate, Condition, Filter, Finding, RebuildReport
 from triptych.records.filters import HEADING, all_of, conditions_of
+from triptych.records.spaces import dense
 from triptych.repositories import Repositories
 from triptych.service import Service
 from triptych.testing import Child, Harness, run_stateful
@@ -38,6 +39,7 @@ from triptych.testing.failures import WRITES, FailingTests
 from triptych.testing.filters import FILTERS, FilterTests
 from triptych.testing.harness import HarnessTests
 from triptych.testing.history import HistoryTests
+from triptych.testing.lanes import DENSE, SPARSE_LANE
 from triptych.testing.layers import LayerTests
 from triptych.testing.races import DELETES, PUTS, REBUILDS, RaceTests
 from triptych.testing.search import SearchTests
@@ -60,40 +62,42 @@ def loses_crlf(put: Any, store: Any, dataset_id: str, document: Any) -> Any:
     return put(dataset_id, attrs.evolve(document, content=document.content.replace("\r\n", "\n")))
 
 
-def ends_every_sparse_wait(add: Any, store: Any, dataset: str, sig: str, *more: Any) -> Any:
-    names, _ = more
-    add(dataset, sig, *more)
+def ends_every_wait(
+    put: Any, store: Any, dataset: str, space: Any, names: Any, vectors: Any, **serves: Any
+) -> Any:
+    put(dataset, space, names, vectors, **serves)
     return sorted(set(names))
 
 
-def takes_any_encoder(add: Any, store: Any, dataset: str, sig: str, *more: Any) -> Any:
+def takes_vectors_of_any_space(
+    put: Any, store: Any, dataset: str, space: Any, names: Any, vectors: Any, **serves: Any
+) -> Any:
     config = store.chunks.config(dataset)
-    return add(dataset, sig if config is None else config.sparse_sig, *more)
+    for sig in () if config is None else (config.embed_sig, config.sparse_sig):
+        if attrs.evolve(space, sig=sig).serves(config):
+            space = attrs.evolve(space, sig=sig)
+    return put(dataset, space, names, vectors, **serves)
 
 
-def calls_every_name_prepared(keep: Any, store: Any, dataset: str, sig: str, *more: Any) -> Any:
-    names, _ = more
-    keep(dataset, sig, *more)
-    return sorted(set(names))
-
-
-def lacks_no_entry(unprepared: Any, store: Any, dataset: str, sig: str, names: Any = None) -> Any:
+def lacks_no_entry(waiting: Any, store: Any, dataset: str, space: Any, names: Any = None) -> Any:
     return []
 
 
-def keeps_entries_of_the_serving_space(keep: Any, store: Any, dataset: str, *more: Any) -> Any:
-    sig, names, _ = more
-    return keep(dataset, *more) or (sorted(set(names)) if sig else [])
+def keeps_entries_of_the_serving_space(
+    put: Any, store: Any, dataset: str, space: Any, names: Any, vectors: Any, **serves: Any
+) -> Any:
+    done = put(dataset, space, names, vectors, **serves)
+    return done or (sorted(set(names)) if space.sig else [])
 
 
 def forgets_what_served(configure: Any, store: Any, dataset: str, config: Any, **more: Any) -> bool:
     done: bool = configure(dataset, config, **more)
     if done and more["expected"] is not None:
-        store.chunks.drop_space(dataset, more["expected"].embed_sig)
+        store.chunks.drop_space(dataset, dense(more["expected"].embed_sig))
     return done
 
 
-def counts_no_sparse_wait(count: Any, store: Any, datasets: Any, sig: str) -> int:
+def counts_nothing_that_waits(count: Any, store: Any, datasets: Any, space: Any) -> int:
     return 0
 
 
@@ -110,32 +114,24 @@ def rounds_sparse_scores(search: Any, store: Any, query: Any) -> Any:
 
 def finds_sparse_in_any_encoder(search: Any, store: Any, query: Any) -> Any:
     configs = store.chunks.configs(query.dataset_ids)
-    sig = next((config.sparse_sig for config in configs.values()), query.sparse_sig)
-    return search(attrs.evolve(query, sparse_sig=sig))
+    sig = next((config.sparse_sig for config in configs.values()), query.embed_sig)
+    return search(attrs.evolve(query, embed_sig=sig))
 
 
-def gives_vectors_by_place(add: Any, store: Any, dataset: str, sig: str, *more: Any) -> Any:
-    vectors, *ends = more
-    trusted = []
-    for each in vectors:
-        chunks = list(store.chunks.iter_chunks(dataset, each.doc_name))
-        here = chunks[each.index] if 0 <= each.index < len(chunks) else None
-        trusted.append(each if here is None else attrs.evolve(each, input_sig=here.sig.input_sig))
-    return add(dataset, sig, trusted, *ends)
+def gives_vectors_by_place(
+    put: Any, store: Any, dataset: str, space: Any, names: Any, vectors: Any, **serves: Any
+) -> Any:
+    digests = [
+        chunk.sig.input_sig for name in names for chunk in store.chunks.iter_chunks(dataset, name)
+    ]
+    by_place = dict(zip(digests, vectors.values(), strict=False))
+    return put(dataset, space, names, {**vectors, **by_place}, **serves)
 
 
-def believes_every_end(add: Any, store: Any, dataset: str, sig: str, *more: Any) -> Any:
-    vectors, ends = [*more, ()][:2]
-    return sorted({*add(dataset, sig, vectors, ends), *(end.doc_name for end in ends)})
-
-
-def takes_vectors_of_any_space(add: Any, store: Any, dataset: str, sig: str, *more: Any) -> Any:
-    config = store.chunks.config(dataset)
-    return add(dataset, sig if config is None else config.embed_sig, *more)
-
-
-def forgets_what_waits(pending: Any, store: Any, dataset: str, sig: str) -> Any:
-    return list(pending(dataset, sig))[:1]
+def forgets_what_waits(
+    waiting: Any, store: Any, dataset: str, space: Any, names: Any = None
+) -> Any:
+    return list(waiting(dataset, space, names))[:1]
 
 
 def reuses_versions(delete: Any, store: Any, dataset_id: str, name: str, **only: Any) -> Any:
@@ -680,80 +676,80 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
         {},
     ),
     (
-        "chunks.add_vectors",
+        "chunks.put_vectors",
         gives_vectors_by_place,
         VectorTests.test_vectors_never_come_to_another_text,
-        {},
+        {"lane": DENSE},
     ),
     (
-        "chunks.add_vectors",
-        believes_every_end,
+        "chunks.put_vectors",
+        ends_every_wait,
         VectorTests.test_set_ends_its_waiting_only_whole,
-        {},
+        {"lane": DENSE},
     ),
     (
-        "chunks.add_vectors",
+        "chunks.put_vectors",
         takes_vectors_of_any_space,
         VectorTests.test_vectors_of_another_space_than_the_datasets_are_refused,
-        {},
+        {"lane": DENSE},
     ),
     (
-        "chunks.pending",
+        "chunks.waiting",
         forgets_what_waits,
-        VectorTests.test_pending_names_what_lacks_vectors,
-        {},
+        VectorTests.test_waiting_names_what_lacks_vectors,
+        {"lane": DENSE},
     ),
     (
-        "chunks.keep_vectors",
-        calls_every_name_prepared,
+        "chunks.put_vectors",
+        ends_every_wait,
         SpaceTests.test_entries_are_known_and_serve_nothing,
         {},
     ),
     (
-        "chunks.unprepared",
+        "chunks.waiting",
         lacks_no_entry,
         SpaceTests.test_documents_share_an_entry_until_the_last_of_them_goes,
         {},
     ),
     (
-        "chunks.keep_vectors",
+        "chunks.put_vectors",
         keeps_entries_of_the_serving_space,
         SpaceTests.test_only_what_the_dataset_has_the_text_of_is_kept,
         {},
     ),
     ("chunks.configure", forgets_what_served, SpaceTests.test_way_back_is_the_same_call, {}),
     (
-        "chunks.add_sparse_vectors",
-        ends_every_sparse_wait,
-        SparseTests.test_set_is_found_when_all_its_texts_have_their_vectors,
-        {},
+        "chunks.put_vectors",
+        ends_every_wait,
+        VectorTests.test_vectors_are_kept_one_by_one_and_searched_when_all_are_there,
+        {"lane": SPARSE_LANE},
     ),
     (
-        "chunks.add_sparse_vectors",
-        takes_any_encoder,
-        SparseTests.test_vectors_of_other_texts_encoders_or_documents_are_not_kept,
-        {},
+        "chunks.put_vectors",
+        takes_vectors_of_any_space,
+        VectorTests.test_vectors_of_another_space_than_the_datasets_are_refused,
+        {"lane": SPARSE_LANE},
     ),
     (
-        "chunks.count_sparse_pending",
-        counts_no_sparse_wait,
+        "chunks.count_waiting",
+        counts_nothing_that_waits,
         SparseTests.test_another_encoder_makes_all_sets_wait_and_takes_over_one_by_one,
         {},
     ),
     (
-        "chunks.search_sparse",
+        "chunks.search",
         filters_sparse_after_the_cut,
         SparseTests.test_filter_acts_before_the_cut,
         {},
     ),
     (
-        "chunks.search_sparse",
+        "chunks.search",
         rounds_sparse_scores,
         SparseTests.test_lane_is_brute_force_over_any_edits,
         {},
     ),
     (
-        "chunks.search_sparse",
+        "chunks.search",
         finds_sparse_in_any_encoder,
         SparseTests.test_another_encoder_makes_all_sets_wait_and_takes_over_one_by_one,
         {},

@@ -22,6 +22,7 @@ from triptych.contracts import SettingsStore, Store
 from triptych.copies import Archive, copy_store, follow_store, write_archive
 from triptych.errors import ConflictError, NotAvailableError, NotFoundError, ValidationError
 from triptych.records import NewDocument
+from triptych.records.spaces import sparse
 from triptych.service import Service
 from triptych.testing import FakeEmbedder
 from triptych.testing.builders import (
@@ -363,9 +364,7 @@ def test_copy_gives_no_set_a_sparse_vector_that_the_source_lost(stores: dict[str
         put(source, "d", "b", "hot tea")
         assert derive(source, "d", "b", config)
         vectors = {c.sig.input_sig: sparse_of(c.content) for c in source.chunks.iter_chunks("d")}
-        sparse = source.capabilities.sparse
-        assert sparse is not None
-        assert sparse.add_sparse_vectors("d", SPARSE, ["b"], vectors) == ["b"]
+        assert source.chunks.put_vectors("d", sparse(SPARSE), ["b"], vectors) == ["b"]
         copy_store(source, target)
         for name, text in (("b", "cold tea"), ("a", "hot tea"), ("c", "hot tea")):
             put(source, "d", name, text)

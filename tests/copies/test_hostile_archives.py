@@ -24,6 +24,7 @@ from triptych.copies.report import Counts, count
 from triptych.errors import CorruptStoreError, StoreError, ValidationError
 from triptych.records import NameState, NewDocument
 from triptych.records.serialization import from_dict, to_dict
+from triptych.records.spaces import sparse
 from triptych.testing.builders import CONFIG, SPARSE, fill as fill_plainly, put, sparse_of
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
@@ -41,12 +42,10 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An archive of a store with something of everything."""
     store, path = MemoryStore(), tmp_path_factory.mktemp("archive") / "kb.zip"
     fill(store, random.Random(3), 120)
-    sparse = attrs.evolve(CONFIG, sparse_sig=SPARSE)
-    fill_plainly(store, "c", {"a": "one\n\ntwo", "b": "three"}, sparse)
+    config = attrs.evolve(CONFIG, sparse_sig=SPARSE)
+    fill_plainly(store, "c", {"a": "one\n\ntwo", "b": "three"}, config)
     vectors = {each.sig.input_sig: sparse_of("one") for each in store.chunks.iter_chunks("c", "a")}
-    repo = store.capabilities.sparse
-    assert repo is not None
-    repo.add_sparse_vectors("c", SPARSE, ["a"], vectors)
+    store.chunks.put_vectors("c", sparse(SPARSE), ["a"], vectors)
     write_archive(store, path)
     return path
 

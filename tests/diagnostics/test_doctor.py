@@ -198,7 +198,7 @@ BREAKS = {
         "UPDATE layer SET content = x'ff' WHERE doc_name = 'a.md'",
         "layers.unreadable", beyond=True),
     "vector of another space": broken(
-        ("INSERT INTO space SELECT (SELECT max(id) FROM space) + 1, dataset_id, 'other', "
+        ("INSERT INTO space SELECT (SELECT max(id) FROM space) + 1, dataset_id, kind, 'other', "
          "dimension, 0 FROM space LIMIT 1",
          "UPDATE vector SET space_id = (SELECT max(id) FROM space) WHERE id IN "
          f"(SELECT vector_id FROM chunk WHERE document_id = {A})"), "vectors.space"),

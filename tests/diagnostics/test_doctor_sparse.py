@@ -66,31 +66,31 @@ def test_a_healthy_store_with_sparse_vectors_is_clean(kind: str, tmp_path: Path)
 
 
 BREAKS = {
-    "damaged": ("UPDATE sparse_vector SET data = x'0200'", "sparse.stored"),
+    "damaged": ("UPDATE vector SET data = x'0200'", "sparse.stored"),
     "damaged weights": (
-        "UPDATE sparse_vector SET data = CAST(substr(data, 1, length(data) - 1) || x'7f' AS BLOB)",
+        "UPDATE vector SET data = CAST(substr(data, 1, length(data) - 1) || x'7f' AS BLOB)",
         "sparse.stored",
     ),
-    "vector": ("DELETE FROM sparse_vector", "orphans.sparse_use.vector_id"),
-    "space": ("DELETE FROM sparse_space", "orphans.sparse_vector.space_id"),
-    "use": (f"DELETE FROM sparse_use WHERE document_id = {A}", "sparse.waiting"),
-    "all uses": ("DELETE FROM sparse_use", "sparse.unused"),
+    "vector": ("DELETE FROM vector", "orphans.vector_use.vector_id"),
+    "space": ("DELETE FROM space", "orphans.vector.space_id"),
+    "use": (f"DELETE FROM vector_use WHERE owner = {A}", "sparse.waiting"),
+    "all uses": ("DELETE FROM vector_use", "vectors.unused"),
     "strange use": (
-        f"INSERT INTO sparse_use SELECT {A}, id FROM sparse_vector WHERE id NOT IN "
-        f"(SELECT vector_id FROM sparse_use WHERE document_id = {A})",
-        "sparse.texts",
+        f"INSERT INTO vector_use SELECT space_id, {A}, id FROM vector WHERE id NOT IN "
+        f"(SELECT vector_id FROM vector_use WHERE owner = {A})",
+        "spaces.texts",
     ),
-    "waiting": ("DELETE FROM sparse_pending", "sparse.waiting"),
+    "waiting": ("DELETE FROM waiting", "sparse.waiting"),
     "waiting for nothing": (
-        f"INSERT INTO sparse_pending SELECT {A}, dataset_id FROM sparse_pending",
+        f"INSERT INTO waiting SELECT {A}, dataset_id FROM waiting",
         "sparse.waiting",
     ),
-    "waiting elsewhere": ("UPDATE sparse_pending SET dataset_id = 9999", "sparse.waiting"),
+    "waiting elsewhere": ("UPDATE waiting SET dataset_id = 9999", "sparse.waiting"),
     "set": (f"DELETE FROM derivation WHERE document_id = {A}", "chunks.missing"),
     "chunk": (f"DELETE FROM chunk WHERE document_id = {A}", "chunks.counts"),
-    "table": ("DROP TABLE sparse_pending", "schema.missing"),
-    "index": ("DROP INDEX sparse_use_vector", "schema.missing"),
-    "digest": ("UPDATE sparse_vector SET digest = 'x' || digest", "sparse.texts"),
+    "table": ("DROP TABLE waiting", "schema.missing"),
+    "index": ("DROP INDEX vector_use_vector", "schema.missing"),
+    "digest": ("UPDATE vector SET digest = 'x' || digest", "spaces.texts"),
 }
 
 
@@ -115,7 +115,7 @@ def test_what_is_broken_is_found_and_repaired(path: Path, name: str) -> None:
 
 def test_a_damaged_sparse_vector_is_named_and_never_searched(path: Path) -> None:
     shutil.rmtree(path.with_name("kb.db.index"))
-    run(path, "UPDATE sparse_vector SET data = x'02000000000000'")
+    run(path, "UPDATE vector SET data = x'02000000000000'")
     with opened(path) as kb:
         with pytest.raises(CorruptStoreError, match="sparse vector fails its checksum"):
             kb.search("owl", dataset_id="d", mode="sparse")
@@ -127,10 +127,10 @@ def test_a_damaged_sparse_vector_is_named_and_never_searched(path: Path) -> None
 def test_an_index_that_holds_other_weights_is_found(path: Path) -> None:
     with closing(sqlite3.connect(path)) as driver, driver:
         (data,) = driver.execute(
-            "SELECT v.data FROM sparse_vector v JOIN sparse_use u ON u.vector_id = v.id "
-            "JOIN document d ON d.id = u.document_id WHERE d.name = 'b.md'"
+            "SELECT v.data FROM vector v JOIN vector_use u ON u.vector_id = v.id "
+            "JOIN document d ON d.id = u.owner WHERE d.name = 'b.md'"
         ).fetchone()
-        driver.execute("UPDATE sparse_vector SET data = ?", [data])
+        driver.execute("UPDATE vector SET data = ?", [data])
     with opened(path) as kb:
         assert {each.check for each in kb.doctor().findings} == {"index.words"}
         assert kb.doctor(repair=True).findings == ()

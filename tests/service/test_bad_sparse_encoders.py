@@ -108,7 +108,7 @@ def test_a_store_that_fails_while_vectors_are_stored_keeps_the_document_and_what
     inner = MemoryStore()
     encoder = FakeSparseEncoder()
     options = ServiceOptions(sparse_encoder=encoder)
-    broken = failing_store(kept_open(inner), chunks_add_sparse_vectors=NotAvailableError("full"))
+    broken = failing_store(kept_open(inner), chunks_put_vectors=NotAvailableError("full"))
     with Service(broken, options=options) as kb, pytest.raises(DerivationError, match="full"):
         kb.put_document("d", "a", "The owl sleeps.")
     with Service(inner, options=options) as kb:
@@ -139,8 +139,12 @@ def test_a_search_of_the_lane_asks_for_no_more_than_it_needs() -> None:
         store.chunks.counts.clear()
         calls = encoder.calls
         kb.search("owl", dataset_id="d")
-        asked = {name: n for name, n in store.chunks.counts.items() if "sparse" in name}
-        assert asked == {"count_sparse_pending": 1, "search_sparse": 1}
+        asked = {
+            name: n
+            for name, n in store.chunks.counts.items()
+            if name in ("count_waiting", "waiting", "search")
+        }
+        assert asked == {"count_waiting": 1, "search": 2}
         assert encoder.calls == calls + 1
         store.chunks.counts.clear()
         kb.search("owl", dataset_id="d", mode="bm25")

@@ -16,6 +16,7 @@ from triptych.access import Access
 from triptych.contracts import Store
 from triptych.errors import ConflictError, NotAvailableError, NotFoundError, ProviderError
 from triptych.records import EmbedKind, Layer, Mode, Query, Result
+from triptych.records.spaces import dense
 from triptych.service import Service, ServiceOptions
 from triptych.spaces import (
     drop_space,
@@ -256,7 +257,8 @@ def test_incomplete_space_is_refused_without_a_word(pair: Pair) -> None:
         repo = space_repo(some)
         (chunk,) = kb.chunks.iter_chunks("d", "tea.md")
         row = pair.new.embed(["x"], kind="query")[0]
-        repo.keep_vectors("d", "new/1", ["tea.md"], {chunk.sig.input_sig: row})
+        entry = {chunk.sig.input_sig: row}
+        repo.put_vectors("d", dense("new/1"), ["tea.md"], entry, serves=False)
         pair.new.before = lambda: _fail(pair.new)
         with pytest.raises(ConflictError, match="3 documents"):
             swap_space(some, "d")

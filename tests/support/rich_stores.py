@@ -12,7 +12,8 @@ import attrs
 
 from triptych.contracts import Store
 from triptych.copies.states import StoreStates, state_digest
-from triptych.records import ChunkVector, Layer, ModelUsage, NewDocument, QuarantinedLayer
+from triptych.records import Layer, ModelUsage, NewDocument, QuarantinedLayer
+from triptych.records.spaces import dense, sparse
 from triptych.testing.builders import (
     CONFIG,
     SPARSE,
@@ -106,19 +107,18 @@ def _wait(store: Store, chance: random.Random, dataset_id: str, name: str) -> No
     assert store.chunks.replace(dataset_id, name, chunks, sig=sig)
     one = chance.choice(chunks)
     vector = vector_of(one.content, config.embed_sig)
-    given = ChunkVector(doc_name=name, index=one.index, input_sig=one.sig.input_sig, vector=vector)
-    store.chunks.add_vectors(dataset_id, config.embed_sig, [given])
+    given = {one.sig.input_sig: vector}
+    store.chunks.put_vectors(dataset_id, dense(config.embed_sig), [name], given)
 
 
 def _sparse(store: Store, chance: random.Random, dataset_id: str, name: str) -> None:
-    config, sparse = store.chunks.config(dataset_id), store.capabilities.sparse
-    assert sparse is not None
+    config = store.chunks.config(dataset_id)
     if config is None or not config.sparse_sig:
         return
     chunks = list(store.chunks.iter_chunks(dataset_id, name))
     vectors = {chunk.sig.input_sig: sparse_of(chunk.content) for chunk in chunks}
     kept = dict(chance.sample(sorted(vectors.items()), chance.randint(0, len(vectors))))
-    sparse.add_sparse_vectors(dataset_id, config.sparse_sig, [name], kept)
+    store.chunks.put_vectors(dataset_id, sparse(config.sparse_sig), [name], kept)
 
 
 def _layer(store: Store, chance: random.Random, dataset_id: str, name: str) -> None:

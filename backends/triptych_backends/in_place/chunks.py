@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
 import attrs
+import numpy as np
 
 from triptych._internal.lane_warnings import warn
 from triptych.errors import CancelledError, TriptychError
 from triptych.records import (
+    AnySpace,
     Candidate,
     ChunkQuery,
     DatasetConfig,
@@ -20,7 +22,7 @@ from triptych.records import (
     FilterTree,
     Mode,
     StoredUnit,
-    Vector,
+    VectorSpace,
 )
 from triptych.records.failure_warning import FailureWarning
 from triptych.records.filters import all_of
@@ -35,6 +37,7 @@ from triptych_backends.in_place.table import OpenTable, Text
 __all__ = ["InPlaceChunks", "RowKey"]
 
 T = TypeVar("T")
+V = TypeVar("V")
 _Pair = tuple[OpenTable, int]
 
 NEAREST: Final = 200
@@ -84,14 +87,16 @@ class InPlaceChunks(ReadOnlyChunks, ChunkRepoBase):
         count = self._source.count_rows
         return self._source.read(dataset_ids, lambda tables: sum(map(count, tables)))
 
-    def pending(self, dataset_id: str, embed_sig: str) -> Sequence[str]:
-        """See `ChunkRepo.pending`: a vector that a row lacks is not ours to make."""
+    def waiting(
+        self, dataset_id: str, space: AnySpace, names: Collection[str] | None = None
+    ) -> Sequence[str]:
+        """See `VectorRepo.waiting`: a vector that a row lacks is not ours to make."""
         return []
 
     def known_vectors(
-        self, dataset_id: str, embed_sig: str, input_sigs: Sequence[str]
-    ) -> Mapping[str, Vector]:
-        """See `ChunkRepo.known_vectors`: vectors of tables are found by row."""
+        self, dataset_id: str, space: VectorSpace[V], digests: Sequence[str]
+    ) -> Mapping[str, V]:
+        """See `VectorRepo.known_vectors`: vectors of tables are found by row."""
         return {}
 
     def iter_chunks(
@@ -152,7 +157,7 @@ class InPlaceChunks(ReadOnlyChunks, ChunkRepoBase):
 
     def _by_vector(self, query: ChunkQuery) -> list[Candidate]:
         vector, tree = query.vector, _tree(query.filter)
-        assert vector is not None
+        assert isinstance(vector, np.ndarray)
 
         def nearest(table: OpenTable, pair: int) -> list[Candidate]:
             return [

@@ -31,7 +31,7 @@ class ReadOnlyDocuments:
 class ReadOnlyChunks:
     """The writes of `ChunkRepo`."""
 
-    configure = replace = replace_many = add_vectors = staticmethod(_refuse)
+    configure = replace = replace_many = put_vectors = staticmethod(_refuse)
     update_source_version = delete_by_doc = delete_by_dataset = staticmethod(_refuse)
 
 

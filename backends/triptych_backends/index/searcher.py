@@ -15,7 +15,7 @@ from triptych.records import (
     FilterTree,
     Mode,
     Not,
-    SparseQuery,
+    SparseVector,
 )
 from triptych.text import CorpusStats
 from triptych_backends.index.change_log import Field, Scored
@@ -76,21 +76,6 @@ class LocalSearcher:
         if unit != "chunk":
             rows = [row._replace(index=NO_CHUNK) for row in rows]
         return Candidates(rows, str(query.mode))
-
-    def search_sparse(self, unit: Field, query: SparseQuery) -> Sequence[Candidate]:
-        """The best chunks, or documents by their best chunks, in the sparse lane."""
-        _, selection = self._selections(unit, query.dataset_ids, query.filter)
-        lane = self.index.document_sparse if unit == "document" else self.index.sparse
-        rows: Sequence[Scored] = lane(
-            query.dataset_ids,
-            query.vector,
-            limit=query.top_k,
-            selection=selection,
-            space=query.sparse_sig,
-        )
-        if unit == "document":
-            rows = [row._replace(index=NO_CHUNK) for row in self._as_documents(rows)]
-        return Candidates(rows, "sparse")
 
     def _as_documents(self, rows: Sequence[Scored]) -> list[Scored]:
         """The documents' own keys in place of those of their best chunks."""
@@ -153,6 +138,11 @@ class LocalSearcher:
             )
         if query.vector is None:
             return []
+        if isinstance(query.vector, SparseVector):
+            lane = self.index.document_sparse if unit == "document" else self.index.sparse
+            return lane(
+                datasets, query.vector, limit=limit, selection=selection, space=query.embed_sig
+            )
         if unit == "document":
             return self.index.document_vector(
                 datasets, query.vector, limit=limit, selection=selection, space=query.embed_sig

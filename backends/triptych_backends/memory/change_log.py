@@ -80,8 +80,7 @@ def _units(state: Dataset, field: Field, owner: int, name: str) -> Iterator[Unit
             yield Unit(owner=owner, key=stored.key, name=name, index=NO_CHUNK, text=text)
     elif field == "chunk":
         if chunks := state.sets.get(name):
-            waits = not state.sparse_sig or name in state.sparse.waiting
-            sparse = {} if waits else state.sparse.vectors
+            serving = None if name in state.kept.waiting else state.sparse_space
             for key, chunk in zip(chunks.keys, chunks.chunks, strict=True):
                 yield Unit(
                     owner=owner,
@@ -91,7 +90,7 @@ def _units(state: Dataset, field: Field, owner: int, name: str) -> Iterator[Unit
                     text=chunk.content,
                     headings=chunk.heading_path,
                     vector=chunk.vector if chunk.sig.embed_sig == space else None,
-                    sparse=sparse.get((state.sparse_sig, chunk.sig.input_sig)),
+                    sparse=state.kept.sparse_vector(serving, chunk.sig.input_sig),
                 )
     elif made := state.layers.get((name, LAYERS[field])):
         searched = made.layer.sig.embed_sig == space

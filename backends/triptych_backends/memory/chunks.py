@@ -4,53 +4,50 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from triptych import rules
 from triptych.records import (
     NO_CHUNK,
     OPENING,
+    AnySpace,
+    AnyVector,
     Candidate,
     ChunkQuery,
-    ChunkVector,
-    CompleteSet,
     DatasetConfig,
     DerivedChunk,
     DerivedSig,
-    EmbeddingSpace,
     FilterTree,
     Finding,
     HealthCheck,
     Layer,
-    SparseQuery,
-    SparseSpace,
-    SparseVector,
+    SpaceCount,
     StoredUnit,
-    Vector,
+    VectorSpace,
 )
 from triptych.repositories import ChunkRepoBase
 from triptych.text import CorpusStats
 from triptych_backends.index import LocalSearcher
 from triptych_backends.index.checks import examine_index
-from triptych_backends.memory.kept_spaces import KeptState, Owner, owner_of, texts_of
 from triptych_backends.memory.truth import FIELDS, Dataset, Truth
+from triptych_backends.memory.vectors import Owner, owner_of, texts_of
 
 __all__ = ["MemoryChunks"]
 
+V = TypeVar("V")
 
-def _pending(dataset: Dataset, embed_sig: str) -> list[str]:
+
+def _waiting(dataset: Dataset, space: AnySpace) -> Collection[str]:
+    """The documents with a set that lacks vectors of the space."""
+    if space.kind == "sparse" and space.serves(dataset.config):
+        return dataset.kept.waiting
     return [
         name
         for name, chunks in dataset.sets.items()
-        if chunks.chunks and rules.is_pending(chunks.sig, embed_sig)
+        if chunks.chunks
+        and space.sig
+        and (space.kind == "sparse" or rules.is_pending(chunks.sig, space.sig))
     ]
-
-
-def _sparse_pending(dataset: Dataset, sparse_sig: str) -> Collection[str]:
-    if not sparse_sig:
-        return ()
-    if sparse_sig == dataset.sparse_sig:
-        return dataset.sparse.waiting
-    return [name for name, chunks in dataset.sets.items() if chunks.chunks]
 
 
 def _owners(dataset: Dataset, names: Collection[str]) -> dict[Owner, frozenset[str]]:
@@ -68,7 +65,7 @@ def _owners(dataset: Dataset, names: Collection[str]) -> dict[Owner, frozenset[s
     return owners
 
 
-def _lacking(dataset: Dataset, space: str, owners: Mapping[Owner, frozenset[str]]) -> set[str]:
+def _lacking(dataset: Dataset, space: AnySpace, owners: Mapping[Owner, frozenset[str]]) -> set[str]:
     """The names of those owners that lack an entry."""
     return {
         owner[0] for owner, digests in owners.items() if dataset.kept.lacks(owner, space, digests)
@@ -76,8 +73,7 @@ def _lacking(dataset: Dataset, space: str, owners: Mapping[Owner, frozenset[str]
 
 
 class MemoryChunks(ChunkRepoBase):
-    """`ChunkRepo`, `DocLevelSearcher`, `SparseRepo`, `SpaceRepo` and
-    `Diagnostics`."""
+    """`ChunkRepo`, `DocLevelSearcher` and `Diagnostics`."""
 
     in_process = True
 
@@ -159,132 +155,87 @@ class MemoryChunks(ChunkRepoBase):
                 truth.store_set(dataset_id, name, chunks, sig)
             return done
 
-    def add_vectors(
+    def put_vectors(
         self,
         dataset_id: str,
-        embed_sig: str,
-        vectors: Sequence[ChunkVector],
-        complete: Sequence[CompleteSet] = (),
+        space: VectorSpace[V],
+        names: Sequence[str],
+        vectors: Mapping[str, V | None],
+        *,
+        serves: bool = True,
     ) -> Sequence[str]:
         with self._truth.writing() as truth:
-            config = truth.read(dataset_id).config
-            if not embed_sig or config is None or config.embed_sig != embed_sig:
+            dataset = truth.read(dataset_id)
+            some = sorted(set(names))
+            if not space.sig or space.serves(dataset.config) != serves:
                 return []
-            by_name: dict[str, list[ChunkVector]] = {}
-            for each in vectors:
-                by_name.setdefault(each.doc_name, []).append(each)
-            truth.check_widths(dataset_id, [(embed_sig, each.vector) for each in vectors])
-            for name, some in by_name.items():
-                truth.add_vectors(dataset_id, name, embed_sig, some)
-            return sorted(end.doc_name for end in complete if truth.complete(dataset_id, end))
+            given: dict[str, Any] = dict(vectors)
+            if space.kind == "sparse":
+                entries = {(space, d): vector for d, vector in given.items() if vector is not None}
+                return [n for n in some if serves and truth.put_sparse(dataset_id, n, entries)]
+            owners = _owners(dataset, some)
+            texts = {digest for each in owners.values() for digest in each}
+            given = {
+                digest: None if vector is None else rules.read_only(vector)
+                for digest, vector in given.items()
+                if digest in texts
+            }
+            truth.check_widths(dataset_id, [(space.sig, each) for each in given.values()])
+            if serves:
+                return [n for n in some if truth.put_dense(dataset_id, n, space.sig, given)]
+            if owners:
+                new = {(space, digest): vector for digest, vector in given.items()}
+                kept = truth.write(dataset_id).kept
+                for owner, digests in owners.items():
+                    serving = None if owner[1] else dataset.sparse_space
+                    kept.bind(owner, digests - {""}, new, sparse=serving, keeps_old=True)
+            return sorted({name for name, _ in owners} - _lacking(dataset, space, owners))
 
-    def pending(self, dataset_id: str, embed_sig: str) -> Sequence[str]:
+    def known_vectors(
+        self, dataset_id: str, space: VectorSpace[V], digests: Sequence[str]
+    ) -> Mapping[str, V]:
         with self._truth as truth:
-            return sorted(_pending(truth.read(dataset_id), embed_sig))
+            dataset = truth.read(dataset_id)
+            found: dict[str, Any] = {}
+            for digest in digests:
+                vector: AnyVector | None = dataset.kept.entries.get((space, digest))
+                if vector is None and space.kind == "dense":
+                    vector = dataset.vectors.get((space.sig, digest))
+                if vector is not None:
+                    found[digest] = vector
+            return found
 
-    def count_pending(self, dataset_ids: Sequence[str], embed_sig: str) -> int:
+    def waiting(
+        self, dataset_id: str, space: AnySpace, names: Collection[str] | None = None
+    ) -> Sequence[str]:
+        with self._truth as truth:
+            dataset = truth.read(dataset_id)
+            if space.sig and space.kind == "dense" and not space.serves(dataset.config):
+                if names is None:
+                    names = {*dataset.sets, *(name for name, _ in dataset.layers)}
+                return sorted(_lacking(dataset, space, _owners(dataset, names)))
+            found = _waiting(dataset, space)
+            return sorted(found if names is None else set(found).intersection(names))
+
+    def count_waiting(self, dataset_ids: Sequence[str], space: AnySpace) -> int:
         with self._truth as truth:
             names = dict.fromkeys(dataset_ids)
-            return sum(len(_pending(truth.read(name), embed_sig)) for name in names)
+            return sum(len(_waiting(truth.read(name), space)) for name in names)
 
     def count_sets(self, dataset_ids: Sequence[str]) -> int:
         with self._truth as truth:
             return sum(len(truth.read(name).sets) for name in dict.fromkeys(dataset_ids))
 
-    def keep_vectors(
-        self,
-        dataset_id: str,
-        embed_sig: str,
-        names: Sequence[str],
-        vectors: Mapping[str, Vector | None],
-    ) -> Sequence[str]:
-        with self._truth.writing() as truth:
-            dataset = truth.read(dataset_id)
-            if not embed_sig or (dataset.config and dataset.config.embed_sig == embed_sig):
-                return []
-            owners = _owners(dataset, names)
-            texts = {digest for each in owners.values() for digest in each}
-            new = {
-                (embed_sig, digest): None if vector is None else rules.read_only(vector)
-                for digest, vector in vectors.items()
-                if digest in texts
-            }
-            truth.check_widths(dataset_id, [(embed_sig, vector) for vector in new.values()])
-            if owners:
-                kept = truth.write(dataset_id).kept
-                for owner, digests in owners.items():
-                    kept.bind(owner, digests - {""}, new)
-            lacking = _lacking(dataset, embed_sig, owners)
-            return sorted({name for name, _ in owners} - lacking)
-
-    def unprepared(
-        self, dataset_id: str, embed_sig: str, names: Collection[str] | None = None
-    ) -> Sequence[str]:
+    def vector_spaces(self, dataset_id: str) -> Sequence[SpaceCount]:
         with self._truth as truth:
             dataset = truth.read(dataset_id)
-            if names is None:
-                names = {*dataset.sets, *(name for name, _ in dataset.layers)}
-            return sorted(_lacking(dataset, embed_sig, _owners(dataset, names)))
+            return dataset.kept.counts(dataset.widths)
 
-    def kept_spaces(self, dataset_id: str) -> Sequence[EmbeddingSpace]:
-        with self._truth as truth:
-            dataset = truth.read(dataset_id)
-            return [
-                EmbeddingSpace(
-                    embed_sig=space,
-                    dimension=dataset.widths.get(space, 0),
-                    vectors=sum(
-                        of == space and vector is not None
-                        for (of, _), vector in dataset.kept.entries.items()
-                    ),
-                )
-                for space in sorted(dataset.kept.spaces)
-            ]
-
-    def drop_space(self, dataset_id: str, embed_sig: str) -> bool:
+    def drop_space(self, dataset_id: str, space: AnySpace) -> bool:
+        if space.kind == "sparse":
+            return False
         with self._truth.writing() as truth:
-            return bool(truth.write(dataset_id).kept.take(embed_sig))
-
-    def add_sparse_vectors(
-        self,
-        dataset_id: str,
-        sparse_sig: str,
-        doc_names: Sequence[str],
-        vectors: Mapping[str, SparseVector],
-    ) -> Sequence[str]:
-        with self._truth.writing() as truth:
-            if not sparse_sig or truth.read(dataset_id).sparse_sig != sparse_sig:
-                return []
-            names = sorted(set(doc_names))
-            return [name for name in names if truth.add_sparse_vectors(dataset_id, name, vectors)]
-
-    def known_sparse_vectors(
-        self, dataset_id: str, sparse_sig: str, input_sigs: Sequence[str]
-    ) -> Mapping[str, SparseVector]:
-        with self._truth as truth:
-            return truth.read(dataset_id).sparse.known(sparse_sig, input_sigs)
-
-    def sparse_pending(
-        self, dataset_id: str, sparse_sig: str, doc_names: Collection[str] | None = None
-    ) -> Sequence[str]:
-        with self._truth as truth:
-            waiting = _sparse_pending(truth.read(dataset_id), sparse_sig)
-            return sorted(waiting if doc_names is None else set(waiting).intersection(doc_names))
-
-    def count_sparse_pending(self, dataset_ids: Sequence[str], sparse_sig: str) -> int:
-        with self._truth as truth:
-            names = dict.fromkeys(dataset_ids)
-            return sum(len(_sparse_pending(truth.read(name), sparse_sig)) for name in names)
-
-    def sparse_spaces(self, dataset_id: str) -> Sequence[SparseSpace]:
-        with self._truth as truth:
-            return truth.read(dataset_id).sparse.spaces()
-
-    def search_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
-        return self._searcher.search_sparse("chunk", query)
-
-    def search_docs_by_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
-        return self._searcher.search_sparse("document", query)
+            return bool(truth.write(dataset_id).kept.take(space))
 
     def update_source_version(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
         with self._truth.writing() as truth:
@@ -305,7 +256,7 @@ class MemoryChunks(ChunkRepoBase):
         with self._truth.writing() as truth:
             for name in list(truth.read(dataset_id).sets):
                 truth.remove_set(dataset_id, name)
-            truth.write(dataset_id).kept = KeptState()
+            truth.write(dataset_id).kept.clear_dense()
             if truth.read(dataset_id).config is not None:
                 truth.write(dataset_id).config = None
                 truth.reset(dataset_id)
@@ -376,17 +327,3 @@ class MemoryChunks(ChunkRepoBase):
             for chunks in snapshot
             for index in range(len(chunks.chunks))
         )
-
-    def known_vectors(
-        self, dataset_id: str, embed_sig: str, input_sigs: Sequence[str]
-    ) -> Mapping[str, Vector]:
-        with self._truth as truth:
-            dataset = truth.read(dataset_id)
-            found = {}
-            for digest in input_sigs:
-                key = (embed_sig, digest)
-                vector = dataset.vectors.get(key)
-                vector = dataset.kept.entries.get(key) if vector is None else vector
-                if vector is not None:
-                    found[digest] = vector
-            return found

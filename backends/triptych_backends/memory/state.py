@@ -34,8 +34,8 @@ class DatasetState:
 
     ``floor`` is the greatest version ever deleted. ``replaced`` holds the old versions of each
     document, newest first, ``widths`` the dimension of each embedding space, and ``layers`` the
-    layers by name and kind. ``sparse`` has the sparse vectors by encoder and digest, as base64,
-    and ``kept`` the vectors of spaces that do not serve, likewise.
+    layers by name and kind. ``entries`` has the vectors that no chunk has, as base64, by kind and
+    signature of their space and by digest: sparse ones, and those of spaces that do not serve.
     `triptych.records.serialization` makes plain data of it, and it of plain data.
     """
 
@@ -50,5 +50,4 @@ class DatasetState:
     quarantined: tuple[QuarantinedLayer, ...] = ()
     usage: tuple[ModelUsage, ...] = ()
     checkpoints: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
-    sparse: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
-    kept: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
+    entries: Mapping[str, Mapping[str, Mapping[str, str]]] = attrs.field(factory=dict)

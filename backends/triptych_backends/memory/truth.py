@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from copy import copy
 from datetime import datetime
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import attrs
 
@@ -24,9 +24,8 @@ from triptych import rules
 from triptych.errors import StoreError
 from triptych.records import (
     NO_CHUNK,
+    AnySpace,
     CachedAnswer,
-    ChunkVector,
-    CompleteSet,
     DatasetConfig,
     DerivedChunk,
     DerivedLayer,
@@ -36,20 +35,20 @@ from triptych.records import (
     ModelUsage,
     QuarantinedLayer,
     SourceDocument,
-    SparseVector,
     Vector,
 )
+from triptych.records.spaces import dense, sparse
 from triptych.signatures import document_info
 from triptych_backends.index.change_log import Field
 from triptych_backends.memory.document_changes import DocumentLog
-from triptych_backends.memory.kept_spaces import (
-    KeptState,
+from triptych_backends.memory.state import ChunkSetState, DatasetState
+from triptych_backends.memory.vectors import (
+    Entries,
+    VectorState,
     owner_of,
-    read_plain as read_kept,
+    read_plain,
     texts_of,
 )
-from triptych_backends.memory.sparse import SparseState, digests_of, read_plain
-from triptych_backends.memory.state import ChunkSetState, DatasetState
 
 __all__ = [
     "FIELDS",
@@ -133,13 +132,12 @@ class Dataset:
     owners: dict[str, int] = attrs.field(factory=dict)
     names: dict[int, str] = attrs.field(factory=dict)
     log: dict[tuple[Field | None, int], int] = attrs.field(factory=dict)
-    sparse: SparseState = attrs.field(factory=SparseState)
-    kept: KeptState = attrs.field(factory=KeptState)
+    kept: VectorState = attrs.field(factory=VectorState)
 
     @property
-    def sparse_sig(self) -> str:
-        """The encoder of the dataset's sparse vectors, "" for none."""
-        return self.config.sparse_sig if self.config else ""
+    def sparse_space(self) -> AnySpace | None:
+        """The sparse space that serves, None for none."""
+        return sparse(self.config.sparse_sig) if self.config and self.config.sparse_sig else None
 
     def version(self, name: str) -> int:
         """The document's version, 0 when there is none."""
@@ -174,8 +172,7 @@ class Dataset:
             quarantined=tuple(self.quarantined.values()),
             usage=tuple(self.usage.values()),
             checkpoints=self.checkpoints,
-            sparse=self.sparse.plain(),
-            kept=self.kept.plain(),
+            entries=self.kept.plain(),
         )
 
 
@@ -250,15 +247,12 @@ class Truth:
             name: tuple(StoredDocument(0, each, document_info(each)) for each in old)
             for name, old in state.replaced.items()
         }
-        sparse = read_plain(state.sparse)
         for name, chunks in state.sets.items():
             self.store_set(dataset_id, name, chunks.chunks, chunks.sig, stored=True)
-            if sparse:
-                self._load_sparse(dataset, name, sparse)
         for kinds in state.layers.values():
             for layer in kinds.values():
                 self.store_layer(layer)
-        self._load_kept(dataset, read_kept(state.kept))
+        self._load_entries(dataset, read_plain(state.entries))
         dataset.quarantined = {(each.doc_name, each.layer): each for each in state.quarantined}
         dataset.usage = {each.model: each for each in state.usage}
         dataset.checkpoints = {name: {**each} for name, each in state.checkpoints.items()}
@@ -404,90 +398,76 @@ class Truth:
         dataset.sets[name] = ChunkSet(sig, keys, tuple(own))
         if old is not None:
             self._forget(dataset, old)
-        if dataset.sparse_sig:
-            dataset.sparse.bind(name, dataset.sparse_sig, digests_of(own))
-        else:
-            dataset.sparse.remove(name)
-        dataset.kept.bind((name, ""), texts_of(own))
+        dataset.kept.bind((name, ""), texts_of(own), sparse=dataset.sparse_space)
         self._changed(dataset, "chunk", name)
 
-    def _load_sparse(
-        self, dataset: Dataset, name: str, vectors: Mapping[tuple[str, str], SparseVector]
-    ) -> None:
-        """Give a set the vectors that it had when it was written down, of every encoder."""
-        digests = digests_of(dataset.sets[name].chunks)
-        found: dict[str, dict[str, SparseVector]] = {}
-        for (sparse_sig, digest), vector in vectors.items():
-            if digest in digests:
-                found.setdefault(sparse_sig, {})[digest] = vector
-        ours = dataset.sparse_sig
-        dataset.sparse.bind(name, ours, digests, found.pop(ours, {}), keeps_old=True)
-        if not ours or name in dataset.sparse.waiting:
-            for sparse_sig, kept in found.items():
-                dataset.sparse.keep(name, sparse_sig, kept)
-
-    def _load_kept(
-        self, dataset: Dataset, entries: Mapping[tuple[str, str], Vector | None]
-    ) -> None:
+    def _load_entries(self, dataset: Dataset, entries: Entries) -> None:
         """Give all sets and layers the entries that were written down."""
-        if entries:
-            for name, chunks in dataset.sets.items():
-                dataset.kept.bind((name, ""), texts_of(chunks.chunks), entries)
-            for made in dataset.layers.values():
-                dataset.kept.bind(owner_of(made.layer), texts_of(made.layer), entries)
+        if not entries:
+            return
+        serving = dataset.sparse_space
+        for name, chunks in dataset.sets.items():
+            owner, digests = (name, ""), texts_of(chunks.chunks)
+            dataset.kept.bind(owner, digests, entries, sparse=serving)
+            if serving is None or name in dataset.kept.waiting:
+                others = {
+                    key: vector
+                    for key, vector in entries.items()
+                    if key[0].kind == "sparse" and key[0] != serving and key[1] in digests
+                }
+                dataset.kept.keep(owner, others)
+        for made in dataset.layers.values():
+            dataset.kept.bind(owner_of(made.layer), texts_of(made.layer), entries)
 
-    def add_sparse_vectors(
-        self, dataset_id: str, name: str, vectors: Mapping[str, SparseVector]
-    ) -> bool:
+    def put_sparse(self, dataset_id: str, name: str, vectors: Entries | None = None) -> bool:
         """Give a set those vectors that are of its texts; whether it is there and waits no more."""
         dataset = self.write(dataset_id)
         chunks = dataset.sets.get(name)
         if chunks is None:
             return False
-        digests = digests_of(chunks.chunks)
-        if dataset.sparse.bind(name, dataset.sparse_sig, digests, vectors, keeps_old=True):
+        digests = texts_of(chunks.chunks)
+        space = dataset.sparse_space
+        if dataset.kept.bind((name, ""), digests, vectors, sparse=space, keeps_old=True):
             self._changed(dataset, "chunk", name)
-        return name not in dataset.sparse.waiting
+        return name not in dataset.kept.waiting
 
     def rebind_sparse(self, dataset_id: str) -> None:
-        """Find the sets that wait, once the dataset has another encoder."""
+        """Find the sets that wait, once the dataset may have another sparse space."""
         dataset = self.write(dataset_id)
         for name, chunks in dataset.sets.items():
-            digests = digests_of(chunks.chunks)
-            dataset.sparse.bind(name, dataset.sparse_sig, digests, keeps_old=True)
+            space, digests = dataset.sparse_space, texts_of(chunks.chunks)
+            dataset.kept.bind((name, ""), digests, sparse=space, keeps_old=True)
 
-    def add_vectors(
-        self, dataset_id: str, name: str, space: str, vectors: Iterable[ChunkVector]
-    ) -> None:
-        """Give chunks of a set, if it is there, those vectors that are of their texts."""
+    def put_dense(
+        self, dataset_id: str, name: str, space: str, vectors: Mapping[str, Vector | None]
+    ) -> bool:
+        """Give a set those vectors of the serving space that are of its texts; whether it is there
+        and waits no more."""
         dataset = self.write(dataset_id)
         old = dataset.sets.get(name)
-        if old is None:
-            return
+        if old is None or old.sig.embed_sig == space:
+            return old is not None
         chunks = list(old.chunks)
-        for each in vectors:
-            chunk = chunks[each.index] if 0 <= each.index < len(chunks) else None
-            if chunk is None or chunk.sig.input_sig != each.input_sig or has_vector(chunk, space):
+        changed, whole = False, True
+        for at, chunk in enumerate(chunks):
+            digest = chunk.sig.input_sig
+            if has_vector(chunk, space):
                 continue
-            new = rules.copy_vector(attrs.evolve(chunk, vector=each.vector))
-            chunks[each.index] = self._shared(dataset, space, new, False)
-            self._unshare(dataset, chunk)
-            sig = old.sig if old.sig.embed_sig == space else attrs.evolve(old.sig, embed_sig="")
-            old = dataset.sets[name] = ChunkSet(sig, old.keys, tuple(chunks))
-
-    def complete(self, dataset_id: str, end: CompleteSet) -> bool:
-        """End a set's waiting for vectors, if it has them all; whether it has."""
-        dataset, name = self.write(dataset_id), end.doc_name
-        old = dataset.sets.get(name)
-        if old is None:
+            vector = dataset.vectors.get((space, digest))
+            vector = vectors.get(digest) if vector is None else vector
+            whole = whole and (vector is not None or digest in vectors)
+            if vector is not None:
+                new = rules.copy_vector(attrs.evolve(chunk, vector=vector))
+                chunks[at] = self._shared(dataset, space, new, False)
+                self._unshare(dataset, chunk)
+                changed = True
+        if not (changed or whole):
             return False
-        missing = sum(not has_vector(chunk, end.sig.embed_sig) for chunk in old.chunks)
-        if not rules.can_complete(old.sig, dataset.version(name), end, missing=missing):
-            return False
-        if old.sig != end.sig:
-            dataset.sets[name] = attrs.evolve(old, sig=end.sig)
+        sig = attrs.evolve(old.sig, embed_sig=space if whole else "")
+        dataset.sets[name] = ChunkSet(sig, old.keys, tuple(chunks))
+        if whole:
             self._changed(dataset, "chunk", name)
-        return True
+        return whole
 
     def update_source_version(self, dataset_id: str, name: str, sig: DerivedSig) -> None:
         sets = self.write(dataset_id).sets
@@ -498,7 +478,6 @@ class Truth:
         old = dataset.sets.pop(name, None)
         if old is not None:
             self._forget(dataset, old)
-            dataset.sparse.remove(name)
             dataset.kept.remove((name, ""))
             self._changed(dataset, "chunk", name)
 
@@ -507,23 +486,24 @@ class Truth:
         changes."""
         dataset = self.write(dataset_id)
         old = dataset.config.embed_sig if dataset.config else ""
-        if new not in dataset.kept.spaces:
+        before, after = dense(old), dense(new)
+        if after not in dataset.kept.spaces:
             return
         given = dict(dataset.kept.uses)
-        entries = dataset.kept.take(new)
+        entries: dict[str, Any] = {**dataset.kept.take(after)}
         for name, chunks in dataset.sets.items():
-            own, serving = [], dict[tuple[str, str], Vector | None]()
+            own, serving = [], dict[tuple[AnySpace, str], Vector | None]()
             for chunk in chunks.chunks:
                 digest, space = chunk.sig.input_sig, chunk.sig.embed_sig
                 if chunk.vector is not None and space == old:
-                    serving[old, digest] = chunk.vector
+                    serving[before, digest] = chunk.vector
                 elif chunk.vector is None and chunks.sig.embed_sig == old:
-                    serving[old, digest] = None
+                    serving[before, digest] = None
                 self._unshare(dataset, chunk)
                 bare = attrs.evolve(chunk, vector=entries.get(digest))
                 own.append(self._shared(dataset, new, bare, False))
             if old:
-                dataset.kept.bind((name, ""), texts_of(chunks.chunks), serving)
+                dataset.kept.keep((name, ""), {k: v for k, v in serving.items() if k[1]})
             is_whole = all(chunk.sig.input_sig in entries for chunk in own)
             sig = attrs.evolve(chunks.sig, embed_sig=new if is_whole else "")
             # The index asks for vectors by these keys: none ever names one of another space.
@@ -535,8 +515,8 @@ class Truth:
             layer, owner, texts = made.layer, owner_of(made.layer), texts_of(made.layer)
             (digest,) = texts
             if old and layer.sig.embed_sig == old:
-                dataset.kept.bind(owner, texts, {(old, digest): layer.vector})
-            if (new, digest) in given.get(owner, ()):
+                dataset.kept.keep(owner, {(before, digest): layer.vector})
+            if (after, digest) in given.get(owner, ()):
                 sig = attrs.evolve(layer.sig, embed_sig=new)
                 given_layer = attrs.evolve(layer, sig=sig, vector=entries[digest])
                 del self.places[made.key]

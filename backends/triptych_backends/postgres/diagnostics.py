@@ -154,9 +154,9 @@ def _examine(session: PostgresSession, dataset: Dataset, found: FindingCollector
 def _empty(session: PostgresSession, dataset: int) -> None:
     """Remove all that searches read of a dataset."""
     empty_words(session, dataset)
-    for table, space in (("search_vector", "space"), ("search_sparse", "sparse_space")):
+    for table in ("search_vector", "search_sparse"):
         session.text(
-            f"DELETE FROM {table} WHERE space_id IN (SELECT id FROM {space} WHERE dataset_id = %s)",
+            f"DELETE FROM {table} WHERE space_id IN (SELECT id FROM space WHERE dataset_id = %s)",
             (dataset,),
         )
 

@@ -20,8 +20,8 @@ from triptych_backends.postgres.session import PostgresSession
 from triptych_backends.postgres.terms import TermIds, Words, count_terms
 from triptych_backends.sql.chunk_rows import headings_of
 from triptych_backends.sql.errors import DAMAGE, corrupt
-from triptych_backends.sql.sparse import decode_sparse
 from triptych_backends.sql.transaction import LAYER_OF_FIELD
+from triptych_backends.sql.vectors import decode_sparse
 
 __all__ = ["Projection"]
 
@@ -55,7 +55,7 @@ _ALL = (
 
 _SERVING = (
     "SELECT w.id FROM vector w JOIN space p ON p.id = w.space_id JOIN dataset d "
-    "ON d.id = p.dataset_id AND d.embed_sig = p.embed_sig WHERE d.id = %(dataset)s"
+    "ON d.id = p.dataset_id AND d.embed_sig = p.sig WHERE d.id = %(dataset)s AND p.kind = 'dense'"
 )
 
 
@@ -269,8 +269,9 @@ def _add_vectors(session: PostgresSession, ids: str, parameters: dict[str, Any])
 
 def _add_sparse(session: PostgresSession, parameters: dict[str, Any], where: str) -> None:
     rows = session.text(
-        "SELECT DISTINCT v.id, v.space_id, v.data FROM sparse_use u "
-        "JOIN sparse_vector v ON v.id = u.vector_id WHERE u.document_id = ANY(%(owners)s) "
+        "SELECT DISTINCT v.id, v.space_id, v.data FROM space p JOIN vector_use u ON "
+        "u.space_id = p.id JOIN vector v ON v.id = u.vector_id WHERE u.owner = ANY(%(owners)s) "
+        "AND p.dataset_id = %(dataset)s AND p.kind = 'sparse' "
         "AND NOT EXISTS (SELECT FROM search_sparse s WHERE s.id = v.id)",
         parameters,
     )

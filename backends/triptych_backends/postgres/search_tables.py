@@ -82,7 +82,7 @@ _VECTORS = (
     "CREATE INDEX search_vector_space ON search_vector (space_id)",
     """
     CREATE TABLE search_sparse (
-        id bigint PRIMARY KEY REFERENCES sparse_vector (id) ON DELETE CASCADE,
+        id bigint PRIMARY KEY REFERENCES vector (id) ON DELETE CASCADE,
         space_id bigint NOT NULL,
         weights sparsevec NOT NULL
     )

@@ -12,7 +12,7 @@ from triptych.records import (
     Filter,
     FilterTree,
     Mode,
-    SparseQuery,
+    SparseVector,
 )
 from triptych.text import CorpusStats, get_analyzer
 from triptych_backends.index import Field, Owners, Scored, TextAnalyzer
@@ -29,6 +29,10 @@ from triptych_backends.sql.snapshot import PinnedDatabase
 from triptych_backends.sql.transaction import find_datasets
 
 __all__ = ["PostgresSearcher"]
+
+
+_OWNERS: dict[str, str] = {Mode.BM25: "u.owner", Mode.VECTOR: "c.owner"}
+"""Where the statement of each lane has the owner of a unit; that of the sparse one in chunks."""
 
 
 class PostgresSearcher:
@@ -55,7 +59,7 @@ class PostgresSearcher:
         """See `Searcher.search`."""
         if query.mode is not Mode.BM25 and query.vector is None:
             return Candidates([], str(query.mode))
-        owner = "u.owner" if query.mode is Mode.BM25 else "c.owner"
+        owner = _OWNERS.get(query.mode, "c.document_id")
         with self._database.snapshot() as session:
             predicates = self._predicates(session, unit, query.dataset_ids, query.filter, owner)
             datasets = find_datasets(session, list(dict.fromkeys(query.dataset_ids)))
@@ -70,6 +74,17 @@ class PostgresSearcher:
                     self._analyzers,
                     wanted=self._want_index,
                 )
+            elif isinstance(query.vector, SparseVector):
+                rows = find_by_sparse_vector(
+                    session,
+                    unit,
+                    datasets,
+                    query.vector,
+                    query.embed_sig,
+                    query.top_k,
+                    predicates,
+                    self._database.where,
+                )
             else:
                 assert query.vector is not None
                 rows = find_by_vector(
@@ -83,28 +98,9 @@ class PostgresSearcher:
                     self._database.where,
                     wanted=self._want_index,
                 )
-                if unit == "document":
-                    rows = _as_documents(session, rows)
-        return _candidates(unit, rows, str(query.mode))
-
-    def search_sparse(self, unit: Field, query: SparseQuery) -> Sequence[Candidate]:
-        """See `Searcher.search_sparse`."""
-        with self._database.snapshot() as session:
-            owner = "c.document_id"
-            predicates = self._predicates(session, unit, query.dataset_ids, query.filter, owner)
-            rows = find_by_sparse_vector(
-                session,
-                unit,
-                find_datasets(session, list(dict.fromkeys(query.dataset_ids))),
-                query.vector,
-                query.sparse_sig,
-                query.top_k,
-                predicates,
-                self._database.where,
-            )
-            if unit == "document":
+            if unit == "document" and query.mode is not Mode.BM25:
                 rows = _as_documents(session, rows)
-        return _candidates(unit, rows, "sparse")
+        return _candidates(unit, rows, str(query.mode))
 
     def corpus_stats(
         self,

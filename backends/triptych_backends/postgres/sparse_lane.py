@@ -14,8 +14,8 @@ from triptych_backends.postgres.binary import sparsevec_text
 from triptych_backends.postgres.predicates import Predicates
 from triptych_backends.postgres.ranking import NAMES, best, best_of_owner, scored
 from triptych_backends.postgres.session import PostgresSession
-from triptych_backends.sql.sparse import decode_sparse
 from triptych_backends.sql.transaction import Dataset
+from triptych_backends.sql.vectors import decode_sparse
 
 __all__ = ["find_by_sparse_vector"]
 
@@ -74,14 +74,14 @@ def _scanned(
     return session.text(
         "WITH found AS MATERIALIZED (SELECT c.id AS key, c.document_id AS owner, c.position, "
         "d.dataset_id, v.id AS vector_id, -(v.weights <#> %(query)s::sparsevec) AS score "
-        "FROM sparse_space s JOIN search_sparse v ON v.space_id = s.id "
-        "JOIN sparse_vector t ON t.id = v.id "
-        "JOIN sparse_use x ON x.vector_id = v.id "
-        "JOIN chunk c ON c.document_id = x.document_id AND c.input_sig = t.digest "
+        "FROM space s JOIN search_sparse v ON v.space_id = s.id "
+        "JOIN vector t ON t.id = v.id "
+        "JOIN vector_use x ON x.vector_id = v.id "
+        "JOIN chunk c ON c.document_id = x.owner AND c.input_sig = t.digest "
         "JOIN document d ON d.id = c.document_id AND d.dataset_id = s.dataset_id "
         f"{headed} WHERE s.dataset_id = ANY(%(datasets)s::bigint[]) "
-        "AND s.sparse_sig = %(encoder)s "
-        "AND NOT EXISTS (SELECT FROM sparse_pending p WHERE p.document_id = c.document_id) "
+        "AND s.kind = 'sparse' AND s.sig = %(encoder)s "
+        "AND NOT EXISTS (SELECT FROM waiting p WHERE p.document_id = c.document_id) "
         f"{selection}), "
         f"peaks AS (SELECT {group} AS g, max(score) AS peak FROM found WHERE score > 0 "
         f"GROUP BY {group}), "
@@ -111,7 +111,7 @@ def _rescored(
     where: str,
 ) -> list[Scored]:
     vectors = session.text(
-        "SELECT id, data FROM sparse_vector WHERE id = ANY(%s::bigint[])",
+        "SELECT id, data FROM vector WHERE id = ANY(%s::bigint[])",
         (list({row[4] for row in rows}),),
     )
     scores = {pk: _product(query, decode_sparse(data, where)) for pk, data in vectors}

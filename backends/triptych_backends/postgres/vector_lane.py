@@ -110,7 +110,7 @@ def _spaces(
         "i.indexrelid = to_regclass('search_vector_hnsw_' || s.id) AND i.indisvalid), "
         "coalesce((SELECT units FROM search_stat t WHERE t.dataset_id = s.dataset_id "
         "AND t.field = 0), 0) FROM space s "
-        "JOIN dataset d ON d.id = s.dataset_id AND d.embed_sig = s.embed_sig "
+        "JOIN dataset d ON d.id = s.dataset_id AND d.embed_sig = s.sig AND s.kind = 'dense' "
         "WHERE d.id = ANY(%s::bigint[])",
         ([each.id for each in datasets],),
     )

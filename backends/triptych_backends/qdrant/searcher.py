@@ -20,7 +20,6 @@ from triptych.records import (
     Filter,
     FilterTree,
     Mode,
-    SparseQuery,
 )
 from triptych.text import CorpusStats
 from triptych_backends.index import Field, Filters, Owners, Scored
@@ -84,6 +83,8 @@ class QdrantSearcher:
 
     def search(self, unit: Field, query: ChunkQuery) -> Sequence[Candidate]:
         """See `Searcher.search`."""
+        if query.mode == "sparse":
+            return self._local.search(unit, query)
         try:
             rows = self._rows(unit, query)
         except AwayError as error:
@@ -117,10 +118,6 @@ class QdrantSearcher:
             f"another process goes on removing what Qdrant at {self._collections.where} holds of "
             "the store: try again later"
         )
-
-    def search_sparse(self, unit: Field, query: SparseQuery) -> Sequence[Candidate]:
-        """See `Searcher.search_sparse`: by the truth's own searcher."""
-        return self._local.search_sparse(unit, query)
 
     def corpus_stats(
         self,
@@ -185,7 +182,7 @@ class QdrantSearcher:
     def _by_vector(self, unit: Field, query: ChunkQuery) -> _Asked:
         """The units whose vectors are nearest, or the documents by their nearest chunks."""
         vector = query.vector
-        if vector is None or query.top_k <= 0:
+        if not isinstance(vector, np.ndarray) or query.top_k <= 0:
             return [], {}
         if not np.isfinite(vector).all():
             raise ValidationError("the query's vector has a number that is not finite")

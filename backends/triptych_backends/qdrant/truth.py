@@ -23,7 +23,11 @@ _DIMENSION = (
     select(t.space.c.dimension)
     .join(
         t.dataset,
-        and_(t.dataset.c.id == t.space.c.dataset_id, t.dataset.c.embed_sig == t.space.c.embed_sig),
+        and_(
+            t.dataset.c.id == t.space.c.dataset_id,
+            t.space.c.kind == "dense",
+            t.dataset.c.embed_sig == t.space.c.sig,
+        ),
     )
     .where(t.dataset.c.name == bindparam("dataset"))
 )

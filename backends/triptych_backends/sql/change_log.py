@@ -15,9 +15,8 @@ from triptych_backends.sql.deferred import and_, bindparam, exists, select, tabl
 from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.errors import DAMAGE, corrupt
 from triptych_backends.sql.session import Session
-from triptych_backends.sql.sparse import decode_sparse
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, find_dataset
-from triptych_backends.sql.vectors import decode_vector, decode_vectors
+from triptych_backends.sql.vectors import decode_sparse, decode_vector, decode_vectors
 
 __all__ = ["EPOCH_AT", "SqlChangeLog", "read_head"]
 
@@ -49,9 +48,7 @@ _OWNERS = (
 # Ids are unique over all datasets, so that none of these statements names one: a condition on the
 # dataset's name makes SQLite begin there and walk through all of it.
 # A vector serves only while its space is the one the dataset is configured for.
-_CURRENT_SPACE = and_(
-    t.space.c.id == t.vector.c.space_id, t.space.c.embed_sig == t.dataset.c.embed_sig
-)
+_CURRENT_SPACE = and_(t.space.c.id == t.vector.c.space_id, t.space.c.sig == t.dataset.c.embed_sig)
 _CHUNKS = (
     select(
         t.chunk.c.document_id,
@@ -76,25 +73,23 @@ _CHUNKS = (
 )
 # Of a set that waits none is served, as for vectors.
 _SPARSE = (
-    select(t.chunk.c.id, t.sparse_vector.c.data)
+    select(t.chunk.c.id, t.vector.c.data)
     .join(t.document, t.document.c.id == t.chunk.c.document_id)
     .join(
-        t.sparse_space,
+        t.space,
         and_(
-            t.sparse_space.c.dataset_id == t.document.c.dataset_id,
-            t.sparse_space.c.sparse_sig == bindparam("of"),
+            t.space.c.dataset_id == t.document.c.dataset_id,
+            t.space.c.kind == "sparse",
+            t.space.c.sig == bindparam("of"),
         ),
     )
     .join(
-        t.sparse_vector,
-        and_(
-            t.sparse_vector.c.space_id == t.sparse_space.c.id,
-            t.sparse_vector.c.digest == t.chunk.c.input_sig,
-        ),
+        t.vector,
+        and_(t.vector.c.space_id == t.space.c.id, t.vector.c.digest == t.chunk.c.input_sig),
     )
     .where(
         in_list(t.chunk.c.document_id, "owners"),
-        ~exists().where(t.sparse_pending.c.document_id == t.chunk.c.document_id),
+        ~exists().where(t.waiting.c.document_id == t.chunk.c.document_id),
     )
 )
 _DOCUMENTS = (

@@ -8,14 +8,20 @@ import attrs
 
 from triptych import rules
 from triptych.records import DatasetConfig, DerivedChunk, DerivedSig, Vector
+from triptych.records.spaces import dense
 from triptych.signatures import embedding_input_sig
 from triptych_backends.sql.chunk_rows import row_of
 from triptych_backends.sql.deferred import bindparam, insert, select, tables as t, update
 from triptych_backends.sql.dialect import Upsert, in_list
-from triptych_backends.sql.kept_spaces import bind_kept, swap_in
-from triptych_backends.sql.sparse import bind_all_sparse, bind_sparse
+from triptych_backends.sql.space_swap import swap_in
 from triptych_backends.sql.transaction import Dataset, Transaction
-from triptych_backends.sql.vectors import delete_unreferenced_vectors, store_vectors, vector_ids
+from triptych_backends.sql.vector_uses import bind_all, bind_sets
+from triptych_backends.sql.vectors import (
+    delete_unreferenced_vectors,
+    space_of,
+    store_vectors,
+    vector_ids,
+)
 
 __all__ = ["configure", "load_set", "replace_sets", "update_source_version"]
 
@@ -108,11 +114,11 @@ def _write(tx: Transaction, dataset: Dataset, pending: Sequence[_Pending]) -> No
         vectors.update(one.vectors)
         if not one.sig.embed_sig:
             bare += [_digest(chunk) for chunk in one.chunks if chunk.vector is None]
-    space = dataset.config.embed_sig if dataset.config else ""
+    space = dense(dataset.embed_sig or "")
     ids: Mapping[str, int] = store_vectors(tx, dataset.id, space, vectors)
-    if space and bare:
+    if space.sig and bare:
         # What waits for vectors takes those that came, with another set, since it was made.
-        ids = {**vector_ids(tx, dataset.id, space, bare), **ids}
+        ids = {**vector_ids(tx, space_of(tx, dataset.id, space), bare), **ids}
     pk = tx.ticks(sum(len(one.chunks) for one in pending))
     chunk_rows, set_rows = [], []
     for one in pending:
@@ -128,9 +134,7 @@ def _write(tx: Transaction, dataset: Dataset, pending: Sequence[_Pending]) -> No
         tx.log(dataset.id, "chunk", one.document)
     tx.run_many(_ADD_CHUNK, chunk_rows)
     tx.run_many(_SET, set_rows)
-    if dataset.sparse_sig is not None:
-        bind_sparse(tx, dataset, [one.document for one in pending])
-    bind_kept(tx, dataset.id, {one.document: _texts(one.chunks) for one in pending})
+    bind_sets(tx, dataset, {one.document: _texts(one.chunks) for one in pending})
     delete_unreferenced_vectors(tx, set(before) - set(ids.values()))
 
 
@@ -154,7 +158,8 @@ def load_set(
         if chunk.vector is not None:
             by_space.setdefault(chunk.sig.embed_sig, {})[_digest(chunk)] = chunk.vector
     ids = {
-        space: store_vectors(tx, dataset.id, space, vectors) for space, vectors in by_space.items()
+        space: store_vectors(tx, dataset.id, dense(space), vectors)
+        for space, vectors in by_space.items()
     }
     first = tx.ticks(len(chunks))
     bound = [
@@ -171,14 +176,12 @@ def load_set(
     count = sum(vector is not None for vector in bound)
     tx.run_many(_SET, [_set_row(dataset.id, document, sig, len(chunks), count)])
     tx.log(dataset.id, "chunk", document)
-    if dataset.sparse_sig is not None:
-        bind_sparse(tx, dataset, [document])
-    bind_kept(tx, dataset.id, {document: _texts(chunks)})
+    bind_sets(tx, dataset, {document: _texts(chunks)})
     delete_unreferenced_vectors(tx, {*before}.difference(bound))
 
 
 def _texts(chunks: Sequence[DerivedChunk]) -> set[str]:
-    return {chunk.sig.input_sig for chunk in chunks} - {""}
+    return {chunk.sig.input_sig for chunk in chunks}
 
 
 def _set_row(
@@ -242,7 +245,7 @@ def configure(
             sparse=config.sparse_sig if config.sparse_sig else dataset.sparse_sig and "",
         )
         if config.sparse_sig != (dataset.sparse_sig or ""):
-            bind_all_sparse(tx, attrs.evolve(dataset, sparse_sig=config.sparse_sig))
+            bind_all(tx, attrs.evolve(dataset, sparse_sig=config.sparse_sig))
         tx.revise(dataset.id)
         # The index is made for one language, one space and one sparse encoder: it starts again
         # with another, unless all that has changed is there.

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from triptych.records import (
+    AnySpace,
     Candidate,
     ChunkQuery,
-    ChunkVector,
-    CompleteSet,
     DatasetConfig,
     DerivedChunk,
     DerivedSig,
-    EmbeddingSpace,
     FilterTree,
-    SparseQuery,
-    SparseSpace,
-    SparseVector,
+    SpaceCount,
     StoredUnit,
-    Vector,
+    VectorSpace,
 )
 from triptych.text import CorpusStats
 from triptych_backends.sql.chunk_rows import SIG_COLUMNS, sig_of
@@ -26,31 +23,17 @@ from triptych_backends.sql.chunk_sets import configure, replace_sets, update_sou
 from triptych_backends.sql.deferred import bindparam, func, select, tables as t
 from triptych_backends.sql.deletes import remove_chunk_set, remove_chunk_sets
 from triptych_backends.sql.dialect import in_list
-from triptych_backends.sql.kept_spaces import (
-    drop_space,
-    keep_vectors,
-    kept_spaces,
-    unprepared_names,
-)
-from triptych_backends.sql.pending_vectors import (
-    add_vectors,
-    complete_sets,
-    count_pending,
-    pending_names,
-)
 from triptych_backends.sql.reads import fetch_chunks, fetch_documents, integers, iter_chunks
 from triptych_backends.sql.repository import Repository
-from triptych_backends.sql.sparse import (
-    add_sparse_vectors,
-    count_sparse_pending,
-    known_sparse_vectors,
-    sparse_pending_names,
-    sparse_spaces,
-)
+from triptych_backends.sql.space_swap import drop_space
 from triptych_backends.sql.transaction import find_dataset, find_datasets
+from triptych_backends.sql.vector_uses import keep_vectors, vector_spaces
 from triptych_backends.sql.vectors import known_vectors
+from triptych_backends.sql.waiting import count_waiting, give_vectors, waiting_names
 
 __all__ = ["SqlChunks"]
+
+V = TypeVar("V")
 
 _SETS = select(func.count()).where(t.derivation.c.dataset_id == bindparam("dataset"))
 _SIGS = (
@@ -74,8 +57,7 @@ _DOCUMENT = (
 
 
 class SqlChunks(Repository):
-    """`ChunkRepo` over a `Database`, `DocLevelSearcher`, `SparseRepo` and
-    `SpaceRepo`.
+    """`ChunkRepo` over a `Database`, and `DocLevelSearcher`.
 
     A chunk's key is its row's id, a document's the revision of its content.
     """
@@ -132,30 +114,63 @@ class SqlChunks(Repository):
                 return [False] * len(sets)
             return replace_sets(tx, dataset, sets)
 
-    def add_vectors(
+    def put_vectors(
         self,
         dataset_id: str,
-        embed_sig: str,
-        vectors: Sequence[ChunkVector],
-        complete: Sequence[CompleteSet] = (),
+        space: VectorSpace[V],
+        names: Sequence[str],
+        vectors: Mapping[str, V | None],
+        *,
+        serves: bool = True,
     ) -> Sequence[str]:
-        """See `ChunkRepo.add_vectors`."""
-        with self.database.writing(durable=False) as tx:
+        """See `VectorRepo.put_vectors`. What is kept for a swap is durable at once: what a model
+        made costs money to make again."""
+        with self.database.writing(durable=not serves) as tx:
             dataset = find_dataset(tx, dataset_id)
-            if not embed_sig or dataset is None or dataset.embed_sig != embed_sig:
+            if dataset is None or not space.sig or space.serves(dataset.config) != serves:
                 return []
-            add_vectors(tx, dataset, embed_sig, vectors)
-            return complete_sets(tx, dataset, complete)
+            given: dict[str, Any] = dict(vectors)
+            if space.kind == "dense" and serves:
+                return give_vectors(tx, dataset, names, given)
+            if space.kind == "sparse":
+                given = {digest: each for digest, each in given.items() if each is not None}
+                if not serves:
+                    return []
+            return keep_vectors(tx, dataset, space, names, given)
 
-    def pending(self, dataset_id: str, embed_sig: str) -> Sequence[str]:
-        """See `ChunkRepo.pending`."""
+    def known_vectors(
+        self, dataset_id: str, space: VectorSpace[V], digests: Sequence[str]
+    ) -> Mapping[str, V]:
+        """See `VectorRepo.known_vectors`. The arrays are read-only."""
         with self.database.reading() as session:
-            return pending_names(session, find_dataset(session, dataset_id), embed_sig)
+            return known_vectors(session, dataset_id, space, digests, self.where)
 
-    def count_pending(self, dataset_ids: Sequence[str], embed_sig: str) -> int:
-        """See `ChunkRepo.count_pending`: counted in an index of the sets, chunks are not read."""
+    def waiting(
+        self, dataset_id: str, space: AnySpace, names: Collection[str] | None = None
+    ) -> Sequence[str]:
+        """See `VectorRepo.waiting`."""
+        with self.database.reading() as session:
+            dataset = find_dataset(session, dataset_id)
+            if dataset is None or not space.sig:
+                return []
+            return waiting_names(session, dataset, space, names)
+
+    def count_waiting(self, dataset_ids: Sequence[str], space: AnySpace) -> int:
+        """See `VectorRepo.count_waiting`: counted in an index, chunks are not read."""
         with self.database.cached() as session:
-            return count_pending(session, find_datasets(session, dataset_ids), embed_sig)
+            return count_waiting(session, find_datasets(session, dataset_ids), space)
+
+    def vector_spaces(self, dataset_id: str) -> Sequence[SpaceCount]:
+        """See `VectorRepo.vector_spaces`."""
+        with self.database.reading() as session:
+            dataset = find_dataset(session, dataset_id)
+            return [] if dataset is None else vector_spaces(session, dataset)
+
+    def drop_space(self, dataset_id: str, space: AnySpace) -> bool:
+        """See `VectorRepo.drop_space`."""
+        with self.database.writing() as tx:
+            dataset = find_dataset(tx, dataset_id)
+            return dataset is not None and drop_space(tx, dataset, space)
 
     def count_sets(self, dataset_ids: Sequence[str]) -> int:
         """See `ChunkRepo.count_sets`: counted in an index of the sets."""
@@ -182,92 +197,6 @@ class SqlChunks(Repository):
             dataset = find_dataset(tx, dataset_id)
             if dataset is not None:
                 remove_chunk_sets(tx, dataset)
-
-    def known_vectors(
-        self, dataset_id: str, embed_sig: str, input_sigs: Sequence[str]
-    ) -> Mapping[str, Vector]:
-        """See `ChunkRepo.known_vectors`. The arrays are read-only."""
-        with self.database.reading() as session:
-            return known_vectors(session, dataset_id, embed_sig, input_sigs, self.where)
-
-    def keep_vectors(
-        self,
-        dataset_id: str,
-        embed_sig: str,
-        names: Sequence[str],
-        vectors: Mapping[str, Vector | None],
-    ) -> Sequence[str]:
-        """See `SpaceRepo.keep_vectors`. Durable: what a model made costs money to make again."""
-        with self.database.writing() as tx:
-            dataset = find_dataset(tx, dataset_id)
-            if not embed_sig or dataset is None or dataset.embed_sig == embed_sig:
-                return []
-            return keep_vectors(tx, dataset, embed_sig, names, vectors)
-
-    def unprepared(
-        self, dataset_id: str, embed_sig: str, names: Collection[str] | None = None
-    ) -> Sequence[str]:
-        """See `SpaceRepo.unprepared`."""
-        with self.database.reading() as session:
-            return unprepared_names(session, find_dataset(session, dataset_id), embed_sig, names)
-
-    def kept_spaces(self, dataset_id: str) -> Sequence[EmbeddingSpace]:
-        """See `SpaceRepo.kept_spaces`."""
-        with self.database.reading() as session:
-            return kept_spaces(session, find_dataset(session, dataset_id))
-
-    def drop_space(self, dataset_id: str, embed_sig: str) -> bool:
-        """See `SpaceRepo.drop_space`."""
-        with self.database.writing() as tx:
-            dataset = find_dataset(tx, dataset_id)
-            return dataset is not None and drop_space(tx, dataset, embed_sig)
-
-    def add_sparse_vectors(
-        self,
-        dataset_id: str,
-        sparse_sig: str,
-        doc_names: Sequence[str],
-        vectors: Mapping[str, SparseVector],
-    ) -> Sequence[str]:
-        """See `SparseRepo.add_sparse_vectors`."""
-        with self.database.writing(durable=False) as tx:
-            dataset = find_dataset(tx, dataset_id)
-            if not sparse_sig or dataset is None or dataset.sparse_sig != sparse_sig:
-                return []
-            return add_sparse_vectors(tx, dataset, doc_names, vectors)
-
-    def known_sparse_vectors(
-        self, dataset_id: str, sparse_sig: str, input_sigs: Sequence[str]
-    ) -> Mapping[str, SparseVector]:
-        """See `SparseRepo.known_sparse_vectors`."""
-        with self.database.reading() as session:
-            return known_sparse_vectors(session, dataset_id, sparse_sig, input_sigs, self.where)
-
-    def sparse_pending(
-        self, dataset_id: str, sparse_sig: str, doc_names: Collection[str] | None = None
-    ) -> Sequence[str]:
-        """See `SparseRepo.sparse_pending`."""
-        with self.database.reading() as session:
-            found = find_dataset(session, dataset_id)
-            return sparse_pending_names(session, found, sparse_sig, doc_names)
-
-    def count_sparse_pending(self, dataset_ids: Sequence[str], sparse_sig: str) -> int:
-        """See `SparseRepo.count_sparse_pending`: counted in an index of those that wait."""
-        with self.database.cached() as session:
-            return count_sparse_pending(session, find_datasets(session, dataset_ids), sparse_sig)
-
-    def sparse_spaces(self, dataset_id: str) -> Sequence[SparseSpace]:
-        """See `SparseRepo.sparse_spaces`."""
-        with self.database.reading() as session:
-            return sparse_spaces(session, find_dataset(session, dataset_id))
-
-    def search_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
-        """See `SparseRepo.search_sparse`."""
-        return self.find_sparse("chunk", query)
-
-    def search_docs_by_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
-        """See `SparseRepo.search_docs_by_sparse`."""
-        return self.find_sparse("document", query)
 
     def search(self, query: ChunkQuery) -> Sequence[Candidate]:
         """See `ChunkRepo.search`."""

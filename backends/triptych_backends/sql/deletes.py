@@ -9,10 +9,9 @@ from triptych import rules
 from triptych_backends.sql.deferred import bindparam, delete, func, select, tables as t, update
 from triptych_backends.sql.deletion_log import KEPT_DELETIONS
 from triptych_backends.sql.errors import corrupt
-from triptych_backends.sql.kept_spaces import forget_kept
 from triptych_backends.sql.session import Session
-from triptych_backends.sql.sparse import forget_sparse
 from triptych_backends.sql.transaction import FIELD_OF_LAYER, Dataset, Transaction
+from triptych_backends.sql.vector_uses import forget_uses
 from triptych_backends.sql.vectors import delete_unreferenced_vectors
 from triptych_backends.sql.versions import drop_versions
 
@@ -73,9 +72,6 @@ _JOURNAL_OF_NAME: tuple[Delete, ...] = tuple(
 
 _documents_of = select(t.document.c.id).where(t.document.c.dataset_id == bindparam("dataset"))
 _spaces_of = select(t.space.c.id).where(t.space.c.dataset_id == bindparam("dataset"))
-_sparse_spaces_of = select(t.sparse_space.c.id).where(
-    t.sparse_space.c.dataset_id == bindparam("dataset")
-)
 _EVERY = (
     select(t.document.c.id, t.document.c.name, t.document.c.version)
     .where(t.document.c.dataset_id == bindparam("dataset"))
@@ -91,18 +87,14 @@ _GREATEST = select(func.max(t.document.c.version)).where(
 _ANY_SET = (
     select(t.derivation.c.document_id).where(t.derivation.c.document_id.in_(_documents_of)).limit(1)
 )
-_CLEAR_SPARSE: tuple[Delete, ...] = (
-    delete(t.sparse_pending).where(t.sparse_pending.c.dataset_id == bindparam("dataset")),
-    delete(t.sparse_use).where(t.sparse_use.c.document_id.in_(_documents_of)),
-    delete(t.sparse_vector).where(t.sparse_vector.c.space_id.in_(_sparse_spaces_of)),
-    delete(t.sparse_space).where(t.sparse_space.c.dataset_id == bindparam("dataset")),
+# What is kept by text goes with the configuration, that of layers too.
+_CLEAR_USES: tuple[Delete, ...] = (
+    delete(t.waiting).where(t.waiting.c.dataset_id == bindparam("dataset")),
+    delete(t.vector_use).where(t.vector_use.c.space_id.in_(_spaces_of)),
 )
-# Kept spaces go with the configuration, those of layers too.
-_CLEAR_KEPT = delete(t.vector_use).where(t.vector_use.c.space_id.in_(_spaces_of))
 _UNMARK = update(t.space).where(t.space.c.dataset_id == bindparam("dataset")).values(kept=False)
 _CLEAR_SETS: tuple[Delete | Update, ...] = (
-    *_CLEAR_SPARSE,
-    _CLEAR_KEPT,
+    *_CLEAR_USES,
     _UNMARK,
     delete(t.chunk).where(t.chunk.c.document_id.in_(_documents_of)),
     delete(t.derivation).where(t.derivation.c.document_id.in_(_documents_of)),
@@ -116,8 +108,7 @@ _CLEAR_SETS: tuple[Delete | Update, ...] = (
     ),
 )
 _CLEAR_DATASET: tuple[Delete, ...] = (
-    *_CLEAR_SPARSE,
-    _CLEAR_KEPT,
+    *_CLEAR_USES,
     delete(t.chunk).where(t.chunk.c.document_id.in_(_documents_of)),
     delete(t.derivation).where(t.derivation.c.document_id.in_(_documents_of)),
     delete(t.layer).where(t.layer.c.dataset_id == bindparam("dataset")),
@@ -141,8 +132,7 @@ def remove_chunk_set(tx: Transaction, dataset: int, document: int) -> bool:
     """Remove a document's chunk set; whether there was one."""
     vectors = [row[0] for row in tx.all(_VECTORS_OF_SET, document=document)]
     tx.run(_DROP_CHUNKS, document=document)
-    forget_sparse(tx, document)
-    forget_kept(tx, dataset, [document])
+    forget_uses(tx, dataset, [document])
     if not tx.run(_DROP_SET, document=document):
         return False
     delete_unreferenced_vectors(tx, vectors)
@@ -168,7 +158,7 @@ def remove_layers(
         found = tx.all(_LAYERS_OF_NAME, dataset=dataset, name=name)
     found = [row for row in found if kind in (None, row[1])]
     tx.run_many(_DROP_LAYER, [(pk,) for pk, _, _ in found])
-    forget_kept(tx, dataset, [pk for pk, _, _ in found])
+    forget_uses(tx, dataset, [pk for pk, _, _ in found])
     delete_unreferenced_vectors(tx, [vector for _, _, vector in found if vector is not None])
     for pk, layer, _ in found:
         tx.log(dataset, FIELD_OF_LAYER[layer], pk)

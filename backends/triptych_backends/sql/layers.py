@@ -9,6 +9,7 @@ import attrs
 
 from triptych import rules
 from triptych.records import Candidate, DerivedLayer, DerivedSig, Layer, LayerQuery, StoredUnit
+from triptych.records.spaces import dense
 from triptych.signatures import embedding_input_sig
 from triptych_backends.sql import document_rows
 from triptych_backends.sql.checksums import text_checksum
@@ -18,11 +19,11 @@ from triptych_backends.sql.deletes import remove_layers
 from triptych_backends.sql.dialect import Upsert, in_list
 from triptych_backends.sql.document_rows import DocumentRow, info_of
 from triptych_backends.sql.errors import DAMAGE, corrupt
-from triptych_backends.sql.kept_spaces import bind_kept, layer_digest
 from triptych_backends.sql.layer_journal import SqlLayerJournal
 from triptych_backends.sql.prefixes import prefix_end
 from triptych_backends.sql.reads import integers
 from triptych_backends.sql.transaction import FIELD_OF_LAYER, Transaction, find_dataset
+from triptych_backends.sql.vector_uses import bind_layers, layer_digest
 from triptych_backends.sql.vectors import (
     decode_vector,
     delete_unreferenced_vectors,
@@ -227,7 +228,7 @@ def write_layer(tx: Transaction, dataset: int, layer: DerivedLayer) -> None:
     vector = None
     if layer.vector is not None:
         digest = embedding_input_sig(layer.content)
-        stored = store_vectors(tx, pk, layer.sig.embed_sig, {digest: layer.vector})
+        stored = store_vectors(tx, pk, dense(layer.sig.embed_sig), {digest: layer.vector})
         vector = stored[digest]
     owner = old[0] if old else tx.ticks(1)
     revision = tx.log(pk, FIELD_OF_LAYER[layer.layer], owner)
@@ -248,6 +249,6 @@ def write_layer(tx: Transaction, dataset: int, layer: DerivedLayer) -> None:
         text_checksum(content, name, kind),
     )
     tx.run_many(_PUT, [row])
-    bind_kept(tx, pk, {owner: [layer_digest(layer.content)]})
+    bind_layers(tx, pk, {owner: [layer_digest(layer.content)]})
     if old and old[1] is not None and old[1] != vector:
         delete_unreferenced_vectors(tx, [old[1]])

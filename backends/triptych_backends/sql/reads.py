@@ -64,7 +64,7 @@ _SETS_OF_PAGE, _SETS_OF_ONE = (
         page.c.name,
         *chunk_rows.SIG_COLUMNS,
         *chunk_rows.COLUMNS,
-        t.space.c.embed_sig,
+        t.space.c.sig,
         t.space.c.dimension,
         t.vector.c.data,
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from copy import copy
 from typing import Self
 
-from triptych.records import Candidate, ChunkQuery, SparseQuery
+from triptych.records import Candidate, ChunkQuery
 from triptych_backends.index import Field
 from triptych_backends.sql.database import Database
 from triptych_backends.sql.searcher import Searcher
@@ -38,8 +38,3 @@ class Repository:
         # A search that begins while the store is being closed would open its index again.
         self.database.require_open()
         return self.searcher.search(unit, query)
-
-    def find_sparse(self, unit: Field, query: SparseQuery) -> Sequence[Candidate]:
-        """The sparse lane over one kind of unit; see `Searcher.search_sparse`."""
-        self.database.require_open()
-        return self.searcher.search_sparse(unit, query)

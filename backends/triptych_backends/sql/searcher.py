@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from triptych.records import Candidate, ChunkQuery, FilterTree, SparseQuery
+from triptych.records import Candidate, ChunkQuery, FilterTree
 from triptych.text import CorpusStats
 from triptych_backends.index import Field
 
@@ -33,10 +33,6 @@ class Searcher(Protocol):
         within: FilterTree | None = None,
     ) -> CorpusStats:
         """See `DocLevelSearcher.corpus_stats`, for the units of any kind."""
-        ...
-
-    def search_sparse(self, unit: Field, query: SparseQuery) -> Sequence[Candidate]:
-        """See `SparseRepo.search_sparse` and `SparseRepo.search_docs_by_sparse`."""
         ...
 
     def renew(self) -> None:

@@ -82,7 +82,6 @@ class _NoSearcher:
         raise NotAvailableError("a snapshot is read, not searched: search the store itself")
 
     corpus_stats = search
-    search_sparse = search
 
     def renew(self) -> None:
         """There is nothing to forget."""

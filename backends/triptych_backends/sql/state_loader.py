@@ -29,7 +29,7 @@ __all__ = ["SqlStateLoader", "batched", "check_widths", "load_or_remove_set"]
 _STATES_AT_ONCE = 64
 _CHARACTERS_AT_ONCE = 4_000_000
 _WIDTHS = (
-    select(t.space.c.embed_sig, t.space.c.dimension)
+    select(t.space.c.sig, t.space.c.dimension)
     .join(t.dataset, t.dataset.c.id == t.space.c.dataset_id)
     .where(t.dataset.c.name == bindparam("dataset"), t.space.c.dimension > 0)
 )

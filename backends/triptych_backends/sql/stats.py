@@ -39,20 +39,20 @@ _COUNTS = (
 """For each embedding space; NULL stands for documents without a set."""
 
 _MIXED = (
-    select(t.space.c.embed_sig, func.count())
+    select(t.space.c.sig, func.count())
     .select_from(t.derivation)
     .join(t.chunk, t.chunk.c.document_id == t.derivation.c.document_id)
     .join(t.vector, t.vector.c.id == t.chunk.c.vector_id)
     .join(t.space, t.space.c.id == t.vector.c.space_id)
     .where(t.derivation.c.dataset_id == bindparam("pk"), t.derivation.c.embed_sig == "")
-    .group_by(t.space.c.embed_sig)
+    .group_by(t.space.c.sig)
 )
 """The vectors of sets that wait for more, by space: the sets' own counters do not tell."""
 
 _LAYERS = (
     select(func.count()).select_from(t.layer).where(t.layer.c.dataset_id == bindparam("dataset"))
 )
-_WIDTHS = select(t.space.c.embed_sig, t.space.c.dimension).where(
+_WIDTHS = select(t.space.c.sig, t.space.c.dimension).where(
     t.space.c.dataset_id == bindparam("dataset"), t.space.c.dimension > 0
 )
 

@@ -44,12 +44,9 @@ __all__ = [
     "layer_usage",
     "meta",
     "space",
-    "sparse_pending",
-    "sparse_space",
-    "sparse_use",
-    "sparse_vector",
     "vector",
     "vector_use",
+    "waiting",
 ]
 
 METADATA = MetaData()
@@ -167,13 +164,14 @@ space = Table(
     METADATA,
     Column("id", _ID, primary_key=True, autoincrement=False),
     Column("dataset_id", ForeignKey("dataset.id"), nullable=False),
-    Column("embed_sig", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("sig", Text, nullable=False),
     Column("dimension", Integer, nullable=False),
     Column("kept", Boolean, nullable=False, server_default=false()),
-    UniqueConstraint("dataset_id", "embed_sig"),
+    UniqueConstraint("dataset_id", "kind", "sig"),
 )
-"""An embedding space within one dataset; `dimension` is 0 before its first vector. One that is
-`kept` has entries beside the space that serves (`vector_use`)."""
+"""A `VectorSpace` within one dataset. `dimension` is 0 before the first vector of a dense space,
+and of sparse ones. A dense one that is `kept` has entries beside the space that serves."""
 
 vector = Table(
     "vector",
@@ -184,8 +182,8 @@ vector = Table(
     Column("data", LargeBinary, nullable=False),
     UniqueConstraint("space_id", "digest"),
 )
-"""Little-endian float32; no bytes where the embedder makes no vector of the text. Every row is
-referenced by a chunk or a layer of its dataset, or by `vector_use`."""
+"""Little-endian float32, or `SparseVector.to_bytes`; no bytes where the embedder makes no vector of
+the text. Every row is referenced by a chunk or a layer of its dataset, or by `vector_use`."""
 
 vector_use = Table(
     "vector_use",
@@ -197,8 +195,8 @@ vector_use = Table(
     Index("vector_use_vector", "vector_id"),
     sqlite_with_rowid=False,
 )
-"""The vectors of kept spaces that a document's chunk set, or a layer, has the text of: `owner` is
-the id of either, which no two rows share."""
+"""The vectors, of sparse spaces and of dense ones that are kept, that a document's chunk set, or a
+layer, has the text of: `owner` is the id of either, which no two rows share."""
 
 derivation = Table(
     "derivation",
@@ -242,49 +240,17 @@ chunk = Table(
     Index("chunk_vector", "vector_id"),
 )
 
-sparse_space = Table(
-    "sparse_space",
-    METADATA,
-    Column("id", _ID, primary_key=True, autoincrement=False),
-    Column("dataset_id", ForeignKey("dataset.id"), nullable=False),
-    Column("sparse_sig", Text, nullable=False),
-    UniqueConstraint("dataset_id", "sparse_sig"),
-)
-"""A sparse encoder whose vectors a dataset has, or had."""
-
-sparse_vector = Table(
-    "sparse_vector",
-    METADATA,
-    Column("id", _ID, primary_key=True, autoincrement=False),
-    Column("space_id", ForeignKey("sparse_space.id"), nullable=False),
-    Column("digest", Text, nullable=False),
-    Column("data", LargeBinary, nullable=False),
-    UniqueConstraint("space_id", "digest"),
-)
-"""`SparseVector.to_bytes`, by the digest of its text (`chunk.input_sig`)."""
-
-sparse_use = Table(
-    "sparse_use",
-    METADATA,
-    Column("document_id", ForeignKey("derivation.document_id"), nullable=False),
-    Column("vector_id", ForeignKey("sparse_vector.id"), nullable=False),
-    PrimaryKeyConstraint("document_id", "vector_id"),
-    Index("sparse_use_vector", "vector_id"),
-    sqlite_with_rowid=False,
-)
-"""The sparse vectors that a document's chunks need: every vector has a row here."""
-
-sparse_pending = Table(
-    "sparse_pending",
+waiting = Table(
+    "waiting",
     METADATA,
     Column(
         "document_id", ForeignKey("derivation.document_id"), primary_key=True, autoincrement=False
     ),
     Column("dataset_id", ForeignKey("dataset.id"), nullable=False),
-    Index("sparse_pending_dataset", "dataset_id"),
+    Index("waiting_dataset", "dataset_id"),
 )
-"""The chunk sets that wait for sparse vectors of their dataset's `sparse_sig`: a search of the lane
-counts these rows, and no others."""
+"""The chunk sets that wait for vectors of their dataset's `sparse_sig`: a search of the lane counts
+these rows, and no others. What waits for its `embed_sig` says so in `derivation.embed_sig`."""
 
 layer = Table(
     "layer",

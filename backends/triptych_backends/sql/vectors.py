@@ -1,13 +1,15 @@
-"""Vectors in the truth: float32, keyed by dataset, embedding space and digest of the text."""
+"""Vectors in the truth, keyed by dataset, space and digest of the text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from triptych import rules
-from triptych.records import Vector
+from triptych.errors import ValidationError
+from triptych.records import AnySpace, AnyVector, SparseVector, Vector
 from triptych_backends.index.change_log import Rows
 from triptych_backends.sql.deferred import (
     bindparam,
@@ -20,21 +22,25 @@ from triptych_backends.sql.deferred import (
     update,
 )
 from triptych_backends.sql.dialect import in_list
-from triptych_backends.sql.errors import corrupt
+from triptych_backends.sql.errors import corrupt, damaged_chunk
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import Transaction
 
 __all__ = [
+    "decode_sparse",
     "decode_vector",
     "decode_vectors",
     "delete_unreferenced_vectors",
     "known_vectors",
+    "space_of",
     "store_vectors",
     "vector_ids",
 ]
 
 _SPACE = select(t.space.c.id, t.space.c.dimension).where(
-    t.space.c.dataset_id == bindparam("pk"), t.space.c.embed_sig == bindparam("space")
+    t.space.c.dataset_id == bindparam("pk"),
+    t.space.c.kind == bindparam("kind"),
+    t.space.c.sig == bindparam("sig"),
 )
 _ADD_SPACE = insert(t.space)
 _SET_WIDTH = (
@@ -50,7 +56,8 @@ _KNOWN = (
     .join(t.dataset, t.dataset.c.id == t.space.c.dataset_id)
     .where(
         t.dataset.c.name == bindparam("dataset"),
-        t.space.c.embed_sig == bindparam("space"),
+        t.space.c.kind == bindparam("kind"),
+        t.space.c.sig == bindparam("sig"),
         in_list(t.vector.c.digest, "digests"),
         func.length(t.vector.c.data) > 0,
     )
@@ -89,16 +96,32 @@ def decode_vectors(rows: Sequence[tuple[int, bytes]], where: str) -> Rows:
     return Rows(keys, flat.reshape(len(rows), width // 4))
 
 
+def decode_sparse(data: bytes, where: str) -> SparseVector:
+    """The stored sparse vector.
+
+    Raises:
+        CorruptStoreError: it is damaged.
+    """
+    try:
+        return SparseVector.from_bytes(data)
+    except (ValueError, ValidationError) as error:
+        raise damaged_chunk(where, error) from error
+
+
 def known_vectors(
-    session: Session, dataset: str, space: str, digests: Sequence[str], where: str
-) -> Mapping[str, Vector]:
+    session: Session, dataset: str, space: AnySpace, digests: Sequence[str], where: str
+) -> Mapping[str, Any]:
     """The vectors of ``dataset`` in ``space`` under those of ``digests`` that have one."""
-    rows = session.all(_KNOWN, dataset=dataset, space=space, digests=list(digests))
+    rows = session.all(
+        _KNOWN, dataset=dataset, kind=space.kind, sig=space.sig, digests=list(digests)
+    )
+    if space.kind == "sparse":
+        return {digest: decode_sparse(data, where) for digest, data, _ in rows}
     return {digest: decode_vector(data, width, where) for digest, data, width in rows}
 
 
 def store_vectors(
-    tx: Transaction, dataset: int, space: str, vectors: Mapping[str, Vector | None]
+    tx: Transaction, dataset: int, space: AnySpace, vectors: Mapping[str, AnyVector | None]
 ) -> Mapping[str, int]:
     """Row ids for ``vectors`` by digest; a digest that is stored keeps its vector.
 
@@ -109,39 +132,49 @@ def store_vectors(
     """
     if not vectors:
         return {}
-    row = tx.one(_SPACE, pk=dataset, space=space)
-    widths = {space: row[1]} if row and row[1] else {}
-    widths = rules.check_widths(widths, ((space, vector) for vector in vectors.values()))
-    width = widths.get(space, 0)
+    row = tx.one(_SPACE, pk=dataset, kind=space.kind, sig=space.sig)
+    width = row[1] if row else 0
+    if space.kind == "dense":
+        widths = {space.sig: width} if width else {}
+        arrays: list[Any] = [(space.sig, vector) for vector in vectors.values()]
+        width = rules.check_widths(widths, arrays).get(space.sig, 0)
     if row is None:
         row = (tx.ticks(1), width)
-        tx.run_many(_ADD_SPACE, [(row[0], dataset, space, width, False)])
+        tx.run_many(_ADD_SPACE, [(row[0], dataset, space.kind, space.sig, width, False)])
     elif row[1] != width:
         tx.run(_SET_WIDTH, which=row[0], width=width)
     space_id = row[0]
     ids: dict[str, int] = dict(tx.all(_IDS, space=space_id, digests=list(vectors)))
     missing = [digest for digest in vectors if digest not in ids]
     first = tx.ticks(len(missing))
-    rows = []
-    for pk, digest in enumerate(missing, first):
-        ids[digest] = pk
-        vector = vectors[digest]
-        data = b"" if vector is None else np.asarray(vector, "<f4").tobytes()
-        rows.append((pk, space_id, digest, data))
+    rows = [
+        (pk, space_id, digest, _encoded(vectors[digest]))
+        for pk, digest in enumerate(missing, first)
+    ]
+    ids.update((digest, pk) for pk, _, digest, _ in rows)
     tx.run_many(_ADD, rows)
     return ids
 
 
-def vector_ids(
-    session: Session, dataset: int, space: str, digests: Sequence[str]
-) -> Mapping[str, int]:
+def _encoded(vector: AnyVector | None) -> bytes:
+    if isinstance(vector, SparseVector):
+        return vector.to_bytes()
+    return b"" if vector is None else np.asarray(vector, "<f4").tobytes()
+
+
+def space_of(session: Session, dataset: int, space: AnySpace) -> int:
+    """The row id of a space; 0, which no row of any table has, where there is none."""
+    row = session.one(_SPACE, pk=dataset, kind=space.kind, sig=space.sig)
+    return 0 if row is None else int(row[0])
+
+
+def vector_ids(session: Session, space: int, digests: Sequence[str]) -> Mapping[str, int]:
     """The row ids of the vectors in ``space`` under those of ``digests`` that have one."""
-    row = session.one(_SPACE, pk=dataset, space=space)
-    return {} if row is None else dict(session.all(_IDS, space=row[0], digests=list(digests)))
+    return dict(session.all(_IDS, space=space, digests=list(digests)))
 
 
 def delete_unreferenced_vectors(tx: Transaction, vectors: Iterable[int]) -> None:
-    """Remove those of ``vectors`` that no chunk, no layer and no kept space needs any more."""
+    """Remove those of ``vectors`` that nothing needs any more."""
     ids = sorted(set(vectors))
     if ids:
         tx.run(_COLLECT, ids=list(ids))

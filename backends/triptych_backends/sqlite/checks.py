@@ -108,7 +108,6 @@ _GREATEST = (
     "SELECT coalesce(max(n), 0) FROM (SELECT max(id) AS n FROM dataset "
     "UNION ALL SELECT max(id) FROM document UNION ALL SELECT max(revision) FROM document "
     "UNION ALL SELECT max(id) FROM space UNION ALL SELECT max(id) FROM vector "
-    "UNION ALL SELECT max(id) FROM sparse_space UNION ALL SELECT max(id) FROM sparse_vector "
     "UNION ALL SELECT max(id) FROM chunk UNION ALL SELECT max(id) FROM layer "
     "UNION ALL SELECT max(revision) FROM layer UNION ALL SELECT max(seq) FROM change "
     "UNION ALL SELECT max(seq) FROM document_change UNION ALL SELECT max(first) FROM epoch)"
@@ -308,9 +307,9 @@ def bad_vectors(session: SqliteSession) -> Iterator[tuple[int, str]]:
         page = session.driver.execute(
             "SELECT w.id, s.name, p.dimension, w.data FROM vector w JOIN space p "
             "ON p.id = w.space_id JOIN dataset s ON s.id = p.dataset_id "
-            "WHERE w.id > ? AND (length(w.data) <> 0 OR EXISTS (SELECT 1 FROM chunk c "
-            "WHERE c.vector_id = w.id) OR EXISTS (SELECT 1 FROM layer l WHERE l.vector_id = w.id)) "
-            "ORDER BY w.id LIMIT ?",
+            "WHERE w.id > ? AND p.kind <> 'sparse' AND (length(w.data) <> 0 OR EXISTS "
+            "(SELECT 1 FROM chunk c WHERE c.vector_id = w.id) OR EXISTS "
+            "(SELECT 1 FROM layer l WHERE l.vector_id = w.id)) ORDER BY w.id LIMIT ?",
             [after, _PAGE],
         ).fetchall()
         if not page:
@@ -342,9 +341,9 @@ def bad_sparse(session: SqliteSession) -> Iterator[tuple[int, str]]:
     after = 0
     while True:
         page = session.driver.execute(
-            "SELECT w.id, s.name, w.data FROM sparse_vector w JOIN sparse_space p "
+            "SELECT w.id, s.name, w.data FROM vector w JOIN space p "
             "ON p.id = w.space_id JOIN dataset s ON s.id = p.dataset_id "
-            "WHERE w.id > ? ORDER BY w.id LIMIT ?",
+            "WHERE w.id > ? AND p.kind = 'sparse' ORDER BY w.id LIMIT ?",
             [after, _PAGE],
         ).fetchall()
         if not page:

@@ -39,8 +39,7 @@ def _labelled(table: Table, alias: str = "x") -> str:
 
 
 _DROP_SETS_OF = (
-    "DELETE FROM sparse_use WHERE document_id IN ({ids})",
-    "DELETE FROM sparse_pending WHERE document_id IN ({ids})",
+    "DELETE FROM waiting WHERE document_id IN ({ids})",
     "DELETE FROM vector_use WHERE owner IN ({ids})",
     "DELETE FROM chunk WHERE document_id IN ({ids})",
     "DELETE FROM derivation WHERE document_id IN ({ids})",
@@ -58,7 +57,10 @@ def _dropping(ids: str) -> tuple[str, ...]:
 
 
 # A set that waits for vectors may have some of several spaces: the dataset's are searched.
-_OTHER_SPACE = "(v.embed_sig <> '' AND p.embed_sig <> v.embed_sig) OR p.dataset_id <> d.dataset_id"
+_OTHER_SPACE = (
+    "p.kind <> 'dense' OR (v.embed_sig <> '' AND p.sig <> v.embed_sig) "
+    "OR p.dataset_id <> d.dataset_id"
+)
 
 _KEPT = {
     # A source document is never removed: a dataset is made for it.
@@ -135,16 +137,12 @@ _NAMED = "JOIN dataset s ON s.id = d.dataset_id"
 _LACKS_SPARSE = (
     "coalesce(s.sparse_sig, '') <> '' AND EXISTS (SELECT 1 FROM chunk c "
     "WHERE c.document_id = v.document_id AND c.input_sig <> '' AND NOT EXISTS ("
-    "SELECT 1 FROM sparse_use u JOIN sparse_vector w ON w.id = u.vector_id "
-    "JOIN sparse_space p ON p.id = w.space_id WHERE u.document_id = v.document_id "
-    "AND w.digest = c.input_sig AND p.dataset_id = s.id AND p.sparse_sig = s.sparse_sig))"
+    "SELECT 1 FROM space p JOIN vector_use u ON u.space_id = p.id JOIN vector w "
+    "ON w.id = u.vector_id WHERE u.owner = v.document_id AND w.digest = c.input_sig "
+    "AND p.dataset_id = s.id AND p.kind = 'sparse' AND p.sig = s.sparse_sig))"
 )
 _SETS_IN = (
     "derivation v JOIN document d ON d.id = v.document_id JOIN dataset s ON s.id = d.dataset_id"
-)
-_STRANGE_USE = (
-    "FROM sparse_use u JOIN sparse_vector w ON w.id = u.vector_id WHERE NOT EXISTS "
-    "(SELECT 1 FROM chunk c WHERE c.document_id = u.document_id AND c.input_sig = w.digest)"
 )
 # A chunk that came without a digest has its vector under that of its content.
 _STRANGE_ENTRY = (
@@ -314,60 +312,8 @@ INVARIANTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         Check(
-            "sparse.texts",
-            "sparse vectors are kept for documents that have no chunk of their text",
-            "they take room, and keep what was deleted",
-            repair=_REMOVED,
-        ),
-        "SELECT coalesce(s.name, '') AS dataset, 'sparse vector ' || x.vector_id AS label "
-        f"FROM (SELECT u.document_id, u.vector_id {_STRANGE_USE}) x "
-        "LEFT JOIN document d ON d.id = x.document_id LEFT JOIN dataset s ON s.id = d.dataset_id",
-        (
-            "DELETE FROM sparse_use WHERE (document_id, vector_id) IN "
-            f"(SELECT u.document_id, u.vector_id {_STRANGE_USE})",
-        ),
-    ),
-    Invariant(
-        Check(
-            "sparse.unused",
-            "sparse vectors belong to no document",
-            "they take room, and keep what was deleted",
-            repair=_REMOVED,
-        ),
-        "SELECT s.name AS dataset, 'sparse vector ' || w.id AS label FROM sparse_vector w "
-        "JOIN sparse_space p ON p.id = w.space_id JOIN dataset s ON s.id = p.dataset_id "
-        "WHERE NOT EXISTS (SELECT 1 FROM sparse_use u WHERE u.vector_id = w.id)",
-        (
-            "DELETE FROM sparse_vector AS w WHERE NOT EXISTS "
-            "(SELECT 1 FROM sparse_use u WHERE u.vector_id = w.id)",
-        ),
-    ),
-    Invariant(
-        # After all that removes sparse vectors.
-        Check(
-            "sparse.waiting",
-            "chunk sets that lack sparse vectors do not count as waiting, or others do",
-            "the sparse lane misses documents, and no search says so",
-            repair="they are counted again; `triptych embed` makes the vectors that are missing",
-        ),
-        f"SELECT s.name AS dataset, d.name AS label FROM {_SETS_IN} WHERE ({_LACKS_SPARSE}) <> "
-        "EXISTS (SELECT 1 FROM sparse_pending q WHERE q.document_id = v.document_id "
-        "AND q.dataset_id = d.dataset_id)",
-        (
-            f"DELETE FROM sparse_pending WHERE document_id NOT IN (SELECT v.document_id "
-            f"FROM {_SETS_IN} WHERE {_LACKS_SPARSE})",
-            "INSERT INTO sparse_pending (document_id, dataset_id) SELECT v.document_id, "
-            f"d.dataset_id FROM {_SETS_IN} WHERE {_LACKS_SPARSE} AND v.document_id NOT IN "
-            "(SELECT document_id FROM sparse_pending)",
-            "UPDATE sparse_pending SET dataset_id = (SELECT dataset_id FROM document "
-            "WHERE document.id = sparse_pending.document_id) WHERE dataset_id IS NOT "
-            "(SELECT dataset_id FROM document WHERE document.id = sparse_pending.document_id)",
-        ),
-    ),
-    Invariant(
-        Check(
             "spaces.texts",
-            "a space that is kept has vectors for what has no such text",
+            "vectors are kept for what has no such text",
             "they take room, and keep what was deleted",
             repair=_REMOVED,
         ),
@@ -383,7 +329,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         # After all that drops what refers to a vector.
         Check(
             "vectors.unused",
-            "vectors belong to no chunk, no layer and no space that is kept",
+            "vectors belong to no chunk, no layer and no text that is there",
             "they take room, and keep what was deleted",
             repair=_REMOVED,
         ),
@@ -391,5 +337,27 @@ INVARIANTS: tuple[Invariant, ...] = (
         "JOIN space p ON p.id = w.space_id JOIN dataset s ON s.id = p.dataset_id "
         f"WHERE {_UNUSED_VECTOR}",
         (f"DELETE FROM vector AS w WHERE {_UNUSED_VECTOR}",),
+    ),
+    Invariant(
+        # After all that removes vectors.
+        Check(
+            "sparse.waiting",
+            "chunk sets that lack sparse vectors do not count as waiting, or others do",
+            "the sparse lane misses documents, and no search says so",
+            repair="they are counted again; `triptych embed` makes the vectors that are missing",
+        ),
+        f"SELECT s.name AS dataset, d.name AS label FROM {_SETS_IN} WHERE ({_LACKS_SPARSE}) <> "
+        "EXISTS (SELECT 1 FROM waiting q WHERE q.document_id = v.document_id "
+        "AND q.dataset_id = d.dataset_id)",
+        (
+            f"DELETE FROM waiting WHERE document_id NOT IN (SELECT v.document_id "
+            f"FROM {_SETS_IN} WHERE {_LACKS_SPARSE})",
+            "INSERT INTO waiting (document_id, dataset_id) SELECT v.document_id, "
+            f"d.dataset_id FROM {_SETS_IN} WHERE {_LACKS_SPARSE} AND v.document_id NOT IN "
+            "(SELECT document_id FROM waiting)",
+            "UPDATE waiting SET dataset_id = (SELECT dataset_id FROM document "
+            "WHERE document.id = waiting.document_id) WHERE dataset_id IS NOT "
+            "(SELECT dataset_id FROM document WHERE document.id = waiting.document_id)",
+        ),
     ),
 )

@@ -140,7 +140,7 @@ def _drop_vectors(tx: SqliteTransaction) -> int:
             "SELECT DISTINCT document_id FROM chunk WHERE vector_id = ?", [pk]
         ).fetchall()
         for (document,) in documents:
-            for table in ("sparse_use", "sparse_pending", "chunk"):
+            for table in ("waiting", "chunk"):
                 tx.driver.execute(f"DELETE FROM {table} WHERE document_id = ?", [document])
             tx.driver.execute("DELETE FROM vector_use WHERE owner = ?", [document])
             tx.driver.execute("DELETE FROM derivation WHERE document_id = ?", [document])
@@ -156,14 +156,14 @@ def _drop_vectors(tx: SqliteTransaction) -> int:
 def _drop_sparse(tx: SqliteTransaction) -> int:
     bad = [pk for pk, _ in bad_sparse(tx)]
     for pk in bad:
-        tx.driver.execute("DELETE FROM sparse_use WHERE vector_id = ?", [pk])
-        tx.driver.execute("DELETE FROM sparse_vector WHERE id = ?", [pk])
+        tx.driver.execute("DELETE FROM vector_use WHERE vector_id = ?", [pk])
+        tx.driver.execute("DELETE FROM vector WHERE id = ?", [pk])
     return len(bad)
 
 
 def _drop_unused(tx: SqliteTransaction) -> None:
     for invariant in INVARIANTS:
-        if invariant.check.name in ("vectors.unused", "sparse.unused", "sparse.waiting"):
+        if invariant.check.name in ("vectors.unused", "sparse.waiting"):
             for statement in invariant.repair:
                 tx.driver.execute(statement)
 

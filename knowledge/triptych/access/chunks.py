@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import attrs
 
 from triptych.access.view import AccessView
 from triptych.errors import AccessDeniedError
 from triptych.records import (
+    AnySpace,
     Candidate,
     ChunkQuery,
-    ChunkVector,
-    CompleteSet,
     DatasetConfig,
     DerivedChunk,
     DerivedSig,
     DocumentInfo,
+    SpaceCount,
     StoredUnit,
-    Vector,
+    VectorSpace,
 )
 
 __all__ = ["AccessChunks", "ReadTexts", "narrow", "visible_units"]
 
+V = TypeVar("V")
+
 _MOST_SEEN = 50_000
+_BATCH = 1_000
 
 
 class ReadTexts:
@@ -175,39 +179,75 @@ class AccessChunks:
             done = iter(view.store.chunks.replace_many(dataset_id, ours) if ours else ())
         return [name in there and next(done) for name, _, _ in sets]
 
-    def add_vectors(
+    def put_vectors(
         self,
         dataset_id: str,
-        embed_sig: str,
-        vectors: Sequence[ChunkVector],
-        complete: Sequence[CompleteSet] = (),
+        space: VectorSpace[V],
+        names: Sequence[str],
+        vectors: Mapping[str, V | None],
+        *,
+        serves: bool = True,
     ) -> Sequence[str]:
-        """See `ChunkRepo.add_vectors`."""
+        """See `VectorRepo.put_vectors`, of spaces that serve."""
         view = self._view
         view.check_write(dataset_id)
-        names = dict.fromkeys(each.doc_name for each in vectors)
-        names |= dict.fromkeys(each.doc_name for each in complete)
-        there = set(self._visible(dataset_id, list(names)))
-        return view.store.chunks.add_vectors(
-            dataset_id,
-            embed_sig,
-            [each for each in vectors if each.doc_name in there],
-            [each for each in complete if each.doc_name in there],
-        )
-
-    def pending(self, dataset_id: str, embed_sig: str) -> Sequence[str]:
-        """See `ChunkRepo.pending`."""
-        if not self._view.access.names(dataset_id):
+        there = self._visible(dataset_id, list(dict.fromkeys(names)))
+        if not serves:
             return []
-        return self._visible(dataset_id, self._view.store.chunks.pending(dataset_id, embed_sig))
+        return view.store.chunks.put_vectors(dataset_id, space, there, vectors)
 
-    def count_pending(self, dataset_ids: Sequence[str], embed_sig: str) -> int:
-        """See `ChunkRepo.count_pending`."""
+    def waiting(
+        self, dataset_id: str, space: AnySpace, names: Collection[str] | None = None
+    ) -> Sequence[str]:
+        """See `VectorRepo.waiting`."""
+        view = self._view
+        if not view.access.names(dataset_id):
+            return []
+        return self._visible(dataset_id, view.store.chunks.waiting(dataset_id, space, names))
+
+    def count_waiting(self, dataset_ids: Sequence[str], space: AnySpace) -> int:
+        """See `VectorRepo.count_waiting`."""
         view = self._view
         named = view.named(dataset_ids)
-        if view.tree is None or not view.store.chunks.count_pending(named, embed_sig):
-            return view.store.chunks.count_pending(named, embed_sig)
-        return sum(len(self.pending(each, embed_sig)) for each in dict.fromkeys(named))
+        waiting = view.store.chunks.count_waiting(named, space)
+        if view.tree is None or not waiting:
+            return waiting
+        return sum(len(self.waiting(each, space)) for each in dict.fromkeys(named))
+
+    def vector_spaces(self, dataset_id: str) -> Sequence[SpaceCount]:
+        """See `VectorRepo.vector_spaces`, of sparse ones. Under a filter the vectors of the
+        caller's chunks are read, which takes time in proportion to them."""
+        view = self._view
+        if not view.access.names(dataset_id):
+            return []
+        chunks = view.store.chunks
+        spaces = [e for e in chunks.vector_spaces(dataset_id) if e.space.kind == "sparse"]
+        if view.tree is None or not spaces:
+            return spaces
+        there = view.every_info(dataset_id)
+        digests = list(
+            dict.fromkeys(
+                chunk.sig.input_sig
+                for chunk in chunks.iter_chunks(dataset_id)
+                if chunk.doc_name in there and chunk.sig.input_sig
+            )
+        )
+        found = []
+        for each in spaces:
+            count = size = 0
+            for at in range(0, len(digests), _BATCH):
+                some = digests[at : at + _BATCH]
+                vectors = chunks.known_vectors(dataset_id, each.space, some).values()
+                count += len(vectors)
+                size += sum(len(vector.to_bytes()) for vector in vectors)
+            if count:
+                found.append(attrs.evolve(each, vectors=count, size=size))
+        return found
+
+    def drop_space(self, dataset_id: str, space: AnySpace) -> bool:
+        """See `VectorRepo.drop_space`."""
+        self._view.check_whole(dataset_id, "dropping vectors")
+        return self._view.store.chunks.drop_space(dataset_id, space)
 
     def count_sets(self, dataset_ids: Sequence[str]) -> int:
         """See `ChunkRepo.count_sets`."""
@@ -294,17 +334,17 @@ class AccessChunks:
                 yield chunk
 
     def known_vectors(
-        self, dataset_id: str, embed_sig: str, input_sigs: Sequence[str]
-    ) -> Mapping[str, Vector]:
-        """See `ChunkRepo.known_vectors`; under a filter, of texts that were read."""
+        self, dataset_id: str, space: VectorSpace[V], digests: Sequence[str]
+    ) -> Mapping[str, V]:
+        """See `VectorRepo.known_vectors`; under a filter, of texts that were read."""
         view = self._view
         if not view.access.names(dataset_id):
             return {}
         if view.tree is not None:
-            input_sigs = self._seen.among(dataset_id, input_sigs)
-            if not input_sigs:
+            digests = self._seen.among(dataset_id, digests)
+            if not digests:
                 return {}
-        return view.store.chunks.known_vectors(dataset_id, embed_sig, input_sigs)
+        return view.store.chunks.known_vectors(dataset_id, space, digests)
 
     @property
     def in_process(self) -> bool:

@@ -9,7 +9,7 @@ from triptych.access.chunks import AccessChunks, ReadTexts
 from triptych.access.documents import AccessDocuments, AccessVersions
 from triptych.access.layers import AccessJournal, AccessLayers
 from triptych.access.records import Access
-from triptych.access.searches import AccessDocumentSearch, AccessSparse
+from triptych.access.searches import AccessDocumentSearch
 from triptych.access.store_settings import AccessAnswers, AccessSettings
 from triptych.access.view import AccessView
 from triptych.contracts import (
@@ -40,7 +40,7 @@ class AccessStore(StoreBase):
         self.documents: DocumentRepo = AccessDocuments(self.view)
         self.chunks: ChunkRepo = AccessChunks(self.view, seen)
         self.layers: LayerRepo = AccessLayers(self.view, seen)
-        self._capabilities = _capabilities(self.view, seen)
+        self._capabilities = _capabilities(self.view, self.chunks)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -64,7 +64,7 @@ class AccessStore(StoreBase):
         """Leave the store open: it is closed by whoever opened it."""
 
 
-def _capabilities(view: AccessView, seen: ReadTexts) -> Capabilities:
+def _capabilities(view: AccessView, chunks: ChunkRepo) -> Capabilities:
     """What the store can do for this access.
 
     Its own checks speak of all that is stored, and its journal of layers of whole datasets.
@@ -84,7 +84,7 @@ def _capabilities(view: AccessView, seen: ReadTexts) -> Capabilities:
         settings=(
             None if has.settings is None or is_filtered else AccessSettings(view, has.settings)
         ),
-        sparse=None if has.sparse is None else AccessSparse(view, has.sparse, seen),
+        sparse=None if has.sparse is None else chunks,
         answers=None if has.answers is None else AccessAnswers(view, has.answers),
         changes=None if has.changes is None else AccessChanges(view, has.changes, has.settings),
     )

@@ -37,7 +37,6 @@ from triptych.contracts.capabilities import (
     DocLevelSearcher,
     LayerJournal,
     SettingsStore,
-    SparseRepo,
     Store,
     VersionReader,
 )
@@ -66,7 +65,7 @@ from triptych.contracts.search import (
     Reranker,
     Retriever,
 )
-from triptych.contracts.spaces import SpaceRepo
+from triptych.contracts.vectors import VectorRepo
 
 __all__ = [
     "LLM",
@@ -96,10 +95,9 @@ __all__ = [
     "Reranker",
     "Retriever",
     "SettingsStore",
-    "SpaceRepo",
     "SparseEncoder",
-    "SparseRepo",
     "Store",
+    "VectorRepo",
     "VersionReader",
     "WorkLeases",
 ]

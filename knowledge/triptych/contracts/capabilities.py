@@ -11,7 +11,7 @@ import attrs
 
 from triptych.contracts.leases import WorkLeases
 from triptych.contracts.repositories import ChunkRepo, DocumentRepo, LayerRepo
-from triptych.contracts.spaces import SpaceRepo
+from triptych.contracts.vectors import VectorRepo
 from triptych.records import (
     CachedAnswer,
     CachedQuestion,
@@ -31,9 +31,6 @@ from triptych.records import (
     QuarantinedLayer,
     ScrubReport,
     SourceDocument,
-    SparseQuery,
-    SparseSpace,
-    SparseVector,
     StoredUnit,
 )
 from triptych.text.scoring import CorpusStats
@@ -47,7 +44,6 @@ __all__ = [
     "DocLevelSearcher",
     "LayerJournal",
     "SettingsStore",
-    "SparseRepo",
     "Store",
     "VersionReader",
 ]
@@ -126,83 +122,6 @@ class DocLevelSearcher(Protocol):
     @property
     def in_process(self) -> bool:
         """Whether `search_docs` runs in this process."""
-        ...
-
-
-class SparseRepo(Protocol):
-    """Capability: a `ChunkRepo` that keeps sparse vectors of its chunks' texts, and finds by them.
-
-    A dataset has sparse vectors of the encoder that `DatasetConfig.sparse_sig` names, by the digest
-    of the text that was encoded: `DerivedSig.input_sig` of its chunks. A chunk has the vector of
-    its digest, so an unchanged text is never encoded twice, whatever becomes of its document. A
-    set of chunks waits until each of its chunks that has a digest has a vector of that encoder;
-    then it is found by the lane, all of it at once.
-
-    `ChunkRepo.replace` gives a new set the vectors that the dataset has of its texts, and whatever
-    removes chunks removes the vectors that no chunk needs any more, in the same write. With another
-    ``sparse_sig`` by `ChunkRepo.configure`, all sets wait that lack vectors of that encoder; those
-    of the one before are removed as the sets are complete.
-    """
-
-    def add_sparse_vectors(
-        self,
-        dataset_id: str,
-        sparse_sig: str,
-        doc_names: Sequence[str],
-        vectors: Mapping[str, SparseVector],
-    ) -> Sequence[str]:
-        """Keep those of ``vectors``, by digest, that chunks of these documents have the text of.
-
-        One atomic write, done only while ``sparse_sig`` is the dataset's and not "". A digest that
-        has a vector keeps it. Returns the names of those of ``doc_names`` that have a set of chunks
-        which waits no longer, ordered.
-        """
-        ...
-
-    def known_sparse_vectors(
-        self, dataset_id: str, sparse_sig: str, input_sigs: Sequence[str]
-    ) -> Mapping[str, SparseVector]:
-        """The sparse vectors that the dataset has of this encoder, by digest: those of
-        ``input_sigs``."""
-        ...
-
-    def sparse_pending(
-        self, dataset_id: str, sparse_sig: str, doc_names: Collection[str] | None = None
-    ) -> Sequence[str]:
-        """The names of documents with a set of chunks that waits for sparse vectors, ordered: of
-        ``doc_names``, or of all.
-
-        If ``sparse_sig`` is not the dataset's, all that have a chunk wait; none for "".
-        """
-        ...
-
-    def count_sparse_pending(self, dataset_ids: Sequence[str], sparse_sig: str) -> int:
-        """How many names `sparse_pending` has in all of ``dataset_ids``. Every search of the lane
-        asks this."""
-        ...
-
-    def sparse_spaces(self, dataset_id: str) -> Sequence[SparseSpace]:
-        """How many vectors the dataset has of each encoder, ordered by signature."""
-        ...
-
-    def search_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
-        """The best ``query.top_k`` chunks by the dot product with ``query.vector``.
-
-        Only chunks of sets that do not wait, in datasets of ``query.sparse_sig``, that share a term
-        with it. Rounding, ties, filter and order are those of `ChunkRepo.search`.
-        """
-        ...
-
-    def search_docs_by_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
-        """The best ``top_k`` documents by the best of all their chunks.
-
-        The keys are those of `DocLevelSearcher.fetch_docs`.
-        """
-        ...
-
-    @property
-    def in_process(self) -> bool:
-        """Whether `search_sparse` runs in this process."""
         ...
 
 
@@ -401,7 +320,7 @@ class CopyableStore(Protocol):
         is done whatever the dataset's configuration is, whatever they were made from, and whether
         versions were used by what is deleted. A version of ``versions`` that the document has or
         had stays as it is, and one older than all of them goes. The first document makes the
-        dataset. The sparse vectors and the journal are given by `SparseRepo` and `LayerJournal`.
+        dataset. Sparse vectors and the journal are given by `VectorRepo` and `LayerJournal`.
 
         With ``replace``, a document that is none of the ``versions`` is removed as by
         `DocumentRepo.delete`, in the same write: no reader finds the name without a document.
@@ -430,8 +349,8 @@ class Capabilities:
     """
 
     document_search: DocLevelSearcher | None = None
-    sparse: SparseRepo | None = None
-    spaces: SpaceRepo | None = None
+    sparse: VectorRepo | None = None
+    spaces: VectorRepo | None = None
     versions: VersionReader | None = None
     journal: LayerJournal | None = None
     changes: ChangeReader | None = None
@@ -469,7 +388,7 @@ class Store(Protocol):
         """The dataset's counts, None if it does not exist.
 
         Sets of other signatures than these count as stale (an empty ``embed_sig``: any will do),
-        but not those that only wait for vectors. ``pending`` are those of `ChunkRepo.pending`, and
+        but not those that only wait for vectors. ``pending`` are those of `VectorRepo.waiting`, and
         ``pending_chunks`` their chunks without a vector in ``embed_sig``. ``spaces`` are those of
         all vectors, in order of the signature.
         """

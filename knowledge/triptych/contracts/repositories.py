@@ -6,11 +6,10 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from triptych.contracts.vectors import VectorRepo
 from triptych.records import (
     Candidate,
     ChunkQuery,
-    ChunkVector,
-    CompleteSet,
     DatasetConfig,
     DerivedChunk,
     DerivedLayer,
@@ -23,7 +22,6 @@ from triptych.records import (
     PutOutcome,
     SourceDocument,
     StoredUnit,
-    Vector,
 )
 
 __all__ = ["ChunkRepo", "ChunkSigReader", "DocumentRepo", "LayerRepo"]
@@ -182,7 +180,7 @@ class ChunkSigReader(Protocol):
         ...
 
 
-class ChunkRepo(ChunkSigReader, Protocol):
+class ChunkRepo(ChunkSigReader, VectorRepo, Protocol):
     """Keeps chunk sets with their vectors, and finds chunks.
 
     A dataset's configuration (`DatasetConfig`) lives here: sets of another configuration
@@ -220,7 +218,7 @@ class ChunkRepo(ChunkSigReader, Protocol):
         deleted document. Chunks come in index order from 0.
 
         A ``sig`` without an embedder, in a dataset that has one, makes a set that waits for its
-        vectors: it is found by keyword, and `add_vectors` brings the rest. The vectors it has are
+        vectors: it is found by keyword, and `put_vectors` brings the rest. The vectors it has are
         of the dataset's space. A chunk that comes without one gets the vector that the dataset
         has of its text, if any. The vectors that it then has are searched at once.
 
@@ -244,42 +242,6 @@ class ChunkRepo(ChunkSigReader, Protocol):
         Raises:
             ModelMismatchError: as in `replace`. Neither this set nor one after it was stored.
         """
-        ...
-
-    def add_vectors(
-        self,
-        dataset_id: str,
-        embed_sig: str,
-        vectors: Sequence[ChunkVector],
-        complete: Sequence[CompleteSet] = (),
-    ) -> Sequence[str]:
-        """Give chunks their vectors; the names of the sets that wait no longer, ordered.
-
-        One atomic write, done only while ``embed_sig`` is the dataset's. A vector goes to the chunk
-        of its document and index, in place of one of another space, if that chunk has its
-        ``input_sig``: never to another text, nor to what is deleted. The set of such a chunk waits
-        for vectors from then on, if it was of another space; its other vectors of that space may
-        go. No other set is touched.
-
-        A set of ``complete`` waits no longer, and is of ``embed_sig``, if it still is of the input,
-        chunker and version of its ``sig``, the document is at that version, and just ``without``
-        of its chunks have no vector in the space. All its vectors are searched from then on; until
-        then a store may leave those out that came by this.
-
-        Raises:
-            ModelMismatchError: as in `replace`. Nothing was stored.
-        """
-        ...
-
-    def pending(self, dataset_id: str, embed_sig: str) -> Sequence[str]:
-        """The names of documents with a set of chunks that is not of ``embed_sig``, ordered.
-
-        These lack vectors of that space, in part at least. A set of no chunks lacks none.
-        """
-        ...
-
-    def count_pending(self, dataset_ids: Sequence[str], embed_sig: str) -> int:
-        """How many names `pending` has in all of ``dataset_ids``. Every search asks this."""
         ...
 
     def count_sets(self, dataset_ids: Sequence[str]) -> int:
@@ -310,8 +272,10 @@ class ChunkRepo(ChunkSigReader, Protocol):
         ``query.mode`` BM25 scores by Lucene's formula with statistics pooled over
         ``query.dataset_ids``, and returns only chunks that hold a query term. VECTOR scores
         by the dot product of unit vectors and returns chunks that have a vector in
-        ``query.embed_sig``. Scores are rounded to 1e-6; ties come in order of document
-        name, chunk index, dataset. The filter acts before the cut: the answer has
+        ``query.embed_sig``. "sparse", in a store that keeps such vectors, scores by the dot product
+        with ``query.vector`` and returns only chunks of sets that do not wait, in datasets that the
+        space serves, that share a term with it. Scores are rounded to 1e-6; ties come in order of
+        document name, chunk index, dataset. The filter acts before the cut: the answer has
         min(top_k, matches) entries. Its ``within`` bounds the statistics too: scores are those of a
         store that holds nothing else. Unknown datasets hold nothing.
         """
@@ -335,13 +299,6 @@ class ChunkRepo(ChunkSigReader, Protocol):
         with the ``embed_sig`` of the chunk's vector where there is one and ``vectors`` are asked
         for. A chunk's ``occurrence`` is kept or counted.
         """
-        ...
-
-    def known_vectors(
-        self, dataset_id: str, embed_sig: str, input_sigs: Sequence[str]
-    ) -> Mapping[str, Vector]:
-        """The vectors that the dataset has in this space, by the digest of what was embedded:
-        those of ``input_sigs``, of its chunks at least. So nothing is embedded twice."""
         ...
 
     @property

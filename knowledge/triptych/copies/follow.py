@@ -29,6 +29,7 @@ from triptych.errors import (
     StoreError,
 )
 from triptych.records import ChangeCursor, Layer
+from triptych.records.spaces import sparse
 
 __all__ = ["follow_store"]
 
@@ -313,7 +314,7 @@ def _marks(store: Store, dataset_id: str) -> tuple[object, int, Mapping[str, lis
         for layer in store.layers.list(dataset_id, layer=kind):
             names[layer.doc_name].append((kind, layer.content, layer.sig))
     if has.sparse is not None and config is not None and config.sparse_sig:
-        for name in has.sparse.sparse_pending(dataset_id, config.sparse_sig):
+        for name in store.chunks.waiting(dataset_id, sparse(config.sparse_sig)):
             names[name].append("sparse pending")
     used = has.versions.deleted_version(dataset_id) if has.versions else None
     return (dataset_id in store.documents.list_datasets(), config), used or 0, names

@@ -30,6 +30,7 @@ from triptych.records import (
     SourceDocument,
 )
 from triptych.records.serialization import to_dict
+from triptych.records.spaces import sparse
 
 __all__ = [
     "MARKS",
@@ -305,7 +306,7 @@ class StoreStates:
         if self._has.sparse is None or config is None or not config.sparse_sig:
             return {}
         digests = sorted({chunk.sig.input_sig for chunk in chunks} - {""})
-        found = self._has.sparse.known_sparse_vectors(dataset_id, config.sparse_sig, digests)
+        found = self.store.chunks.known_vectors(dataset_id, sparse(config.sparse_sig), digests)
         return {
             digest: base64.b64encode(found[digest].to_bytes()).decode("ascii")
             for digest in sorted(found)

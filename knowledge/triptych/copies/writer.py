@@ -13,6 +13,7 @@ from triptych.copies.conflicts import REPLACE, listed
 from triptych.copies.states import DatasetHead, is_kept_setting
 from triptych.errors import ConflictError, NotAvailableError
 from triptych.records import Layer, ModelUsage, NameState, SparseVector
+from triptych.records.spaces import sparse
 
 __all__ = ["SettingsCopy", "StateWriter"]
 
@@ -91,19 +92,20 @@ class StateWriter:
             raise error.hinted(REPLACE) from None
         self._check_history(dataset_id, states)
         self.written += len(states)
-        sparse: dict[str, SparseVector] = {}
+        given: dict[str, SparseVector] = {}
         for state in states:
-            sparse |= {
+            given |= {
                 digest: SparseVector.from_bytes(base64.b64decode(data))
                 for digest, data in state.sparse.items()
             }
         config = self.store.chunks.config(dataset_id)
         if self._has.sparse is not None and config is not None and config.sparse_sig:
+            space = sparse(config.sparse_sig)
             if names := [state.name for state in states if state.sparse]:
-                self._has.sparse.add_sparse_vectors(dataset_id, config.sparse_sig, names, sparse)
+                self.store.chunks.put_vectors(dataset_id, space, names, given)
             digests = {each.name: {chunk.sig.input_sig for chunk in each.chunks} for each in states}
-            lacking = sorted(set().union(*digests.values()) - sparse.keys() - {""})
-            known = self._has.sparse.known_sparse_vectors(dataset_id, config.sparse_sig, lacking)
+            lacking = sorted(set().union(*digests.values()) - given.keys() - {""})
+            known = self.store.chunks.known_vectors(dataset_id, space, lacking)
             self.surplus |= {name for name, of in digests.items() if of & known.keys()}
         if self._has.journal is not None:
             parked = {

@@ -11,9 +11,9 @@ from triptych.diagnostics.checks import FindingCollector
 from triptych.diagnostics.documents import examine_document
 from triptych.diagnostics.left_out import LeftOut
 from triptych.errors import CancelledError, StoreError
-from triptych.ingestion.embedding import CoverageGate
 from triptych.ingestion.folder_tree import is_folder
 from triptych.records import DatasetStats, DerivedLayer, DocumentInfo, Layer
+from triptych.vectors.embedding import CoverageGate
 
 __all__ = ["Counted", "DatasetExaminer", "serves"]
 

@@ -15,7 +15,6 @@ from triptych.diagnostics.datasets import Counted, DatasetExaminer
 from triptych.diagnostics.documents import examine_document
 from triptych.errors import CancelledError, TriptychError
 from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.embedding import CoverageGate, embed_query
 from triptych.ingestion.rebuild import RebuildRunner
 from triptych.records import (
     DatasetStats,
@@ -23,6 +22,7 @@ from triptych.records import (
     DocumentInfo,
     Finding,
 )
+from triptych.vectors.embedding import CoverageGate, embed_query
 
 __all__ = ["Doctor"]
 
@@ -120,10 +120,9 @@ class Doctor:
     def _examine_models(
         self, tally: FindingCollector, counted: Counted, skipped: list[str]
     ) -> None:
-        sparse = self._deriver.sparse
         models = (
             ("embedder", self._deriver.embedder),
-            ("sparse encoder", None if sparse is None else sparse.encoder),
+            ("sparse encoder", self._deriver.sparse_encoder),
         )
         for what, model in models:
             if model is None:

@@ -13,7 +13,6 @@ from triptych.chunking.specs import ChunkSpec
 from triptych.contracts import ChunkRepo, DocumentRepo, VersionReader
 from triptych.diagnostics.left_out import unchunked
 from triptych.errors import CancelledError
-from triptych.ingestion.embedding import CoverageGate
 from triptych.records import (
     DatasetConfig,
     DerivedChunk,
@@ -24,6 +23,7 @@ from triptych.records import (
 from triptych.records.expiry import has_expired
 from triptych.records.metadata import text_of
 from triptych.signatures import content_sha256, document_input_sig, embedding_input_sig
+from triptych.vectors.embedding import CoverageGate
 
 __all__ = ["Examined", "examine_document"]
 

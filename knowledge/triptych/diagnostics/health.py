@@ -13,9 +13,9 @@ from triptych import deadlines
 from triptych._internal.plurals import counted
 from triptych.contracts import Diagnostics, DocumentRepo, Embedder, SparseEncoder
 from triptych.errors import CancelledError, StoreError, TriptychError
-from triptych.ingestion.embedding import embed_query
-from triptych.ingestion.sparse_encoding import encode_sparse
 from triptych.records import DatasetStats, Health, HealthCheck
+from triptych.vectors.embedding import embed_query
+from triptych.vectors.sparse_encoding import encode_sparse
 
 __all__ = ["answering", "check_health", "dataset_checks"]
 

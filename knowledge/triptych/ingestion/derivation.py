@@ -7,10 +7,9 @@ vector for is not embedded again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import attrs
 
@@ -21,27 +20,34 @@ from triptych.chunking import (
     embedding_text,
     start_lines,
 )
-from triptych.contracts import Embedder, SparseEncoder, SparseRepo, WorkLeases
-from triptych.ingestion.embedding import CoverageGate, embed
-from triptych.ingestion.embedding_run import EmbeddingRun
-from triptych.ingestion.executor import EmbedderOnExecutor, EncoderOnExecutor
-from triptych.ingestion.pace import Pace
-from triptych.ingestion.sparse_encoding import SparseLane, encode_sparse
-from triptych.leases import LeaseHolder
+from triptych.contracts import (
+    ChunkRepo,
+    DocumentRepo,
+    Embedder,
+    LayerRepo,
+    SparseEncoder,
+    WorkLeases,
+)
 from triptych.records import (
     DatasetConfig,
     DerivedChunk,
     DerivedSig,
     DocumentInfo,
     SourceDocument,
-    SparseVector,
     Vector,
+    VectorSpace,
 )
 from triptych.records.metadata import text_of
+from triptych.records.spaces import dense
 from triptych.signatures import content_sha256, document_input_sig, embedding_input_sig
+from triptych.vectors.embedding import CoverageGate
+from triptych.vectors.filler import Filler
+from triptych.vectors.model import VectorModel, embedding_model, encoding_model
+from triptych.vectors.progress import EmbeddingProgress
 
 __all__ = ["Derivation", "DerivationPipeline", "KnownVectors"]
 
+V = TypeVar("V")
 
 EmbedAtOnce = Callable[[Mapping[str, Mapping[str, str]]], Mapping[str, Vector]]
 """Of texts by document name and digest, those vectors that are there soon, by digest."""
@@ -63,12 +69,12 @@ class Derivation:
 
 
 class KnownVectors(Protocol):
-    """Where vectors are looked up: see `ChunkRepo.known_vectors`."""
+    """Where vectors are looked up: see `VectorRepo.known_vectors`."""
 
     def known_vectors(
-        self, dataset_id: str, embed_sig: str, input_sigs: Sequence[str]
-    ) -> Mapping[str, Vector]:
-        """See `ChunkRepo.known_vectors`."""
+        self, dataset_id: str, space: VectorSpace[V], digests: Sequence[str]
+    ) -> Mapping[str, V]:
+        """See `VectorRepo.known_vectors`."""
         ...
 
 
@@ -82,7 +88,7 @@ class DerivationPipeline:
         embedder: Embedder | None,
         concurrency: int = 1,
         leases: WorkLeases | None = None,
-        sparse: SparseLane | None = None,
+        sparse_encoder: SparseEncoder | None = None,
         executor: Executor | None = None,
         next_embedder: Embedder | None = None,
     ) -> None:
@@ -96,19 +102,17 @@ class DerivationPipeline:
             embedder is None or embedder.signature != next_embedder.signature
         ):
             self.next = DerivationPipeline(
-                chunks, chunkers, next_embedder, concurrency, leases, sparse, executor
+                chunks, chunkers, next_embedder, concurrency, leases, sparse_encoder, executor
             )
-        self.sparse = sparse
-        self._encoder: SparseEncoder | None = None if sparse is None else sparse.encoder
-        self._embedder = embedder
-        if executor is not None and embedder is not None:
-            self._embedder = EmbedderOnExecutor(embedder, executor)
-        if executor is not None and self._encoder is not None:
-            self._encoder = EncoderOnExecutor(self._encoder, executor)
-        self.sparse_sig: str = "" if sparse is None else sparse.signature
-        self._sparse_pace = Pace()
+        self.model: VectorModel[Vector] | None = None
+        if embedder is not None:
+            self.model = embedding_model(embedder, executor)
+        self.further: list[VectorModel[Any]] = []
+        if sparse_encoder is not None:
+            self.further = [encoding_model(sparse_encoder, executor)]
+        self.sparse_encoder = sparse_encoder
+        self.sparse_sig: str = "" if sparse_encoder is None else sparse_encoder.signature
         self._leases = leases
-        self._pace = Pace()
         self._chunkers = chunkers
         self._concurrency = concurrency
         self.embedder = embedder
@@ -118,24 +122,22 @@ class DerivationPipeline:
         self.chunker_sig: str = chunkers.signature
 
     def over(
-        self, chunks: KnownVectors, sparse: SparseRepo | None = None, *, embeds: bool = True
+        self, chunks: KnownVectors, *, embeds: bool = True, encodes: bool = False
     ) -> DerivationPipeline:
-        """Return the same pipeline, which looks vectors up elsewhere, or makes none.
-
-        ``sparse`` keeps its sparse vectors; None: it has none.
-        """
-        embedder = self.embedder if embeds else None
-        lane = None
-        if self.sparse is not None and sparse is not None and embeds:
-            lane = attrs.evolve(self.sparse, repo=sparse)
+        """Return the same pipeline, which looks vectors up elsewhere, or makes none."""
         return DerivationPipeline(
             chunks,
             self._chunkers,
-            embedder,
+            self.embedder if embeds else None,
             self._concurrency,
-            sparse=lane,
+            sparse_encoder=self.sparse_encoder if encodes else None,
             next_embedder=self.next.embedder if self.next is not None and embeds else None,
         )
+
+    @property
+    def models(self) -> list[VectorModel[Any]]:
+        """All models whose vectors chunk sets get."""
+        return [*([] if self.model is None else [self.model]), *self.further]
 
     def of_space(self, embed_sig: str) -> DerivationPipeline:
         """Return the pipeline whose embedder has this signature; this one where neither has."""
@@ -230,37 +232,28 @@ class DerivationPipeline:
         wanted = list(dict.fromkeys(digests))
         if not wanted:
             return {}
-        return self._chunks.known_vectors(dataset_id, self.embed_sig, wanted)
+        return self._chunks.known_vectors(dataset_id, dense(self.embed_sig), wanted)
 
-    def run(self, dataset_id: str) -> EmbeddingRun[Vector] | None:
-        """A run of the embedder for this dataset; None without an embedder."""
-        embedder = self._embedder
-        if embedder is None:
-            return None
-        return EmbeddingRun(
-            lambda texts: list(embed(embedder, texts, kind="document")),
-            self._concurrency,
-            lambda digests: self.known_vectors(dataset_id, digests),
-            self._claims(dataset_id, self.embed_sig),
-            self._pace,
+    def filler(
+        self,
+        documents: DocumentRepo,
+        chunks: ChunkRepo,
+        model: VectorModel[V] | None,
+        dataset_id: str,
+        meter: EmbeddingProgress | None = None,
+        layers: LayerRepo | None = None,
+    ) -> Filler[V]:
+        """What fills in the vectors of one of the models; see `Filler`."""
+        return Filler(
+            documents,
+            chunks,
+            model,
+            dataset_id,
+            meter,
+            concurrency=self._concurrency,
+            leases=self._leases,
+            layers=layers,
         )
-
-    def sparse_run(self, dataset_id: str, lane: SparseLane) -> EmbeddingRun[SparseVector]:
-        """A run of the sparse encoder for this dataset."""
-        space, encoder = lane.signature, self._encoder or lane.encoder
-        return EmbeddingRun(
-            lambda texts: encode_sparse(encoder, texts, kind="document"),
-            self._concurrency,
-            lambda digests: lane.repo.known_sparse_vectors(dataset_id, space, digests),
-            self._claims(dataset_id, f"sparse {space}"),
-            self._sparse_pace,
-        )
-
-    def _claims(self, dataset_id: str, space: str) -> LeaseHolder | None:
-        """What keeps two processes from asking for one text; None in a store without leases."""
-        if self._leases is None:
-            return None
-        return LeaseHolder(self._leases, json.dumps(["texts", dataset_id, space]))
 
     def _finish(
         self,

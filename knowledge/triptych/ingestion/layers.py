@@ -19,7 +19,6 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.embedding import embed
 from triptych.ingestion.expiration import LivingDocuments
 from triptych.ingestion.folder_tree import (
     children,
@@ -43,6 +42,7 @@ from triptych.records import (
 )
 from triptych.rules import missing_dataset
 from triptych.signatures import summaries_input_sig
+from triptych.vectors.embedding import embed
 
 __all__ = ["Inputs", "LayerService", "inputs_of", "layer_stale_reason"]
 

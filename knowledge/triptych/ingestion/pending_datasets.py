@@ -10,13 +10,13 @@ from triptych import deadlines
 from triptych._internal.progress import ProgressCallback
 from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import CancelledError, ConflictError, ModelMismatchError
-from triptych.ingestion.batches import EmbeddingProgress
 from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.filler import FillResult
 from triptych.ingestion.layers import LayerService
 from triptych.ingestion.writer import Writer
 from triptych.records import DatasetStats, EmbedReport, Failure
 from triptych.records.expiry import has_expired
+from triptych.vectors.filler import FillResult
+from triptych.vectors.progress import EmbeddingProgress
 
 __all__ = ["PendingEmbedder"]
 
@@ -64,13 +64,14 @@ class PendingEmbedder:
         if self._chunks.config(dataset_id) is None:
             return EmbedReport()
         self._writer.take_on_models(dataset_id)
-        space = self._deriver.of_config(self._chunks.config(dataset_id)).embed_sig
-        dense = self._chunks.pending(dataset_id, space)
-        sparse = self._sparse_pending(dataset_id)
-        waiting = {*dense, *sparse}
-        every = sorted(waiting)
+        deriver = self._deriver.of_config(self._chunks.config(dataset_id))
+        waiting = {
+            name
+            for model in deriver.models
+            for name in self._chunks.waiting(dataset_id, model.space)
+        }
         if names is None:
-            ordered = self._newest_first(dataset_id, every)
+            ordered = self._newest_first(dataset_id, sorted(waiting))
         else:
             asked = [name for name in dict.fromkeys(names) if name in waiting]
             there = set(self._newest_first(dataset_id, asked))
@@ -78,8 +79,7 @@ class PendingEmbedder:
         stats = self._stats(dataset_id) if progress and names is None else None
         meter = EmbeddingProgress(progress, stats.pending_chunks if stats else None)
         with self._writer.filler(dataset_id, meter) as filler:
-            filler.later(_among(ordered, dense))
-            filler.later_sparse(_among(ordered, sparse))
+            filler.lacking(ordered, embeddings=True)
             try:
                 filler.finish()
             except CancelledError as error:
@@ -99,10 +99,6 @@ class PendingEmbedder:
             embedded=report.embedded + layers.embedded,
             failed=(*report.failed, *layers.failed),
         )
-
-    def _sparse_pending(self, dataset_id: str) -> Sequence[str]:
-        lane = self._deriver.sparse
-        return () if lane is None else lane.repo.sparse_pending(dataset_id, lane.signature)
 
     def _newest_first(self, dataset_id: str, names: Sequence[str]) -> list[str]:
         """Those of ``names`` that are there and have not expired, newest first."""
@@ -132,9 +128,3 @@ def _sum(left: EmbedReport, right: EmbedReport) -> EmbedReport:
         pending=left.pending + right.pending,
         failed=(*left.failed, *right.failed),
     )
-
-
-def _among(ordered: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Those of ``names`` that are in ``ordered``, in its order."""
-    wanted = set(names)
-    return [name for name in ordered if name in wanted]

@@ -10,14 +10,15 @@ from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
 from triptych.errors import CancelledError, ConflictError, ModelMismatchError
-from triptych.ingestion.batches import BATCH_CHARACTERS, EmbeddingProgress, check_progress
+from triptych.ingestion.batches import BATCH_CHARACTERS, check_progress
 from triptych.ingestion.expiration import remove_expired
-from triptych.ingestion.failures import derivation_error
 from triptych.ingestion.folder_tree import is_folder
 from triptych.ingestion.layers import LayerService
 from triptych.ingestion.set_filler import SetFiller
 from triptych.ingestion.writer import Writer
 from triptych.records import DocumentInfo, Failure, RebuildReport, SourceDocument
+from triptych.vectors.failures import derivation_error
+from triptych.vectors.progress import EmbeddingProgress
 
 __all__ = ["RebuildRunner"]
 
@@ -60,7 +61,7 @@ class RebuildRunner:
         with self._writer.filler(dataset_id) as filler:
             try:
                 report = self._page(dataset_id, page, filler)
-                filler.lacking_sparse([info.name for info in page])
+                filler.lacking([info.name for info in page])
                 filler.finish()
             except CancelledError as error:
                 error.report = _filled(report, filler)
@@ -109,7 +110,7 @@ class RebuildRunner:
                     if progress is not None:
                         phase = f"rebuilding {dataset_id}"
                         progress(Progress(phase=phase, done=report.checked, total=total))
-                filler.lacking_sparse()
+                filler.lacking()
                 filler.finish()
             except CancelledError as error:
                 error.report = _filled(report, filler)
@@ -196,7 +197,7 @@ class RebuildRunner:
 def _filled(report: RebuildReport, filler: SetFiller) -> RebuildReport:
     """``report`` with the vectors that are stored by now; sets that failed are not rebuilt."""
     done = filler.result()
-    # What lacks nothing but sparse vectors was fresh before.
+    # What lacks no embeddings was fresh before.
     undone = len(filler.touched.intersection(done.pending))
     return attrs.evolve(
         report,

@@ -1,27 +1,26 @@
-"""Everything that chunk sets get after they are stored: embeddings, and sparse vectors."""
+"""Everything that chunk sets get after they are stored: vectors of every kind."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from typing import Any
 
 import attrs
 
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import ModelMismatchError
-from triptych.ingestion.batches import EmbeddingProgress
 from triptych.ingestion.derivation import Derivation, DerivationPipeline
-from triptych.ingestion.filler import FillResult
-from triptych.ingestion.pending import VectorFiller
-from triptych.ingestion.pending_sparse import SparseFiller
 from triptych.records import Vector
+from triptych.vectors.filler import Filler, FillResult
+from triptych.vectors.progress import EmbeddingProgress
 
 __all__ = ["SetFiller"]
 
 
 class SetFiller(CloseOnExit):
-    """A `VectorFiller`, and a `SparseFiller` where there is a sparse encoder.
+    """A `Filler` for the embedder, and one for each further model.
 
     Where the dataset is swapped to another embedder that ``deriver`` knows, it goes on with that
     one. Close it, or use it as a context manager.
@@ -49,17 +48,16 @@ class SetFiller(CloseOnExit):
         self._dataset_id = dataset_id
         self._meter = meter
         self._before: list[FillResult] = []
-        self.vectors: VectorFiller = self._filler()
+        self.vectors: Filler[Vector] = self._filler()
         self.touched: set[str] = set()
-        self._sparse: SparseFiller | None = None
-        if deriver.sparse is not None:
-            self._sparse = SparseFiller(
-                documents, chunks, deriver, deriver.sparse, dataset_id, meter
-            )
+        self._further: list[Filler[Any]] = [
+            deriver.filler(documents, chunks, model, dataset_id, meter) for model in deriver.further
+        ]
 
-    def _filler(self) -> VectorFiller:
-        return VectorFiller(
-            self._documents, self._chunks, self.deriver, self._dataset_id, self._meter
+    def _filler(self) -> Filler[Vector]:
+        deriver = self.deriver
+        return deriver.filler(
+            self._documents, self._chunks, deriver.model, self._dataset_id, self._meter
         )
 
     def follow(self) -> bool:
@@ -82,47 +80,41 @@ class SetFiller(CloseOnExit):
 
     def close(self) -> None:
         """Cancel what runs; idempotent."""
-        with ExitStack() as both:
-            both.push(self.vectors)
-            if self._sparse is not None:
-                both.push(self._sparse)
+        with ExitStack() as all_:
+            for filler in (self.vectors, *self._further):
+                all_.push(filler)
 
     @property
     def slow(self) -> bool:
-        """See `VectorFiller.slow`."""
+        """See `Filler.slow`, of the embedder."""
         return self.vectors.slow
 
     def at_once(self, texts: Mapping[str, Mapping[str, str]]) -> Mapping[str, Vector]:
-        """See `VectorFiller.at_once`."""
+        """See `Filler.at_once`, of the embedder."""
         return self.vectors.at_once(texts)
 
     def check(self) -> None:
-        """See `VectorFiller.check`."""
+        """See `Filler.check`."""
         self.vectors.check()
 
     def adopt(self, derivation: Derivation) -> None:
-        """See `VectorFiller.adopt`."""
-        self.vectors.adopt(derivation)
+        """See `Filler.adopt`."""
+        self.vectors.adopt(derivation.document.name, derivation.chunks, derivation.missing)
 
     def later(self, names: Iterable[str]) -> None:
         """Fill in the embeddings of these documents, which are read when their turn comes."""
         self.vectors.later(names)
 
-    def lacking_sparse(self, names: Collection[str] | None = None) -> None:
-        """Fill in the sparse vectors of those of these documents, or of all, that lack them."""
-        if self._sparse is not None:
-            self._sparse.lacking(names)
-
-    def later_sparse(self, names: Iterable[str]) -> None:
-        """Fill in the sparse vectors of these documents, in this order."""
-        if self._sparse is not None:
-            self._sparse.later(names)
+    def lacking(self, names: Sequence[str] | None = None, *, embeddings: bool = False) -> None:
+        """Fill in what these documents, in this order, or all lack of further models; of the
+        embedder too, with ``embeddings``."""
+        for filler in (*([self.vectors] if embeddings else []), *self._further):
+            filler.lacking(names)
 
     def fail(self, error: Exception) -> None:
         """Nothing more will be filled: each set that still waits failed with ``error``."""
-        self.vectors.fail(error)
-        if self._sparse is not None:
-            self._sparse.fail(error)
+        for filler in (self.vectors, *self._further):
+            filler.fail(error)
 
     def poll(self) -> None:
         """Store what was answered meanwhile, without waiting, and ask for nothing more."""
@@ -142,32 +134,31 @@ class SetFiller(CloseOnExit):
             except ModelMismatchError:
                 if not self.follow():
                     raise
-        if self._sparse is not None:
-            self._sparse.finish()
+        for filler in self._further:
+            filler.finish()
 
     def result(self) -> FillResult:
         """What became of all that was given; a set that lacks vectors of any kind is pending."""
         found = self.vectors.result()
         for earlier in self._before:
-            complete = dict.fromkeys([*earlier.complete, *found.complete])
-            found = attrs.evolve(
-                found,
-                complete=tuple(name for name in complete if name not in found.pending),
-                embedded=earlier.embedded + found.embedded,
-                reused=earlier.reused + found.reused,
-            )
-        if self._sparse is None:
-            return found
-        sparse = self._sparse.result()
-        pending = dict.fromkeys([*found.pending, *sparse.pending])
-        complete = dict.fromkeys([*found.complete, *sparse.complete])
-        known = {failure.name for failure in found.failed}
-        more = [failure for failure in sparse.failed if failure.name not in known]
-        return FillResult(
-            complete=tuple(name for name in complete if name not in pending),
-            pending=tuple(pending),
-            embedded=found.embedded,
-            reused=found.reused,
-            encoded=sparse.embedded,
-            failed=(*found.failed, *more),
-        )
+            found = _joined(earlier, found)
+        for filler in self._further:
+            more = filler.result()
+            known = {failure.name for failure in found.failed}
+            failed = tuple(failure for failure in more.failed if failure.name not in known)
+            encoded = attrs.evolve(more, embedded=0, reused=0, encoded=more.embedded, failed=failed)
+            found = _joined(found, encoded)
+        return found
+
+
+def _joined(left: FillResult, right: FillResult) -> FillResult:
+    pending = dict.fromkeys([*left.pending, *right.pending])
+    complete = dict.fromkeys([*left.complete, *right.complete])
+    return FillResult(
+        complete=tuple(name for name in complete if name not in pending),
+        pending=tuple(pending),
+        embedded=left.embedded + right.embedded,
+        reused=left.reused + right.reused,
+        encoded=left.encoded + right.encoded,
+        failed=(*left.failed, *right.failed),
+    )

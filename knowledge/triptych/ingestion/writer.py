@@ -18,7 +18,6 @@ from triptych.errors import (
     TriptychError,
 )
 from triptych.ingestion.batches import (
-    EmbeddingProgress,
     PutReportBuilder,
     RefreshResult,
     batches,
@@ -27,7 +26,6 @@ from triptych.ingestion.batches import (
     new_documents,
 )
 from triptych.ingestion.derivation import Derivation, DerivationPipeline
-from triptych.ingestion.failures import derivation_error
 from triptych.ingestion.set_filler import SetFiller
 from triptych.records import (
     DatasetConfig,
@@ -39,6 +37,8 @@ from triptych.records import (
     SourceDocument,
 )
 from triptych.rules import CHANGE_EMBEDDER
+from triptych.vectors.failures import derivation_error
+from triptych.vectors.progress import EmbeddingProgress
 
 __all__ = ["Writer"]
 
@@ -350,10 +350,9 @@ class Writer:
         """Bring the chunk sets of stored documents up to date: only stale ones are derived.
 
         An embedder that is quick enough, unless vectors are to come ``later``, fills the sets
-        before they are stored. What lacks vectors then is given to ``filler``, and so is what lacks
-        sparse vectors. A document that
-        was deleted or put again meanwhile is left to whoever did that. ``input_sigs`` are those of
-        the documents, by name, as far as they are known.
+        before they are stored. What lacks vectors of any kind then is given to ``filler``. A
+        document that was deleted or put again meanwhile is left to whoever did that.
+        ``input_sigs`` are those of the documents, by name, as far as they are known.
         """
         refreshed = self._refresh(dataset_id, documents, filler, input_sigs, later=later)
         filler.check()
@@ -374,7 +373,7 @@ class Writer:
         filler.later(behind)
         if not stale:
             filler.touched.update(behind)
-            filler.lacking_sparse([document.name for document in documents])
+            filler.lacking([document.name for document in documents])
             return RefreshResult(names=tuple(behind))
         waits = later or filler.slow
         derivations = deriver.derive(dataset_id, stale, None if waits else filler.at_once)
@@ -392,7 +391,7 @@ class Writer:
             elif derivation.missing:
                 filler.adopt(derivation)
         filler.touched.update(behind, (derivation.document.name for derivation in made))
-        filler.lacking_sparse([document.name for document in documents])
+        filler.lacking([document.name for document in documents])
         error = ConflictError(
             f"the dataset {dataset_id!r} was deleted again and again while the chunks were "
             "to be stored"

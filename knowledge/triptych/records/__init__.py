@@ -16,8 +16,6 @@ from triptych.records.checks import (
     check_whole,
 )
 from triptych.records.derived import (
-    ChunkVector,
-    CompleteSet,
     DatasetConfig,
     DatasetContext,
     DerivedChunk,
@@ -66,7 +64,6 @@ from triptych.records.queries import (
     RankedList,
     ResolvedQuery,
     Result,
-    SparseQuery,
     StoredUnit,
 )
 from triptych.records.reports import (
@@ -85,6 +82,7 @@ from triptych.records.reports import (
     ScrubReport,
 )
 from triptych.records.search_options import DatasetSearchOptions, SearchOptions
+from triptych.records.spaces import AnySpace, AnyVector, SpaceCount, SpaceKind, VectorSpace
 from triptych.records.sparse import SparseSpace, SparseVector
 from triptych.records.values import (
     MAX_NAME_BYTES,
@@ -118,6 +116,8 @@ __all__ = [
     "SNIPPET_LENGTH",
     "And",
     "Answerability",
+    "AnySpace",
+    "AnyVector",
     "CacheStats",
     "CachedAnswer",
     "CachedQuestion",
@@ -130,8 +130,6 @@ __all__ = [
     "ChangePage",
     "ChunkPlace",
     "ChunkQuery",
-    "ChunkVector",
-    "CompleteSet",
     "Condition",
     "DatasetConfig",
     "DatasetContext",
@@ -189,7 +187,8 @@ __all__ = [
     "ScrubReport",
     "SearchOptions",
     "SourceDocument",
-    "SparseQuery",
+    "SpaceCount",
+    "SpaceKind",
     "SparseSpace",
     "SparseVector",
     "StaleReason",
@@ -198,6 +197,7 @@ __all__ = [
     "SystemData",
     "Usage",
     "Vector",
+    "VectorSpace",
     "check_document_name",
     "check_identifier",
     "check_metadata",

@@ -10,8 +10,6 @@ from triptych.records.chunk_ids import chunk_id
 from triptych.records.values import Layer, StaleReason, Vector, to_layer
 
 __all__ = [
-    "ChunkVector",
-    "CompleteSet",
     "DatasetConfig",
     "DatasetContext",
     "DerivedChunk",
@@ -106,29 +104,6 @@ class DerivedChunk:
                 f"chunk {self.index} of {self.doc_name!r} spans {self.start}:{self.end} but "
                 f"holds {len(self.content)} code points"
             )
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class ChunkVector:
-    """A vector on its way to a chunk: the one at ``index``, if its text has this digest."""
-
-    doc_name: str
-    index: int
-    input_sig: str
-    vector: Vector = attrs.field(eq=vector_comparison, repr=False)
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class CompleteSet:
-    """A chunk set that has all its vectors, as far as its embedder can tell.
-
-    ``sig`` is the set's from now on. ``without`` counts the chunks that get no vector, because the
-    embedder does not cover their texts.
-    """
-
-    doc_name: str
-    sig: DerivedSig
-    without: int = 0
 
 
 @attrs.frozen(kw_only=True, slots=True)

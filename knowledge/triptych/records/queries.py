@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import attrs
 
@@ -50,7 +50,6 @@ __all__ = [
     "RankedList",
     "ResolvedQuery",
     "Result",
-    "SparseQuery",
     "StoredUnit",
 ]
 
@@ -203,28 +202,17 @@ class ResolvedQuery:
 class ChunkQuery:
     """One lane's question to a `ChunkRepo`: BM25 over ``text`` or nearness to ``vector``.
 
-    ``mode`` is BM25 or VECTOR. ``embed_sig`` names the space that ``vector`` lives in.
+    ``mode`` is BM25, VECTOR, or "sparse" for a `SparseVector`. ``embed_sig`` names the space that
+    ``vector`` lives in: the signature of the embedder, or of the sparse encoder.
     """
 
     dataset_ids: tuple[str, ...]
-    mode: Mode
+    mode: Mode | Literal["sparse"]
     text: str = ""
-    vector: Vector | None = attrs.field(default=None, eq=vector_comparison, repr=False)
+    vector: Vector | SparseVector | None = attrs.field(
+        default=None, eq=vector_comparison, repr=False
+    )
     embed_sig: str = ""
-    top_k: int = 10
-    filter: Filter = attrs.field(factory=Filter)
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class SparseQuery:
-    """A question to the sparse lane of a store: the greatest dot products with ``vector``.
-
-    ``sparse_sig`` is the signature of the encoder that made it.
-    """
-
-    dataset_ids: tuple[str, ...]
-    vector: SparseVector
-    sparse_sig: str
     top_k: int = 10
     filter: Filter = attrs.field(factory=Filter)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from triptych.contracts import Store
 from triptych.errors import ModelMismatchError, NotAvailableError
 from triptych.records import DerivedChunk, FilterTree, Hit, Layer, SourceDocument, Vector
+from triptych.records.spaces import dense
 from triptych.search.subjects import looks_at_headings, subject_of
 
 __all__ = ["StoreHitReader"]
@@ -50,7 +51,7 @@ class StoreHitReader:
         space = self._space(list(digests))
         known = {
             dataset_id: self._store.chunks.known_vectors(
-                dataset_id, space, list(dict.fromkeys(several))
+                dataset_id, dense(space), list(dict.fromkeys(several))
             )
             for dataset_id, several in digests.items()
         }

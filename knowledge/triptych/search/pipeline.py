@@ -221,7 +221,7 @@ class SearchPipeline:
 
     def _warned(self, requests: Sequence[SearchRequest]) -> Sequence[SearchRequest]:
         """Say that the sparse lane is not there for layers; a context always takes them without."""
-        if self._derivation.sparse is None or SPARSE not in self._engine.lanes:
+        if self._derivation.sparse_encoder is None or SPARSE not in self._engine.lanes:
             return requests
         said = ("layers have no sparse vectors: the sparse lane did not run",)
         return [
@@ -308,7 +308,7 @@ class SearchPipeline:
             living=LivingDocuments(store.documents, never),
             capabilities=capabilities,
             engine=engine,
-            derivation=self._derivation.over(store.chunks, capabilities.sparse),
+            derivation=self._derivation.over(store.chunks, encodes=capabilities.sparse is not None),
             past_stores=None,
             judge=None,
         )

@@ -6,11 +6,11 @@ import attrs
 
 from triptych import deadlines
 from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.embedding import embed_query
 from triptych.records import Mode
 from triptych.search.engine import SearchEngine
 from triptych.search.query import has_words
 from triptych.search.request import SearchRequest
+from triptych.vectors.embedding import embed_query
 
 __all__ = ["SearchProbe"]
 

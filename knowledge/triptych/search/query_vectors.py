@@ -9,10 +9,10 @@ import attrs
 
 from triptych.errors import ProviderError
 from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.embedding import embed_each, mean_vector
 from triptych.records import Mode
 from triptych.search.query import has_words
 from triptych.search.request import SearchRequest
+from triptych.vectors.embedding import embed_each, mean_vector
 
 __all__ = ["embed_queries"]
 

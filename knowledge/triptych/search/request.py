@@ -11,8 +11,6 @@ from triptych.errors import ModelMismatchError, NotAvailableError, ValidationErr
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.expiration import LivingDocuments
 from triptych.ingestion.layers import Inputs
-from triptych.ingestion.pending_expiry import count_pending, count_sparse_pending
-from triptych.ingestion.sparse_encoding import SparseLane
 from triptych.records import (
     Candidate,
     DatasetConfig,
@@ -28,12 +26,14 @@ from triptych.records import (
     Scope,
     Vector,
 )
+from triptych.records.spaces import dense, sparse
 from triptych.rules import CHANGE_EMBEDDER, missing_dataset
 from triptych.search.engine import Target
 from triptych.search.query import over_fetch, resolve_mode, validate
 from triptych.search.sparse_retrievers import SPARSE
 from triptych.search.syntax import TextConditions, merge_where, parse_query
 from triptych.text import get_analyzer
+from triptych.vectors.waiting import count_waiting
 
 __all__ = ["Found", "RequestResolver", "SearchRequest"]
 
@@ -143,13 +143,13 @@ class RequestResolver:
                 "than its opening: use it with search()"
             )
         searched = documents or query.layer is Layer.DETAIL
-        sparse = self._derivation.sparse if SPARSE in self.lanes else None
+        encoder = self._derivation.sparse_sig if SPARSE in self.lanes else ""
         dataset_ids = self._dataset_ids(query)
         configs = self._configs(dataset_ids)
         spaces = {name: config.embed_sig for name, config in configs.items() if config is not None}
         derivation = self._derivation_for(spaces.values())
         embedder, embed_sig = derivation.embedder, derivation.embed_sig
-        has_models = embedder is not None or (sparse is not None and searched)
+        has_models = embedder is not None or (encoder != "" and searched)
         mode = resolve_mode(query.mode, has_embedder=has_models, lanes=self.lanes)
         tree = self._living.narrow(dataset_ids, filter_.tree)
         filter_ = attrs.evolve(filter_, tree=tree)
@@ -164,14 +164,14 @@ class RequestResolver:
         # What a hybrid search leaves out: it is asked for in vain, or only by default.
         without_lanes = {VECTOR} if embedder is None and query.mode is None else set()
         in_sparse: list[str] = []
-        if sparse is not None and mode in (Mode.HYBRID, SPARSE):
+        if encoder and mode in (Mode.HYBRID, SPARSE):
             if not searched and mode == SPARSE:
                 raise NotAvailableError(
                     "layers have no sparse vectors: search them by keyword or by vector, or "
                     "search chunks in the mode sparse"
                 )
             if searched:
-                in_sparse, warnings = self._sparse(mode, sparse, configs)
+                in_sparse, warnings = self._sparse(mode, encoder, configs)
             if not in_sparse:
                 without_lanes.add(SPARSE)
         if embedder is not None and mode in (Mode.HYBRID, Mode.VECTOR):
@@ -189,10 +189,10 @@ class RequestResolver:
                 without_lanes.add(VECTOR)
         if mode == Mode.HYBRID and VECTOR in without_lanes and not in_sparse:
             mode = Mode.BM25
-        dense = mode in (Mode.HYBRID, Mode.VECTOR) and VECTOR not in without_lanes
-        if searched and in_space and embedder is not None and dense:
-            pending = count_pending(
-                self._documents, self._chunks, in_space, embed_sig, self._living.moment
+        by_vector = mode in (Mode.HYBRID, Mode.VECTOR) and VECTOR not in without_lanes
+        if searched and in_space and embedder is not None and by_vector:
+            pending = count_waiting(
+                self._documents, self._chunks, in_space, dense(embed_sig), self._living.moment
             )
             warnings += (_pending(mode, pending),) if pending else ()
         if query.fresh_only:
@@ -220,7 +220,7 @@ class RequestResolver:
                 else None
             ),
             sparse_dataset_ids=tuple(in_sparse),
-            sparse_sig="" if sparse is None else sparse.signature,
+            sparse_sig=encoder,
         )
         if documents:
             target: Target = "document"
@@ -250,7 +250,7 @@ class RequestResolver:
         return dataset_ids
 
     def _sparse(
-        self, mode: Mode | str, lane: SparseLane, configs: Mapping[str, DatasetConfig | None]
+        self, mode: Mode | str, encoder: str, configs: Mapping[str, DatasetConfig | None]
     ) -> tuple[list[str], tuple[str, ...]]:
         """The datasets whose sparse vectors are of the encoder, and what the caller should know.
 
@@ -259,17 +259,17 @@ class RequestResolver:
             NotAvailableError: likewise, and there are none.
         """
         found = {name: config.sparse_sig for name, config in configs.items() if config is not None}
-        ours = [name for name, sig in found.items() if sig == lane.signature]
-        others = [(name, sig) for name, sig in found.items() if sig not in ("", lane.signature)]
+        ours = [name for name, sig in found.items() if sig == encoder]
+        others = [(name, sig) for name, sig in found.items() if sig not in ("", encoder)]
         without = [name for name, sig in found.items() if not sig]
         warnings: tuple[str, ...] = ()
         if others:
-            warnings += (_other_encoder(mode, lane.signature, others),)
+            warnings += (_other_encoder(mode, encoder, others),)
         if without:
             warnings += (_no_sparse_vectors(mode, without),)
         if ours:
-            pending = count_sparse_pending(
-                self._documents, lane.repo, ours, lane.signature, self._living.moment
+            pending = count_waiting(
+                self._documents, self._chunks, ours, sparse(encoder), self._living.moment
             )
             warnings += (_sparse_pending(pending),) if pending else ()
         return ours, warnings

@@ -15,8 +15,8 @@ from triptych.contracts import (
     Store,
 )
 from triptych.errors import NotAvailableError
-from triptych.ingestion.embedding import CoverageGate, embed_each, mean_vector
 from triptych.records import Candidate, ChunkQuery, Layer, LayerQuery, Mode, ResolvedQuery, Vector
+from triptych.vectors.embedding import CoverageGate, embed_each, mean_vector
 
 __all__ = [
     "BM25Retriever",

@@ -25,7 +25,6 @@ from triptych import deadlines, telemetry
 from triptych.contracts import AnswerCache, Store
 from triptych.errors import CancelledError, ProviderError, TriptychError
 from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.embedding import embed_each
 from triptych.records import (
     CachedAnswer,
     CacheStats,
@@ -45,6 +44,7 @@ from triptych.search.cache_options import SemanticCache
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.query import has_words
 from triptych.search.request import RequestResolver, SearchRequest
+from triptych.vectors.embedding import embed_each
 
 __all__ = ["CachedSearches"]
 

@@ -15,9 +15,7 @@ from triptych.ingestion.expiration import LivingDocuments
 from triptych.ingestion.layers import LayerService
 from triptych.ingestion.management import DocumentManager
 from triptych.ingestion.pending_datasets import PendingEmbedder
-from triptych.ingestion.pending_expiry import living_stats
 from triptych.ingestion.rebuild import RebuildRunner
-from triptych.ingestion.sparse_encoding import sparse_lane
 from triptych.ingestion.versions import VersionHistory
 from triptych.ingestion.writer import Writer
 from triptych.records import DatasetStats, Mode
@@ -38,6 +36,8 @@ from triptych.search.retrievers import (
 from triptych.search.rewriters.chain import one_rewriter, rewriters_of
 from triptych.search.sparse_retrievers import DocumentSparseRetriever, SparseRetriever
 from triptych.service_options import ServiceOptions
+from triptych.vectors.sparse_encoding import check_keeps_sparse
+from triptych.vectors.waiting import living_stats
 
 if TYPE_CHECKING:
     from triptych.answering.answerer import Answerer
@@ -132,20 +132,21 @@ def build(
     can = store.capabilities
     log = QuestionLog(can.settings) if log is None else log
     documents, chunks = store.documents, store.chunks
+    check_keeps_sparse(can.sparse, options.sparse_encoder)
     deriver = DerivationPipeline(
         chunks,
         options.chunkers,
         options.embedder,
         options.embed_concurrency,
         can.leases,
-        sparse_lane(can.sparse, options.sparse_encoder),
+        options.sparse_encoder,
         options.executor,
         options.next_embedder,
     )
     writer = Writer(documents, chunks, deriver, options.language, options.outliner)
     living = LivingDocuments(documents)
     layers = LayerService(living, chunks, store.layers, deriver, writer.check_config)
-    stats = partial(living_stats, store, can.sparse, deriver)
+    stats = partial(_stats, store, deriver)
     return Parts(
         store=store,
         options=options,
@@ -169,6 +170,15 @@ def build(
     )
 
 
+def _stats(store: Store, deriver: DerivationPipeline, dataset_id: str) -> DatasetStats | None:
+    """What a dataset holds, by the embedder that serves it; None where there is no such dataset."""
+    if deriver.next is not None:
+        deriver = deriver.of_config(store.chunks.config(dataset_id))
+    return living_stats(
+        store, dataset_id, chunker_sig=deriver.chunker_sig, embed_sig=deriver.embed_sig
+    )
+
+
 def _engine(store: Store, can: Capabilities, options: ServiceOptions) -> SearchEngine:
     """The lanes that ship; those by vector are there even without an embedder, to say why not."""
     chunks, layers, embedders = (
@@ -177,12 +187,12 @@ def _engine(store: Store, can: Capabilities, options: ServiceOptions) -> SearchE
         (options.embedder, options.next_embedder),
     )
     whole = can.document_search
-    sparse = sparse_lane(can.sparse, options.sparse_encoder)
+    encoder = options.sparse_encoder
     return SearchEngine(
         chunk=[
             BM25Retriever(chunks),
             VectorRetriever(chunks, *embedders),
-            *([] if sparse is None else [SparseRetriever(sparse)]),
+            *([] if encoder is None else [SparseRetriever(chunks, encoder)]),
             *options.retrievers,
         ],
         layer=[
@@ -192,7 +202,11 @@ def _engine(store: Store, can: Capabilities, options: ServiceOptions) -> SearchE
         document=[
             *([] if whole is None else [DocumentBM25Retriever(whole)]),
             *([] if whole is None else [DocumentVectorRetriever(whole, *embedders)]),
-            *([] if sparse is None else [DocumentSparseRetriever(sparse)]),
+            *(
+                []
+                if whole is None or encoder is None
+                else [DocumentSparseRetriever(whole, encoder)]
+            ),
         ],
         ranker=options.ranker,
     )

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from triptych.contracts import Embedder, SpaceRepo
+from triptych.contracts import Embedder, VectorRepo
 from triptych.errors import NotAvailableError, NotFoundError
-from triptych.records import DatasetConfig
+from triptych.records import DatasetConfig, SpaceCount
 from triptych.rules import missing_dataset
 from triptych.service import Service
 
-__all__ = ["config_of", "embedder_of", "next_signature", "previous_signature", "space_repo"]
+__all__ = [
+    "config_of",
+    "embedder_of",
+    "kept_spaces",
+    "next_signature",
+    "previous_signature",
+    "space_repo",
+]
 
 
-def space_repo(service: Service) -> SpaceRepo:
-    """The store's `SpaceRepo`.
+def space_repo(service: Service) -> VectorRepo:
+    """The store's vectors, of spaces beside the one that serves.
 
     Raises:
-        NotAvailableError: it has none.
+        NotAvailableError: it keeps none of others.
     """
     repo = service.capabilities.spaces
     if repo is None:
@@ -24,6 +31,16 @@ def space_repo(service: Service) -> SpaceRepo:
             "copy of it with the other one (`triptych copy`)"
         )
     return repo
+
+
+def kept_spaces(service: Service, dataset_id: str) -> list[SpaceCount]:
+    """The spaces of embedders that a dataset keeps and that do not serve, by signature.
+
+    Raises:
+        NotAvailableError: the store keeps none.
+    """
+    found = space_repo(service).vector_spaces(dataset_id)
+    return [each for each in found if each.space.kind == "dense"]
 
 
 def config_of(service: Service, dataset_id: str) -> DatasetConfig:
@@ -69,7 +86,7 @@ def previous_signature(service: Service, dataset_id: str, serving: str) -> str:
         NotFoundError: there is none, or there are several.
     """
     options = service.options
-    kept = [each.embed_sig for each in space_repo(service).kept_spaces(dataset_id)]
+    kept = [each.space.sig for each in kept_spaces(service, dataset_id)]
     first = "" if options.embedder is None else options.embedder.signature
     following = "" if options.next_embedder is None else options.next_embedder.signature
     if first in kept or (first == serving and following not in ("", serving)):

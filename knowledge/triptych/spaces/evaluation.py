@@ -13,6 +13,7 @@ from triptych.errors import NotAvailableError
 from triptych.ingestion.folder_tree import is_folder
 from triptych.records import DerivedChunk, DerivedLayer, Layer, NameState
 from triptych.records.expiry import has_expired
+from triptych.records.spaces import dense
 from triptych.service import Service
 from triptych.signatures import embedding_input_sig
 from triptych.spaces.embedders import config_of, next_signature, space_repo
@@ -90,7 +91,7 @@ def _state(store: Store, dataset_id: str, name: str, space: str) -> NameState | 
     sig = store.chunks.get_doc_sig(dataset_id, name)
     chunks = list(store.chunks.iter_chunks(dataset_id, name))
     known = store.chunks.known_vectors(
-        dataset_id, space, list({chunk.sig.input_sig for chunk in chunks})
+        dataset_id, dense(space), list({chunk.sig.input_sig for chunk in chunks})
     )
     given: list[DerivedChunk] = [
         attrs.evolve(
@@ -113,6 +114,6 @@ def _state(store: Store, dataset_id: str, name: str, space: str) -> NameState | 
 
 def _layer(store: Store, layer: DerivedLayer, space: str) -> DerivedLayer:
     digest = embedding_input_sig(layer.content)
-    known = store.chunks.known_vectors(layer.dataset_id, space, [digest])
+    known = store.chunks.known_vectors(layer.dataset_id, dense(space), [digest])
     sig = attrs.evolve(layer.sig, embed_sig=space)
     return attrs.evolve(layer, vector=known.get(digest), sig=sig, stale=None)

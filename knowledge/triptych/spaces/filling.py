@@ -10,15 +10,16 @@ from triptych import deadlines, telemetry
 from triptych._internal.progress import ProgressCallback
 from triptych.contracts import Embedder
 from triptych.errors import CancelledError
-from triptych.ingestion.batches import EmbeddingProgress, check_progress
+from triptych.ingestion.batches import check_progress
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.folder_tree import is_folder
 from triptych.records import Failure
 from triptych.records.expiry import has_expired
+from triptych.records.spaces import dense
 from triptych.service import Service
 from triptych.spaces.embedders import config_of, embedder_of, next_signature, space_repo
 from triptych.spaces.records import FillReport
-from triptych.spaces.space_filler import SpaceFiller
+from triptych.vectors.progress import EmbeddingProgress
 
 __all__ = ["fill", "fill_space", "lacking"]
 
@@ -69,7 +70,8 @@ def fill(
     service: Service, dataset_id: str, embedder: Embedder, progress: ProgressCallback | None = None
 ) -> FillReport:
     """Fill the space of ``embedder`` in one dataset, which another one serves."""
-    repo, options = space_repo(service), service.options
+    space_repo(service)
+    store, options = service.store, service.options
     deriver = DerivationPipeline(
         service.chunks,
         options.chunkers,
@@ -91,7 +93,9 @@ def fill(
         if not names:
             break
         meter = EmbeddingProgress(progress, _chunks(service, dataset_id, names))
-        with SpaceFiller(service.store, repo, deriver, dataset_id, meter) as filler:
+        with deriver.filler(
+            store.documents, store.chunks, deriver.model, dataset_id, meter, store.layers
+        ) as filler:
             filler.later(names)
             try:
                 filler.finish()
@@ -120,7 +124,7 @@ def fill(
 
 def lacking(service: Service, dataset_id: str, embed_sig: str) -> list[str]:
     """The names that lack vectors of a space that does not serve, without what has expired."""
-    found = space_repo(service).unprepared(dataset_id, embed_sig)
+    found = space_repo(service).waiting(dataset_id, dense(embed_sig))
     return [name for name in found if is_folder(name) or not _is_over(service, dataset_id, name)]
 
 

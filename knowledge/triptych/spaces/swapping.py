@@ -11,10 +11,12 @@ from triptych._internal.plurals import counted
 from triptych._internal.progress import ProgressCallback
 from triptych.errors import ConflictError, NotAvailableError
 from triptych.ingestion.batches import check_progress
+from triptych.records.spaces import dense
 from triptych.service import Service
 from triptych.spaces.embedders import (
     config_of,
     embedder_of,
+    kept_spaces,
     next_signature,
     previous_signature,
     space_repo,
@@ -36,7 +38,7 @@ def list_spaces(service: Service, dataset_id: str | None = None) -> list[SpaceSt
     Raises:
         NotFoundError: there is no such dataset.
     """
-    repo = service.capabilities.spaces
+    keeps = service.capabilities.spaces is not None
     found = []
     for stats in service.stats(dataset_id):
         serving = "" if stats.config is None else stats.config.embed_sig
@@ -48,19 +50,19 @@ def list_spaces(service: Service, dataset_id: str | None = None) -> list[SpaceSt
                 serves=True,
                 dimension=0 if width is None else width.dimension,
                 vectors=0 if width is None else width.vectors,
-                lacking=len(service.chunks.pending(stats.dataset_id, serving)),
+                lacking=len(service.chunks.waiting(stats.dataset_id, dense(serving))),
             )
         )
         found += [
             SpaceState(
                 dataset_id=stats.dataset_id,
-                embed_sig=each.embed_sig,
+                embed_sig=each.space.sig,
                 serves=False,
                 dimension=each.dimension,
                 vectors=each.vectors,
-                lacking=len(lacking(service, stats.dataset_id, each.embed_sig)),
+                lacking=len(lacking(service, stats.dataset_id, each.space.sig)),
             )
-            for each in (() if repo is None else repo.kept_spaces(stats.dataset_id))
+            for each in (kept_spaces(service, stats.dataset_id) if keeps else ())
         ]
     return found
 
@@ -125,7 +127,7 @@ def drop_space(service: Service, dataset_id: str, embed_sig: str) -> bool:
         raise ConflictError(
             f"{embed_sig!r} serves the dataset {dataset_id!r}: swap it to another embedder first"
         )
-    return space_repo(service).drop_space(dataset_id, embed_sig)
+    return space_repo(service).drop_space(dataset_id, dense(embed_sig))
 
 
 def _swap(
@@ -136,7 +138,7 @@ def _swap(
     progress: ProgressCallback | None,
 ) -> SwapReport:
     check_progress(progress)
-    repo = space_repo(service)
+    space_repo(service)
     embedder = embedder_of(service, target)
     embedded = 0
     before: str | None = None
@@ -152,17 +154,17 @@ def _swap(
                 left = lacking(service, dataset_id, target)
                 if filled.failed:
                     break
-            kept = {each.embed_sig for each in repo.kept_spaces(dataset_id)}
+            kept = {each.space.sig for each in kept_spaces(service, dataset_id)}
             if left and not (incomplete and target in kept):
                 raise _incomplete(service, dataset_id, target, left)
             wanted = attrs.evolve(config, embed_sig=target)
             if service.chunks.configure(dataset_id, wanted, expected=config):
                 before = config.embed_sig
-        pending = len(service.chunks.pending(dataset_id, target))
+        pending = len(service.chunks.waiting(dataset_id, dense(target)))
         if pending and embedder is not None:
             report = service.embed_pending(dataset_id, progress=progress)
             embedded += report.embedded
-            pending = len(service.chunks.pending(dataset_id, target))
+            pending = len(service.chunks.waiting(dataset_id, dense(target)))
     return SwapReport(
         dataset_id=dataset_id,
         embed_sig=target,

@@ -8,12 +8,13 @@ import attrs
 
 from triptych.chunking import embedding_text
 from triptych.ingestion.batches import batches
-from triptych.ingestion.embedding import CoverageGate
-from triptych.ingestion.embedding_run import EMBED_BATCH
 from triptych.records import NewDocument
 from triptych.records.metadata import text_of
+from triptych.records.spaces import dense
 from triptych.service import Service
 from triptych.signatures import embedding_input_sig
+from triptych.vectors.embedding import CoverageGate
+from triptych.vectors.run import EMBED_BATCH
 
 __all__ = ["Price", "price", "price_pending"]
 
@@ -91,5 +92,6 @@ def _missing(service: Service, dataset_id: str, texts: Mapping[str, str]) -> set
     gate = CoverageGate(embedder)
     wanted = {digest for digest, text in texts.items() if gate.admits(text)}
     if wanted:
-        wanted -= set(service.chunks.known_vectors(dataset_id, embedder.signature, sorted(wanted)))
+        space = dense(embedder.signature)
+        wanted -= set(service.chunks.known_vectors(dataset_id, space, sorted(wanted)))
     return wanted

@@ -9,6 +9,7 @@ import attrs
 
 from triptych.errors import ConflictError
 from triptych.records import DerivedLayer, DocumentInfo, Layer, Vector
+from triptych.records.spaces import dense
 from triptych.service import Service
 from triptych.signatures import embedding_input_sig
 
@@ -104,5 +105,5 @@ def _vector(service: Service, layer: DerivedLayer) -> Vector | None:
     if not layer.sig.embed_sig:
         return None
     digest = embedding_input_sig(layer.content)
-    known = service.chunks.known_vectors(layer.dataset_id, layer.sig.embed_sig, [digest])
+    known = service.chunks.known_vectors(layer.dataset_id, dense(layer.sig.embed_sig), [digest])
     return known.get(digest)

@@ -15,12 +15,11 @@ from triptych.errors import StoreError
 from triptych.records import (
     CachedAnswer,
     CacheStats,
-    ChunkVector,
-    CompleteSet,
     DerivedSig,
     Layer,
     NewDocument,
 )
+from triptych.records.spaces import dense
 from triptych.testing.builders import (
     CONFIG,
     SPARSE,
@@ -71,26 +70,22 @@ def _without_vectors(store: Store) -> None:
     assert store.chunks.replace("d", "a", chunks_of(document, sig, vectors=False), sig=sig)
 
 
-def _vectors(store: Store) -> list[ChunkVector]:
-    return [
-        ChunkVector(
-            doc_name="a",
-            index=chunk.index,
-            input_sig=chunk.sig.input_sig,
-            vector=vector_of(chunk.content),
-        )
+def _give(store: Store, which: slice) -> list[str]:
+    vectors = [
+        (chunk.sig.input_sig, vector_of(chunk.content))
         for chunk in store.chunks.iter_chunks("d", "a")
     ]
+    space = dense(CONFIG.embed_sig)
+    return list(store.chunks.put_vectors("d", space, ["a"], dict(vectors[which])))
 
 
-def _with_all_vectors(store: Store) -> None:
+def _with_some_vectors(store: Store) -> None:
     _without_vectors(store)
-    store.chunks.add_vectors("d", CONFIG.embed_sig, _vectors(store))
+    assert _give(store, slice(1)) == []
 
 
 def _complete(store: Store) -> None:
-    end = CompleteSet(doc_name="a", sig=sig_of(store, "d", "a"), without=0)
-    assert store.chunks.add_vectors("d", CONFIG.embed_sig, [], [end]) == ["a"]
+    assert _give(store, slice(1, None)) == ["a"]
 
 
 def _with_sparse(store: Store) -> None:
@@ -138,9 +133,9 @@ _WRITES: dict[str, tuple[_Step, _Step]] = {
     "a set without vectors": (_nothing, _without_vectors),
     "the first vectors of a set": (
         _without_vectors,
-        lambda store: store.chunks.add_vectors("d", CONFIG.embed_sig, _vectors(store)[:1]),
+        lambda store: _give(store, slice(1)),
     ),
-    "the last vectors of a set": (_with_all_vectors, _complete),
+    "the last vectors of a set": (_with_some_vectors, _complete),
     "sparse vectors": (_with_sparse, lambda store: encode(store, "d", "a")),
     "a layer": (_nothing, _layered),
     "a layer of a folder": (

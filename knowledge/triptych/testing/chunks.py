@@ -12,6 +12,7 @@ import pytest
 from triptych.contracts import Store
 from triptych.errors import ModelMismatchError
 from triptych.records import DatasetConfig, DerivedChunk, DerivedSig
+from triptych.records.spaces import dense
 from triptych.signatures import embedding_input_sig
 from triptych.testing.builders import (
     CONFIG,
@@ -279,12 +280,12 @@ class ChunkTests(HarnessTests):
     def test_known_vectors_are_by_dataset_space_and_digest(self, store: Store) -> None:
         fill(store, "d", {"a": "one\n\ntwo\n\n~none"})
         digests = [embedding_input_sig(text) for text in ("one", "two", "~none", "three")]
-        known = store.chunks.known_vectors("d", CONFIG.embed_sig, digests)
+        known = store.chunks.known_vectors("d", dense(CONFIG.embed_sig), digests)
         assert set(known) == set(digests[:2])
         assert np.array_equal(known[digests[0]], vector_of("one"))
-        assert dict(store.chunks.known_vectors("d", "space/2", digests)) == {}
-        assert dict(store.chunks.known_vectors("other", CONFIG.embed_sig, digests)) == {}
-        assert dict(store.chunks.known_vectors("d", CONFIG.embed_sig, [])) == {}
+        assert dict(store.chunks.known_vectors("d", dense("space/2"), digests)) == {}
+        assert dict(store.chunks.known_vectors("other", dense(CONFIG.embed_sig), digests)) == {}
+        assert dict(store.chunks.known_vectors("d", dense(CONFIG.embed_sig), [])) == {}
 
     def test_vectors_live_as_long_as_a_chunk_uses_them(
         self, store: Store, harness: Harness
@@ -293,7 +294,7 @@ class ChunkTests(HarnessTests):
         digests = [embedding_input_sig(text) for text in ("shared", "own")]
 
         def known() -> set[str]:
-            found = set(store.chunks.known_vectors("d", CONFIG.embed_sig, digests))
+            found = set(store.chunks.known_vectors("d", dense(CONFIG.embed_sig), digests))
             if harness.raw is not None:
                 assert harness.raw(store, "d").vectors == len(found)
             return found

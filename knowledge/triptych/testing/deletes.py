@@ -7,6 +7,7 @@ import pytest
 from triptych.contracts import Store
 from triptych.errors import ConflictError, StoreError
 from triptych.records import Layer, NewDocument
+from triptych.records.spaces import dense
 from triptych.signatures import embedding_input_sig
 from triptych.testing.builders import (
     CONFIG,
@@ -120,7 +121,9 @@ class DeleteTests(HarnessTests):
         _fill_two(store)
         store.documents.delete("d", "doomed")
         digests = [embedding_input_sig(text) for text in ("doomed fish", "kept fish")]
-        assert set(store.chunks.known_vectors("d", CONFIG.embed_sig, digests)) == {digests[1]}
+        assert set(store.chunks.known_vectors("d", dense(CONFIG.embed_sig), digests)) == {
+            digests[1]
+        }
 
     @guarantee(6)
     def test_deleted_dataset_leaves_nothing(self, store: Store, harness: Harness) -> None:

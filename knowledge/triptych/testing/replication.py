@@ -13,12 +13,12 @@ from triptych.copies.states import StoreStates, state_digest
 from triptych.errors import ConflictError, ModelMismatchError, StoreError
 from triptych.records import (
     ChangeCursor,
-    ChunkVector,
     DerivedSig,
     Layer,
     NameState,
     SourceDocument,
 )
+from triptych.records.spaces import dense
 from triptych.testing.builders import (
     CONFIG,
     chunks_of,
@@ -282,15 +282,14 @@ class ReplicationTests(HarnessTests):
         waits = attrs.evolve(sig_of(store, "d", "a"), embed_sig="")
         assert store.chunks.replace("d", "a", chunks_of(text, waits), sig=waits)
         one = chunks_of(text, waits)[0].sig.input_sig
-        vector = ChunkVector(doc_name="a", index=0, input_sig=one, vector=vector_of("one"))
-        store.chunks.add_vectors("d", CONFIG.embed_sig, [vector])
+        store.chunks.put_vectors("d", dense(CONFIG.embed_sig), ["a"], {one: vector_of("one")})
         held = state_of(store, "a")
         assert [chunk.vector is not None for chunk in held.chunks] == [True, False]
         # Another document has the vector that this one lacks.
         assert derive(store, "d", "b")
         take.load_states("d", [held])
         assert state_digest(state_of(store, "a")) == state_digest(held)
-        assert list(store.chunks.pending("d", CONFIG.embed_sig)) == ["a"]
+        assert list(store.chunks.waiting("d", dense(CONFIG.embed_sig))) == ["a"]
         assert examined(store, ["d"]) == []
 
     def test_what_the_state_lacks_goes(self, store: Store) -> None:

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from triptych.contracts import SpaceRepo, Store
+from triptych.contracts import Store, VectorRepo
 from triptych.errors import ModelMismatchError
 from triptych.records import DatasetStats, DerivedChunk, DerivedSig, Layer, Vector
+from triptych.records.spaces import dense
 from triptych.signatures import embedding_input_sig
 from triptych.testing.builders import (
     CONFIG,
@@ -37,6 +38,7 @@ NEW = "space/2"
 NEXT = attrs.evolve(CONFIG, embed_sig=NEW)
 TEXT = "one fish\n\ntwo fish\n\n~red fish"
 WIDTH = 12
+KEPT = dense(NEW)
 NAMES = "abc"
 
 _PARAGRAPHS = ("one fish", "two fish", "~red fish", "blue reef", "# Owl")
@@ -74,12 +76,12 @@ def texts_under(store: Store, dataset_id: str, names: Iterable[str]) -> dict[str
 
 
 def prepare(store: Store, dataset_id: str, *names: str, space: str = NEW) -> list[str]:
-    """Keep all entries of what is under ``names``; what `SpaceRepo.keep_vectors` said."""
+    """Keep all entries of what is under ``names``; what `VectorRepo.put_vectors` said."""
     repo = store.capabilities.spaces
     assert repo is not None
     texts = texts_under(store, dataset_id, names)
     entries = {digest: embedded(text, space) for digest, text in texts.items()}
-    return list(repo.keep_vectors(dataset_id, space, names, entries))
+    return list(repo.put_vectors(dataset_id, dense(space), names, entries, serves=False))
 
 
 def found(store: Store, text: str, space: str, dataset_id: str = "d") -> list[tuple[str, int]]:
@@ -99,33 +101,33 @@ def layer_in(store: Store, content: str, name: str = "a") -> None:
     assert store.layers.put(attrs.evolve(made, sig=sig, vector=vector))
 
 
-def counts(repo: SpaceRepo, dataset_id: str = "d") -> list[tuple[str, int, int]]:
+def counts(repo: VectorRepo, dataset_id: str = "d") -> list[tuple[str, int, int]]:
     """The kept spaces: signature, width and vectors."""
-    spaces = repo.kept_spaces(dataset_id)
-    return [(each.embed_sig, each.dimension, each.vectors) for each in spaces]
+    spaces = repo.vector_spaces(dataset_id)
+    return [(each.space.sig, each.dimension, each.vectors) for each in spaces]
 
 
 class SpaceTests(HarnessTests):
-    """`SpaceRepo`."""
+    """`VectorRepo` in dense spaces that do not serve, and their swap."""
 
     @pytest.fixture
-    def repo(self, store: Store) -> SpaceRepo:
+    def repo(self, store: Store) -> VectorRepo:
         return or_skip(store.capabilities.spaces)
 
-    def test_entries_are_known_and_serve_nothing(self, store: Store, repo: SpaceRepo) -> None:
+    def test_entries_are_known_and_serve_nothing(self, store: Store, repo: VectorRepo) -> None:
         fill(store, "d", {"a": TEXT, "b": "blue reef"})
         texts = texts_under(store, "d", ["a"])
         first, second, third = texts
         before = store.chunks.get_doc_sigs("d", ["a", "b"])
         nearest = found(store, "one fish", OLD)
-        assert list(repo.unprepared("d", NEW)) == ["a", "b"]
+        assert list(repo.waiting("d", KEPT)) == ["a", "b"]
         entry = {first: embedded(texts[first])}
-        assert list(repo.keep_vectors("d", NEW, ["a"], entry)) == []
+        assert list(repo.put_vectors("d", KEPT, ["a"], entry, serves=False)) == []
         rest = {digest: embedded(texts[digest]) for digest in (second, third)}
-        assert list(repo.keep_vectors("d", NEW, ["a"], rest)) == ["a"]
-        assert list(repo.unprepared("d", NEW)) == ["b"]
-        assert list(repo.unprepared("d", NEW, ["a", "none"])) == []
-        known = store.chunks.known_vectors("d", NEW, [*texts, "none"])
+        assert list(repo.put_vectors("d", KEPT, ["a"], rest, serves=False)) == ["a"]
+        assert list(repo.waiting("d", KEPT)) == ["b"]
+        assert list(repo.waiting("d", KEPT, ["a", "none"])) == []
+        known = store.chunks.known_vectors("d", KEPT, [*texts, "none"])
         assert set(known) == {first, second}
         assert np.array_equal(known[first], vector_of("one fish", NEW, WIDTH))
         assert counts(repo) == [(NEW, WIDTH, 2)]
@@ -133,35 +135,35 @@ class SpaceTests(HarnessTests):
         assert store.chunks.get_doc_sigs("d", ["a", "b"]) == before
         assert found(store, "one fish", OLD) == nearest
         assert found(store, "one fish", NEW) == []
-        assert list(store.chunks.pending("d", OLD)) == []
+        assert list(store.chunks.waiting("d", dense(OLD))) == []
         assert examined(store, ["d"]) == []
 
     def test_only_what_the_dataset_has_the_text_of_is_kept(
-        self, store: Store, repo: SpaceRepo
+        self, store: Store, repo: VectorRepo
     ) -> None:
         fill(store, "d", {"a": TEXT})
         texts = texts_under(store, "d", ["a"])
         entries = {digest: embedded(text) for digest, text in texts.items()}
         strange: dict[str, Vector | None] = {"0" * 64: embedded("strange")}
-        assert list(repo.keep_vectors("d", NEW, ["a"], strange)) == []
-        assert list(repo.keep_vectors("d", NEW, ["none", ""], entries)) == []
-        assert list(repo.keep_vectors("none", NEW, ["a"], entries)) == []
+        assert list(repo.put_vectors("d", KEPT, ["a"], strange, serves=False)) == []
+        assert list(repo.put_vectors("d", KEPT, ["none", ""], entries, serves=False)) == []
+        assert list(repo.put_vectors("none", KEPT, ["a"], entries, serves=False)) == []
         for space in ("", OLD):
-            assert list(repo.keep_vectors("d", space, ["a"], entries)) == []
+            assert list(repo.put_vectors("d", dense(space), ["a"], entries, serves=False)) == []
         assert counts(repo) == []
-        assert list(repo.kept_spaces("none")) == []
-        assert list(repo.unprepared("none", NEW)) == []
+        assert list(repo.vector_spaces("none")) == []
+        assert list(repo.waiting("none", KEPT)) == []
         assert list(store.documents.list_datasets()) == ["d"]
-        assert dict(store.chunks.known_vectors("d", NEW, [*texts, "0" * 64])) == {}
+        assert dict(store.chunks.known_vectors("d", KEPT, [*texts, "0" * 64])) == {}
 
     def test_swap_lets_whole_sets_be_found_at_once_and_others_wait(
-        self, store: Store, repo: SpaceRepo
+        self, store: Store, repo: VectorRepo
     ) -> None:
         fill(store, "d", {"a": TEXT, "b": "blue reef\n\none fish", "c": "two owls", "e": ""})
         assert prepare(store, "d", "a") == ["a"]
         assert store.chunks.configure("d", NEXT, expected=CONFIG)
-        assert list(store.chunks.pending("d", NEW)) == ["b", "c"]
-        assert store.chunks.count_pending(["d"], NEW) == 2
+        assert list(store.chunks.waiting("d", KEPT)) == ["b", "c"]
+        assert store.chunks.count_waiting(["d"], KEPT) == 2
         sigs = store.chunks.get_doc_sigs("d", "abce")
         assert {name: sig.embed_sig for name, sig in sigs.items()} == {
             "a": NEW,
@@ -180,10 +182,10 @@ class SpaceTests(HarnessTests):
         assert [chunk.vector is not None for chunk in some] == [False, True]
         assert store.chunks.replace("d", "b", _chunks(store, "b", NEW), sig=_sig(store, "b", NEW))
         assert found(store, "blue reef", NEW)[0] == ("b", 0)
-        assert list(store.chunks.pending("d", NEW)) == ["c"]
+        assert list(store.chunks.waiting("d", KEPT)) == ["c"]
         assert examined(store, ["d"]) == []
 
-    def test_way_back_is_the_same_call(self, store: Store, repo: SpaceRepo) -> None:
+    def test_way_back_is_the_same_call(self, store: Store, repo: VectorRepo) -> None:
         fill(store, "d", {"a": TEXT, "b": "blue reef"})
         layer_in(store, "fish of all kinds")
         before = _seen(store)
@@ -191,7 +193,7 @@ class SpaceTests(HarnessTests):
         prepare(store, "d", "a", "b")
         assert store.chunks.configure("d", NEXT, expected=CONFIG)
         assert counts(repo) == [(OLD, len(vector_of("")), 4)]
-        assert list(repo.unprepared("d", OLD)) == []
+        assert list(repo.waiting("d", dense(OLD))) == []
         assert found(store, "blue reef", NEW)[0] == ("b", 0)
         assert not store.chunks.configure("d", NEXT, expected=CONFIG), "somebody else was first"
         assert store.chunks.configure("d", CONFIG, expected=NEXT)
@@ -200,48 +202,48 @@ class SpaceTests(HarnessTests):
         assert found(store, "blue reef", NEW) == []
         assert counts(repo) == [(NEW, WIDTH, 4)]
         assert store.chunks.configure("d", NEXT, expected=CONFIG)
-        assert list(store.chunks.pending("d", NEW)) == []
+        assert list(store.chunks.waiting("d", KEPT)) == []
         assert found(store, "blue reef", NEW)[0] == ("b", 0)
         assert examined(store, ["d"]) == []
 
     def test_what_is_written_after_a_swap_lacks_entries_of_what_served(
-        self, store: Store, repo: SpaceRepo
+        self, store: Store, repo: VectorRepo
     ) -> None:
         fill(store, "d", {"a": TEXT, "b": "blue reef"})
         prepare(store, "d", "a", "b")
         set_config(store, "d", NEXT)
         put(store, "d", "b", "blue reef\n\nnew owl")
         store.chunks.replace("d", "b", _chunks(store, "b", NEW), sig=_sig(store, "b", NEW))
-        assert list(repo.unprepared("d", OLD)) == ["b"]
+        assert list(repo.waiting("d", dense(OLD))) == ["b"]
         set_config(store, "d", CONFIG)
-        assert list(store.chunks.pending("d", OLD)) == ["b"]
-        assert list(repo.unprepared("d", NEW)) == []
+        assert list(store.chunks.waiting("d", dense(OLD))) == ["b"]
+        assert list(repo.waiting("d", KEPT)) == []
         # The text of b that is not new has its vector, and may be found before the set is whole.
         seen = sorted(found(store, "blue reef", OLD))
         assert [each for each in seen if each != ("b", 0)] == [("a", 0), ("a", 1)]
         assert examined(store, ["d"]) == []
 
     def test_text_of_which_no_vector_is_made_keeps_nothing_waiting(
-        self, store: Store, repo: SpaceRepo
+        self, store: Store, repo: VectorRepo
     ) -> None:
         fill(store, "d", {"a": "~fish", "b": "~fish\n\none fish"})
         layer_in(store, "~a layer")
         assert prepare(store, "d", "a", "b") == ["a", "b"]
         assert counts(repo) == [(NEW, WIDTH, 1)]
         set_config(store, "d", NEXT)
-        assert list(store.chunks.pending("d", NEW)) == []
+        assert list(store.chunks.waiting("d", KEPT)) == []
         assert found(store, "one fish", NEW) == [("b", 1)]
         layer = store.layers.get("d", "a", Layer.ABSTRACT, vectors=True)
         assert layer is not None
         assert (layer.sig.embed_sig, layer.vector) == (NEW, None)
-        assert list(repo.unprepared("d", OLD)) == []
+        assert list(repo.waiting("d", dense(OLD))) == []
         set_config(store, "d", CONFIG)
-        assert list(store.chunks.pending("d", OLD)) == []
+        assert list(store.chunks.waiting("d", dense(OLD))) == []
         assert found(store, "one fish", OLD) == [("b", 1)]
         assert examined(store, ["d"]) == []
 
     def test_only_texts_without_vectors_have_a_space_without_a_width(
-        self, store: Store, repo: SpaceRepo
+        self, store: Store, repo: VectorRepo
     ) -> None:
         fill(store, "d", {"a": "~fish", "b": "one fish"})
         assert prepare(store, "d", "a") == ["a"]
@@ -250,14 +252,14 @@ class SpaceTests(HarnessTests):
         assert prepare(store, "d", "b") == ["b"]
         assert counts(repo) == [(NEW, WIDTH, 1)]
 
-    def test_layers_go_along(self, store: Store, repo: SpaceRepo) -> None:
+    def test_layers_go_along(self, store: Store, repo: VectorRepo) -> None:
         fill(store, "d", {"a": TEXT, "b/c": "blue reef"})
         layer_in(store, "about fish")
         layer_in(store, "about reefs", "b/")
         layer_in(store, "about all", "")
-        assert list(repo.unprepared("d", NEW)) == ["", "a", "b/", "b/c"]
+        assert list(repo.waiting("d", KEPT)) == ["", "a", "b/", "b/c"]
         assert prepare(store, "d", "a", "b/", "b/c") == ["a", "b/", "b/c"]
-        assert list(repo.unprepared("d", NEW)) == [""]
+        assert list(repo.waiting("d", KEPT)) == [""]
         set_config(store, "d", NEXT)
         query = vector_query(vector_of("about fish", NEW, WIDTH), "d", space=NEW)
         assert ids(store.layers.search(layer_query(query))) == [("a", -1), ("b/", -1)] or (
@@ -271,13 +273,13 @@ class SpaceTests(HarnessTests):
         set_config(store, "d", CONFIG)
         assert len(store.layers.search(layer_query(old))) == 3
         layer_in(store, "about other fish")
-        assert list(repo.unprepared("d", NEW)) == ["", "a"]
+        assert list(repo.waiting("d", KEPT)) == ["", "a"]
         assert examined(store, ["d"]) == []
 
     @pytest.mark.parametrize("how", ["document", "many", "set", "sets", "dataset", "text"])
     @pytest.mark.parametrize("swapped", [False, True])
     def test_deletes_take_entries_along(
-        self, store: Store, repo: SpaceRepo, how: str, swapped: bool
+        self, store: Store, repo: VectorRepo, how: str, swapped: bool
     ) -> None:
         for dataset_id in "de":
             fill(store, dataset_id, {"a": TEXT})
@@ -308,89 +310,93 @@ class SpaceTests(HarnessTests):
             store.layers.delete_by_doc("d", "a")
             chunks, sig = _chunks(store, "a", space), _sig(store, "a", space)
             assert store.chunks.replace("d", "a", chunks, sig=sig)
-        assert dict(store.chunks.known_vectors("d", other, digests)) == {}
+        assert dict(store.chunks.known_vectors("d", dense(other), digests)) == {}
         assert counts(repo) == []
         assert counts(repo, "e") == [(NEW, WIDTH, 2)]
-        assert not repo.drop_space("d", other)
+        assert not repo.drop_space("d", dense(other))
         assert examined(store, ["d", "e"]) == []
 
     def test_documents_share_an_entry_until_the_last_of_them_goes(
-        self, store: Store, repo: SpaceRepo
+        self, store: Store, repo: VectorRepo
     ) -> None:
         fill(store, "d", {"a": "one fish", "b": "one fish"})
         (digest,) = texts_under(store, "d", ["a"])
         assert prepare(store, "d", "a") == ["a"]
-        assert list(repo.unprepared("d", NEW)) == ["b"]
-        assert list(repo.keep_vectors("d", NEW, ["b"], {})) == ["b"], "it is there already"
+        assert list(repo.waiting("d", KEPT)) == ["b"]
+        assert list(repo.put_vectors("d", KEPT, ["b"], {}, serves=False)) == ["b"], (
+            "it is there already"
+        )
         store.documents.delete("d", "a")
-        assert set(store.chunks.known_vectors("d", NEW, [digest])) == {digest}
+        assert set(store.chunks.known_vectors("d", KEPT, [digest])) == {digest}
         put(store, "d", "c", "one fish\n\ntwo fish")
         assert derive(store, "d", "c")
         store.documents.delete("d", "b")
-        assert set(store.chunks.known_vectors("d", NEW, [digest])) == {digest}
-        assert list(repo.unprepared("d", NEW)) == ["c"]
+        assert set(store.chunks.known_vectors("d", KEPT, [digest])) == {digest}
+        assert list(repo.waiting("d", KEPT)) == ["c"]
         store.documents.delete("d", "c")
-        assert dict(store.chunks.known_vectors("d", NEW, [digest])) == {}
+        assert dict(store.chunks.known_vectors("d", KEPT, [digest])) == {}
         assert counts(repo) == []
 
-    def test_edit_keeps_the_entries_of_unchanged_texts(self, store: Store, repo: SpaceRepo) -> None:
+    def test_edit_keeps_the_entries_of_unchanged_texts(
+        self, store: Store, repo: VectorRepo
+    ) -> None:
         fill(store, "d", {"a": TEXT})
         prepare(store, "d", "a")
         put(store, "d", "a", "one fish\n\nblue reef")
         assert derive(store, "d", "a")
         assert counts(repo) == [(NEW, WIDTH, 1)]
-        assert list(repo.unprepared("d", NEW)) == ["a"]
+        assert list(repo.waiting("d", KEPT)) == ["a"]
         put(store, "d", "a", "one fish")
         assert derive(store, "d", "a")
-        assert list(repo.unprepared("d", NEW)) == []
+        assert list(repo.waiting("d", KEPT)) == []
         assert examined(store, ["d"]) == []
 
     def test_space_that_is_dropped_is_gone_and_what_serves_is_not(
-        self, store: Store, repo: SpaceRepo
+        self, store: Store, repo: VectorRepo
     ) -> None:
         fill(store, "d", {"a": TEXT})
         prepare(store, "d", "a")
         prepare(store, "d", "a", space="space/3")
         nearest = found(store, "one fish", OLD)
         assert [each[0] for each in counts(repo)] == [NEW, "space/3"]
-        assert not repo.drop_space("d", OLD)
-        assert not repo.drop_space("none", NEW)
-        assert repo.drop_space("d", NEW)
-        assert not repo.drop_space("d", NEW)
+        assert not repo.drop_space("d", dense(OLD))
+        assert not repo.drop_space("none", KEPT)
+        assert repo.drop_space("d", KEPT)
+        assert not repo.drop_space("d", KEPT)
         assert [each[0] for each in counts(repo)] == ["space/3"]
         assert found(store, "one fish", OLD) == nearest
         digests = list(texts_under(store, "d", ["a"]))
-        assert dict(store.chunks.known_vectors("d", NEW, digests)) == {}
+        assert dict(store.chunks.known_vectors("d", KEPT, digests)) == {}
         set_config(store, "d", attrs.evolve(CONFIG, embed_sig="space/3"))
         assert found(store, "one fish", "space/3")[0] == ("a", 0)
         assert [each[0] for each in counts(repo)] == [OLD]
         assert examined(store, ["d"]) == []
 
     def test_dataset_without_vectors_takes_on_a_kept_space(
-        self, store: Store, repo: SpaceRepo
+        self, store: Store, repo: VectorRepo
     ) -> None:
         bare = attrs.evolve(CONFIG, embed_sig="")
         fill(store, "d", {"a": TEXT, "b": "blue reef"}, bare)
         assert prepare(store, "d", "a") == ["a"]
         assert store.chunks.configure("d", NEXT, expected=bare)
-        assert list(store.chunks.pending("d", NEW)) == ["b"]
+        assert list(store.chunks.waiting("d", KEPT)) == ["b"]
         assert found(store, "two fish", NEW)[0] == ("a", 1)
         assert counts(repo) == []
 
-    def test_entry_of_another_width_is_refused(self, store: Store, repo: SpaceRepo) -> None:
+    def test_entry_of_another_width_is_refused(self, store: Store, repo: VectorRepo) -> None:
         fill(store, "d", {"a": TEXT})
         first, second, _ = texts_under(store, "d", ["a"])
-        repo.keep_vectors("d", NEW, ["a"], {first: vector_of("one fish", NEW, WIDTH)})
+        repo.put_vectors("d", KEPT, ["a"], {first: vector_of("one fish", NEW, WIDTH)}, serves=False)
         wide = {second: vector_of("two fish", NEW, WIDTH + 1)}
         with pytest.raises(ModelMismatchError):
-            repo.keep_vectors("d", NEW, ["a"], wide)
+            repo.put_vectors("d", KEPT, ["a"], wide, serves=False)
         assert counts(repo) == [(NEW, WIDTH, 1)]
         kept = {first: vector_of("other", NEW, WIDTH)}
-        repo.keep_vectors("d", NEW, ["a"], kept)
-        known = store.chunks.known_vectors("d", NEW, [first])
+        repo.put_vectors("d", KEPT, ["a"], kept, serves=False)
+        known = store.chunks.known_vectors("d", KEPT, [first])
         assert np.array_equal(known[first], vector_of("one fish", NEW, WIDTH))
 
-    def test_swap_drops_answers_that_were_kept(self, store: Store, repo: SpaceRepo) -> None:
+    def test_swap_drops_answers_that_were_kept(self, store: Store, repo: VectorRepo) -> None:
         cache = or_skip(store.capabilities.answers)
         fill(store, "d", {"a": TEXT})
         prepare(store, "d", "a")
@@ -410,21 +416,21 @@ class SpaceTests(HarnessTests):
         store = harness.open()
         repo = or_skip(store.capabilities.spaces)
         assert counts(repo) == [(NEW, WIDTH, 3)]
-        assert list(repo.unprepared("d", NEW)) == ["b"]
+        assert list(repo.waiting("d", KEPT)) == ["b"]
         set_config(store, "d", NEXT)
         nearest = found(store, "one fish", NEW)
         store.close()
         store = harness.open()
         assert store.chunks.config("d") == NEXT
         assert found(store, "one fish", NEW) == nearest
-        assert list(store.chunks.pending("d", NEW)) == ["b"]
+        assert list(store.chunks.waiting("d", KEPT)) == ["b"]
         set_config(store, "d", CONFIG)
         assert len(found(store, "one fish", OLD)) == 3
         assert examined(store, ["d"]) == []
         store.close()
 
     def test_swaps_fills_and_edits_at_once_never_mix_spaces(
-        self, store: Store, repo: SpaceRepo
+        self, store: Store, repo: VectorRepo
     ) -> None:
         """A search in either space finds right scores or nothing, whatever others do."""
         fill(store, "d", {"a": TEXT, "b": "blue reef"})
@@ -465,7 +471,7 @@ class SpaceTests(HarnessTests):
         assert errors == []
         assert examined(store, ["d"]) == []
 
-    def test_of_several_who_swap_one_succeeds(self, store: Store, repo: SpaceRepo) -> None:
+    def test_of_several_who_swap_one_succeeds(self, store: Store, repo: VectorRepo) -> None:
         fill(store, "d", {"a": TEXT})
         prepare(store, "d", "a")
         answers: list[bool] = []
@@ -483,7 +489,7 @@ class SpaceTests(HarnessTests):
         assert sorted(answers) == [False, False, False, True]
         assert found(store, "one fish", NEW)[0] == ("a", 0)
 
-    def test_any_steps_leave_what_a_fresh_store_has(self, store: Store, repo: SpaceRepo) -> None:
+    def test_any_steps_leave_what_a_fresh_store_has(self, store: Store, repo: VectorRepo) -> None:
         """Entries are those of texts that are there; sets are whole where their entries were."""
 
         @settings(max_examples=15, deadline=None)
@@ -508,11 +514,11 @@ class SpaceTests(HarnessTests):
                 elif step == "prepare":
                     if store.documents.get_info("d", name) or not name:
                         prepare(store, "d", name, space=other)
-                        assert list(repo.unprepared("d", other, [name])) == []
+                        assert list(repo.waiting("d", dense(other), [name])) == []
                 elif step == "delete":
                     store.documents.delete("d", name)
                 elif step == "drop":
-                    repo.drop_space("d", other)
+                    repo.drop_space("d", dense(other))
                 else:
                     _swap(store, repo, config.embed_sig, other)
                 _check_entries(store, repo)
@@ -562,17 +568,17 @@ def _seen(store: Store) -> tuple[object, ...]:
     return (*chunks, layer.sig, layer.vector.tobytes(), store.chunks.get_doc_sigs("d", "ab"))
 
 
-def _swap(store: Store, repo: SpaceRepo, old: str, new: str) -> None:
+def _swap(store: Store, repo: VectorRepo, old: str, new: str) -> None:
     """Swap, and compare with what was there."""
     kept = [each[0] for each in counts(repo)]
-    whole = set(store.chunks.doc_names("d")).difference(repo.unprepared("d", new))
-    complete = set(store.chunks.doc_names("d")).difference(store.chunks.pending("d", old))
+    whole = set(store.chunks.doc_names("d")).difference(repo.waiting("d", dense(new)))
+    complete = set(store.chunks.doc_names("d")).difference(store.chunks.waiting("d", dense(old)))
     set_config(store, "d", attrs.evolve(CONFIG, embed_sig=new))
     if new not in kept:
         return
-    waiting = set(store.chunks.pending("d", new))
+    waiting = set(store.chunks.waiting("d", dense(new)))
     assert not whole & waiting
-    assert not complete & set(repo.unprepared("d", old)) - _layers_of_others(store, old)
+    assert not complete & set(repo.waiting("d", dense(old))) - _layers_of_others(store, old)
     for chunk in store.chunks.iter_chunks("d", vectors=True):
         if chunk.doc_name not in waiting:
             wanted = embedded(chunk.content, new)
@@ -599,7 +605,7 @@ def _check_search(store: Store) -> None:
         wanted = embedded("one fish", space)
         assert wanted is not None
         best = []
-        waiting = set(store.chunks.pending("d", space))
+        waiting = set(store.chunks.waiting("d", dense(space)))
         for chunk in store.chunks.iter_chunks("d", vectors=True):
             if config.embed_sig != space or chunk.vector is None:
                 continue
@@ -619,12 +625,12 @@ def _check_search(store: Store) -> None:
     assert {name for name, _ in ids(store.chunks.search(query))} == texts
 
 
-def _check_entries(store: Store, repo: SpaceRepo) -> None:
+def _check_entries(store: Store, repo: VectorRepo) -> None:
     """Every entry has its text in the dataset, and its vector is that of the text."""
     names = {*store.chunks.doc_names("d"), *(each.doc_name for each in store.layers.list("d"))}
     texts = texts_under(store, "d", names)
     for space, _, vectors in counts(repo):
-        known = store.chunks.known_vectors("d", space, list(texts))
+        known = store.chunks.known_vectors("d", dense(space), list(texts))
         assert vectors <= len(known)
         for digest, vector in known.items():
             wanted = embedded(texts[digest], space)

@@ -295,14 +295,13 @@ class SparseServiceTests(HarnessTests):
     def test_what_is_purged_is_gone_from_the_sparse_lane(
         self, sparse_store: Store, encoder: FakeSparseEncoder, harness: Harness
     ) -> None:
-        repo = or_skip(sparse_store.capabilities.sparse)
         with over(sparse_store, encoder) as kb:
             kb.put_documents("d", {"a.md": "The owl sleeps.", "b.md": "A kettle."})
             assert kb.purge("d", "a.md")
             assert kb.search("owl", dataset_id="d", mode="sparse").hits == ()
-            assert [each.vectors for each in repo.sparse_spaces("d")] == [1]
+            assert [each.vectors for each in sparse_store.chunks.vector_spaces("d")] == [1]
             assert kb.purge("d")
-            assert list(repo.sparse_spaces("d")) == []
+            assert list(sparse_store.chunks.vector_spaces("d")) == []
             kb.put_document("d", "a.md", "The owl sleeps.")
             assert encoder.texts.count("The owl sleeps.") == 2
 

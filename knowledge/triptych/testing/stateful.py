@@ -15,15 +15,15 @@ from hypothesis.stateful import (
 from triptych.contracts import Store
 from triptych.errors import ConflictError
 from triptych.records import (
-    ChunkVector,
-    CompleteSet,
     DatasetConfig,
     DerivedChunk,
     DerivedSig,
     Layer,
     NewDocument,
     SourceDocument,
+    Vector,
 )
+from triptych.records.spaces import dense
 from triptych.signatures import document_info
 from triptych.testing.builders import (
     CONFIG,
@@ -279,27 +279,28 @@ class BackendMachine(RuleBasedStateMachine):
         end = attrs.evolve(sig, embed_sig=space)
         texts = [chunk for chunk in chunks if not chunk.content.startswith("~")]
         given = texts if whole else data.draw(st.lists(st.sampled_from(texts))) if texts else []
-        vectors = [
-            ChunkVector(
-                doc_name=name,
-                index=chunk.index,
-                input_sig=chunk.sig.input_sig,
-                vector=vector_of(chunk.content, space),
-            )
-            for chunk in given
-        ]
-        complete = CompleteSet(doc_name=name, sig=end, without=len(chunks) - len(texts))
-        allowed = bool(space) and model.config is not None and model.config.embed_sig == space
-        ends = [complete] if whole else []
-        done = self.store.chunks.add_vectors(dataset_id, space, vectors, ends)
-        current = allowed and model.version(name) == sig.source_version
-        assert list(done) == ([name] if whole and current else [])
+        vectors: dict[str, Vector | None] = {
+            chunk.sig.input_sig: vector_of(chunk.content, space) for chunk in given
+        }
+        bare = {chunk.sig.input_sig for chunk in chunks} - {c.sig.input_sig for c in texts}
+        vectors.update(dict.fromkeys(bare if whole else ()))
+        done = self.store.chunks.put_vectors(dataset_id, dense(space), [name], vectors)
+        if not dense(space).serves(model.config):
+            assert list(done) == []
+            return
+        digests = {chunk.sig.input_sig for chunk in chunks}
+        known = self.store.chunks.known_vectors(dataset_id, dense(space), sorted(digests))
+        # Others may have given what it lacked.
+        ends = sig.embed_sig == space or digests <= {*known, *(bare if whole else ())}
+        if model.version(name) == sig.source_version:
+            assert list(done) == ([name] if ends else [])
         if done:
             # Not made of the document: its text may be another since the set was.
             model.sets[name] = (end, tuple(_embedded(chunk, end) for chunk in chunks))
-        elif allowed and given and sig.embed_sig != space:
-            bare = attrs.evolve(sig, embed_sig="")
-            model.sets[name] = (bare, tuple(_bare(chunk, bare) for chunk in chunks))
+        elif self.store.chunks.get_doc_sig(dataset_id, name) != sig:
+            assert known
+            waits = attrs.evolve(sig, embed_sig="")
+            model.sets[name] = (waits, tuple(_bare(chunk, waits) for chunk in chunks))
 
     @rule(short=DATASETS, data=st.data(), same=st.booleans())
     def update_source_version(self, short: str, data: st.DataObject, same: bool) -> None:
@@ -452,11 +453,12 @@ class BackendMachine(RuleBasedStateMachine):
                 for chunk in self.store.chunks.iter_chunks(dataset_id, vectors=True)
             ]
             assert read == every
-            space = model.config.embed_sig if model.config else CONFIG.embed_sig
-            assert list(self.store.chunks.pending(dataset_id, space)) == sorted(
+            space = dense(model.config.embed_sig if model.config else CONFIG.embed_sig)
+            waiting = self.store.chunks.waiting(dataset_id, space, list(model.sets))
+            assert list(waiting) == sorted(
                 name
                 for name, (sig, made) in model.sets.items()
-                if made and space and sig.embed_sig != space
+                if made and space.sig and sig.embed_sig != space.sig
             )
             layers = [model.layers[place] for place in sorted(model.layers)]
             assert list(self.store.layers.list(dataset_id)) == layers

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from contextlib import closing
 
 import attrs
-import numpy as np
 import pytest
 
 from triptych.contracts import Store
 from triptych.errors import ModelMismatchError
-from triptych.records import ChunkVector, CompleteSet, DerivedSig, Filter
+from triptych.records import DerivedSig, Filter
+from triptych.records.spaces import dense
 from triptych.signatures import embedding_input_sig
 from triptych.testing.builders import (
     CONFIG,
     DIMENSION,
-    chunks_of,
-    derive,
     fill,
     ids,
     keyword_query,
@@ -28,112 +26,82 @@ from triptych.testing.builders import (
     vector_query,
 )
 from triptych.testing.guarantees import guarantee
-from triptych.testing.harness import Harness, HarnessTests, examined
+from triptych.testing.harness import Harness, HarnessTests, examined, or_skip
+from triptych.testing.lanes import DENSE, LANES, Lane
 
-__all__ = ["VectorTests", "complete_of", "vectors_for", "wait"]
+__all__ = ["VectorTests"]
 
 OURS = CONFIG.embed_sig
 OTHER = attrs.evolve(CONFIG, embed_sig="space/2")
-NONE = attrs.evolve(CONFIG, embed_sig="")
+LATER = attrs.evolve(DENSE, space=dense(OTHER.embed_sig), config=OTHER)
+SPACE = dense(OURS)
 TEXT = "one fish\n\n~two fish\n\nred fish"
 
 
-def wait(store: Store, dataset_id: str, name: str, content: str, **metadata: str) -> None:
-    """Put a document with a chunk set that waits for all its vectors."""
-    document = put(store, dataset_id, name, content, **metadata)
-    sig = attrs.evolve(sig_of(store, dataset_id, name), embed_sig="")
-    bare = chunks_of(document, sig)
-    assert store.chunks.replace(dataset_id, name, bare, sig=sig)
-
-
-def vectors_for(
-    store: Store, dataset_id: str, name: str, space: str = OURS, *, width: int = DIMENSION
-) -> list[ChunkVector]:
-    """The vectors that the chunks of a document are to have, in order."""
-    return [
-        ChunkVector(
-            doc_name=name,
-            index=chunk.index,
-            input_sig=chunk.sig.input_sig,
-            vector=vector_of(chunk.content, space, width),
-        )
-        for chunk in store.chunks.iter_chunks(dataset_id, name)
-        if not chunk.content.startswith("~")
-    ]
-
-
-def complete_of(store: Store, dataset_id: str, name: str, space: str = OURS) -> CompleteSet:
-    """The end of a set's waiting."""
-    sig = store.chunks.get_doc_sig(dataset_id, name)
-    assert sig is not None
-    texts = [chunk.content for chunk in store.chunks.iter_chunks(dataset_id, name)]
-    without = sum(text.startswith("~") for text in texts)
-    return CompleteSet(doc_name=name, sig=attrs.evolve(sig, embed_sig=space), without=without)
-
-
-def embedded(store: Store, dataset_id: str, name: str, space: str = OURS) -> list[int]:
-    """The indices of the chunks that have a vector of ``space``."""
-    found = []
-    for chunk in store.chunks.iter_chunks(dataset_id, name, vectors=True):
-        if chunk.vector is not None and chunk.sig.embed_sig == space:
-            assert np.array_equal(chunk.vector, vector_of(chunk.content, space))
-            found.append(chunk.index)
-    return found
-
-
-def found_by_meaning(store: Store, dataset_id: str, text: str = "one fish") -> list[str]:
-    """The documents that a vector search finds."""
-    found = store.chunks.search(vector_query(vector_of(text), dataset_id, top_k=50))
-    return sorted({name for name, _ in ids(found)})
-
-
 class VectorTests(HarnessTests):
-    """`ChunkRepo.add_vectors`, `ChunkRepo.pending`, and sets that wait."""
+    """`VectorRepo` in spaces that serve, dense and sparse, and sets that wait for them."""
+
+    @pytest.fixture(params=list(LANES))
+    def lane(self, request: pytest.FixtureRequest) -> Lane:
+        lane = LANES[request.param]
+        if lane is DENSE:
+            return lane
+        if "store" in request.fixturenames:  # open already, and some stores are not opened twice
+            or_skip(request.getfixturevalue("store").capabilities.sparse)
+            return lane
+        with closing(request.getfixturevalue("harness").open()) as store:
+            or_skip(store.capabilities.sparse)
+        return lane
 
     @guarantee(7)
     def test_set_without_its_vectors_is_found_by_keyword_and_says_so(self, store: Store) -> None:
         set_config(store, "d")
-        wait(store, "d", "a", TEXT)
+        DENSE.wait(store, "d", "a", TEXT)
         sig = store.chunks.get_doc_sig("d", "a")
         assert sig is not None
         assert sig.stale_reason(sig_of(store, "d", "a")) == "vector"
         assert sig.has_text_of(sig_of(store, "d", "a"))
         assert [name for name, _ in ids(store.chunks.search(keyword_query("red", "d")))] == ["a"]
-        assert found_by_meaning(store, "d") == []
-        assert list(store.chunks.pending("d", OURS)) == ["a"]
-        assert store.chunks.count_pending(["d", "d", "none"], OURS) == 1
+        assert DENSE.found(store, "d") == []
+        assert list(store.chunks.waiting("d", SPACE)) == ["a"]
+        assert store.chunks.count_waiting(["d", "d", "none"], SPACE) == 1
 
     def test_vectors_are_kept_one_by_one_and_searched_when_all_are_there(
-        self, store: Store
+        self, store: Store, lane: Lane
     ) -> None:
-        set_config(store, "d")
-        wait(store, "d", "a", TEXT)
-        first, last = vectors_for(store, "d", "a")
-        end = complete_of(store, "d", "a")
-        assert list(store.chunks.add_vectors("d", OURS, [first])) == []
-        assert embedded(store, "d", "a") == [0]
-        assert set(store.chunks.known_vectors("d", OURS, [first.input_sig, last.input_sig])) == {
-            first.input_sig
-        }
-        assert found_by_meaning(store, "d") in ([], ["a"])
-        assert list(store.chunks.add_vectors("d", OURS, [], [end])) == []
-        assert list(store.chunks.pending("d", OURS)) == ["a"]
-        assert list(store.chunks.add_vectors("d", OURS, [last], [end])) == ["a"]
-        assert embedded(store, "d", "a") == [0, 2]
-        assert store.chunks.get_doc_sig("d", "a") == sig_of(store, "d", "a")
-        assert found_by_meaning(store, "d") == ["a"]
-        assert list(store.chunks.pending("d", OURS)) == []
-        assert store.chunks.count_pending(["d"], OURS) == 0
-        assert list(store.chunks.add_vectors("d", OURS, [first], [end])) == ["a"]
+        set_config(store, "d", lane.config)
+        lane.wait(store, "d", "a", TEXT)
+        vectors = lane.whole(store, "d", "a")
+        first, *_, last = vectors
+        rest = {digest: vectors[digest] for digest in vectors if digest not in (first, last)}
+        chunks, space = store.chunks, lane.space
+        assert lane.give(store, "d", {first: vectors[first]}, "a") == []
+        assert lane.held(store, "d", "a") == [0]
+        assert set(chunks.known_vectors("d", space, [first, last])) == {first}
+        assert lane.found(store, "d") in ([], ["a"])
+        assert lane.give(store, "d", rest, "a") == []
+        assert list(chunks.waiting("d", space)) == ["a"]
+        assert chunks.count_waiting(["d", "d", "none"], space) == 1
+        assert list(chunks.waiting("d", space, ["a", "none"])) == ["a"]
+        assert list(chunks.waiting("d", space, [])) == []
+        assert lane.give(store, "d", {last: vectors[last], **rest}, "a") == ["a"]
+        held = [at for at, vector in enumerate(vectors.values()) if vector is not None]
+        assert lane.held(store, "d", "a") == held
+        assert chunks.get_doc_sig("d", "a") == sig_of(store, "d", "a", lane.config)
+        assert lane.found(store, "d") == ["a"]
+        assert list(chunks.waiting("d", space)) == []
+        assert chunks.count_waiting(["d"], space) == 0
+        assert lane.give(store, "d", {first: lane.vector("other")}, "a", "a") == ["a"]
+        assert lane.give(store, "d", {}, "a") == ["a"]
+        assert lane.held(store, "d", "a") == held
         assert examined(store, ["d"]) == []
 
     def test_what_is_embedded_later_is_as_what_is_embedded_at_once(self, store: Store) -> None:
         fill(store, "d", {"a": TEXT, "b": "one fish"})
         set_config(store, "e")
         for name, content in (("a", TEXT), ("b", "one fish")):
-            wait(store, "e", name, content)
-            end = complete_of(store, "e", name)
-            assert store.chunks.add_vectors("e", OURS, vectors_for(store, "e", name), [end])
+            DENSE.wait(store, "e", name, content)
+            assert DENSE.give(store, "e", DENSE.whole(store, "e", name), name) == [name]
         for name in ("a", "b"):
             one = store.chunks.iter_chunks("d", name, vectors=True)
             other = store.chunks.iter_chunks("e", name, vectors=True)
@@ -142,81 +110,93 @@ class VectorTests(HarnessTests):
         found = [ids(store.chunks.search(vector_query(query, each))) for each in "de"]
         assert found[0] == found[1]
 
-    def test_set_ends_its_waiting_only_whole(self, store: Store) -> None:
-        set_config(store, "d")
-        wait(store, "d", "a", TEXT)
-        end = complete_of(store, "d", "a")
-        store.chunks.add_vectors("d", OURS, vectors_for(store, "d", "a"))
+    def test_set_ends_its_waiting_only_whole(self, store: Store, lane: Lane) -> None:
+        set_config(store, "d", lane.config)
+        for name in "ab":
+            lane.wait(store, "d", name, TEXT)
+        vectors = lane.whole(store, "d", "a")
+        second = [*vectors][1]
+        most = {digest: each for digest, each in vectors.items() if digest != second}
+        assert lane.give(store, "d", most, "a") == []
         before = store.chunks.get_doc_sig("d", "a")
-        sig = end.sig
-        for wrong in (
-            attrs.evolve(end, without=0),
-            attrs.evolve(end, without=2),
-            attrs.evolve(end, doc_name="none"),
-            attrs.evolve(end, sig=attrs.evolve(sig, input_sig="other")),
-            attrs.evolve(end, sig=attrs.evolve(sig, chunker_sig="other")),
-            attrs.evolve(end, sig=attrs.evolve(sig, source_version=sig.source_version + 1)),
-        ):
-            assert list(store.chunks.add_vectors("d", OURS, [], [wrong])) == []
+        other = {embedding_input_sig("other"): lane.vector("~other")}
+        assert lane.give(store, "d", other, "a") == []
+        assert lane.give(store, "d", vectors, "none") == []
+        assert lane.give(store, "d", {**most, **other}, "a", "none") == []
         assert store.chunks.get_doc_sig("d", "a") == before
+        assert list(store.chunks.waiting("d", lane.space)) == ["a", "b"]
         put(store, "d", "a", TEXT, tag="newer")
-        assert list(store.chunks.add_vectors("d", OURS, [], [end])) == []
-        moved = attrs.evolve(sig_of(store, "d", "a"), embed_sig="")
+        moved = attrs.evolve(sig_of(store, "d", "a", lane.config), embed_sig="")
         assert store.chunks.update_source_version("d", "a", moved)
-        assert list(store.chunks.add_vectors("d", OURS, [], [end])) == []
-        now = complete_of(store, "d", "a")
-        assert list(store.chunks.add_vectors("d", OURS, [], [now])) == ["a"]
+        last = {second: vectors[second]}
+        assert lane.give(store, "d", last, "a") == ["a"]
+        assert store.chunks.get_doc_sig("d", "a") == sig_of(store, "d", "a", lane.config)
+        assert list(store.chunks.waiting("d", lane.space)) == ["b"]
+        # What the dataset has of its texts is enough.
+        assert lane.give(store, "d", last, "b") == ["b"]
+        assert lane.held(store, "d", "b") == lane.held(store, "d", "a")
+
+    def test_one_call_ends_the_waiting_of_several_documents(self, store: Store, lane: Lane) -> None:
+        set_config(store, "d", lane.config)
+        contents = {"b": TEXT, "a": "red fish", "empty": "", "other": "reef"}
+        for name, content in contents.items():
+            lane.wait(store, "d", name, content)
+        vectors = lane.whole(store, "d", "b")
+        done = lane.give(store, "d", vectors, "b", "other", "a", "b", "empty")
+        assert done == ["a", "b", "empty"]
+        assert list(store.chunks.waiting("d", lane.space)) == ["other"]
 
     @guarantee(5)
-    def test_vectors_never_come_to_another_text(self, store: Store, harness: Harness) -> None:
-        set_config(store, "d")
-        wait(store, "d", "a", TEXT)
-        wait(store, "d", "gone", TEXT)
-        late = [*vectors_for(store, "d", "a"), *vectors_for(store, "d", "gone")]
-        ends = [complete_of(store, "d", "a"), complete_of(store, "d", "gone")]
-        wait(store, "d", "a", "another\n\nred fish\n\ntext")
+    def test_vectors_never_come_to_another_text(
+        self, store: Store, harness: Harness, lane: Lane
+    ) -> None:
+        set_config(store, "d", lane.config)
+        lane.wait(store, "d", "a", TEXT)
+        lane.wait(store, "d", "gone", TEXT)
+        late = lane.whole(store, "d", "a")
+        lane.wait(store, "d", "a", "another\n\ntext\n\n!")
+        lane.wait(store, "d", "b", "red fish\n\nanother")
         store.documents.delete("d", "gone")
-        strange = [
-            attrs.evolve(late[0], index=-1),
-            attrs.evolve(late[0], index=7),
-            attrs.evolve(late[0], doc_name="none"),
-        ]
-        assert list(store.chunks.add_vectors("d", OURS, [*late, *strange], ends)) == []
-        assert embedded(store, "d", "a") == []
+        assert lane.give(store, "d", late, "a", "gone", "none") == []
+        assert lane.held(store, "d", "a") == []
+        assert lane.held(store, "d", "b") == []
         assert store.documents.get("d", "gone") is None
         assert list(store.chunks.iter_chunks("d", "gone")) == []
-        assert dict(store.chunks.known_vectors("d", OURS, [v.input_sig for v in late])) == {}
+        assert dict(store.chunks.known_vectors("d", lane.space, list(late))) == {}
         if harness.raw is not None:
             assert harness.raw(store, "d").vectors == 0
-        assert list(store.chunks.add_vectors("none", OURS, late, ends)) == []
+        assert lane.give(store, "none", late, "a") == []
+        assert lane.give(store, "d", late, "b") == []
+        assert lane.held(store, "d", "b") == [0]
         assert list(store.documents.list_datasets()) == ["d"]
 
-    def test_vectors_of_another_space_than_the_datasets_are_refused(self, store: Store) -> None:
-        set_config(store, "d")
-        wait(store, "d", "a", TEXT)
-        vectors = vectors_for(store, "d", "a")
-        end = complete_of(store, "d", "a")
-        set_config(store, "d", OTHER)
-        assert list(store.chunks.add_vectors("d", OURS, vectors, [end])) == []
-        assert embedded(store, "d", "a") == embedded(store, "d", "a", OTHER.embed_sig) == []
-        set_config(store, "d", NONE)
-        assert list(store.chunks.add_vectors("d", "", vectors)) == []
-        assert list(store.chunks.add_vectors("d", OURS, vectors, [end])) == []
-        assert embedded(store, "d", "a") == []
+    def test_vectors_of_another_space_than_the_datasets_are_refused(
+        self, store: Store, lane: Lane
+    ) -> None:
+        set_config(store, "d", lane.config)
+        lane.wait(store, "d", "a", TEXT)
+        vectors = lane.whole(store, "d", "a")
+        for config in (lane.other, lane.none):
+            set_config(store, "d", config)
+            for sig in (lane.space.sig, ""):
+                space = attrs.evolve(lane.space, sig=sig)
+                assert list(store.chunks.put_vectors("d", space, ["a"], vectors)) == []
+            assert lane.held(store, "d", "a") == []
+            assert dict(store.chunks.known_vectors("d", lane.space, list(vectors))) == {}
+        assert list(store.chunks.vector_spaces("d")) == []
 
     def test_vectors_of_another_width_are_refused_whole(self, store: Store) -> None:
         fill(store, "d", {"first": "text"})
-        wait(store, "d", "a", TEXT)
-        wait(store, "d", "b", "one fish")
-        vectors = [
-            *vectors_for(store, "d", "b"),
-            *vectors_for(store, "d", "a", width=2 * DIMENSION),
-        ]
+        DENSE.wait(store, "d", "a", TEXT)
+        DENSE.wait(store, "d", "b", "one fish")
+        narrow = DENSE.whole(store, "d", "b")
+        texts = [chunk.sig.input_sig for chunk in store.chunks.iter_chunks("d", "a")]
+        wide = dict.fromkeys(texts, vector_of("wide", dimension=2 * DIMENSION))
         with pytest.raises(ModelMismatchError):
-            store.chunks.add_vectors("d", OURS, vectors, [complete_of(store, "d", "b")])
+            DENSE.give(store, "d", {**wide, **narrow}, "a", "b")
         if harness_is_atomic(store):
-            assert embedded(store, "d", "b") == []
-            assert list(store.chunks.pending("d", OURS)) == ["a", "b"]
+            assert DENSE.held(store, "d", "b") == []
+            assert list(store.chunks.waiting("d", SPACE)) == ["a", "b"]
 
     def test_set_of_another_space_waits_from_its_first_new_vector_on(self, store: Store) -> None:
         fill(store, "d", {"a": TEXT, "b": "blue fish"})
@@ -227,20 +207,19 @@ class VectorTests(HarnessTests):
         want = sig_of(store, "d", "a", OTHER)
         assert old.stale_reason(want) == "embedder"
         assert old.has_text_of(want)
-        assert list(store.chunks.pending("d", OTHER.embed_sig)) == ["a", "b"]
+        assert list(store.chunks.waiting("d", dense("space/2"))) == ["a", "b"]
         space = OTHER.embed_sig
-        first, last = vectors_for(store, "d", "a", space)
-        store.chunks.add_vectors("d", space, [first])
+        vectors = LATER.whole(store, "d", "a")
+        assert LATER.give(store, "d", dict([*vectors.items()][:1]), "a") == []
         now = store.chunks.get_doc_sig("d", "a")
         assert now is not None
         assert now.stale_reason(want) == "vector"
         assert store.chunks.get_doc_sig("d", "b") == sig_of(store, "d", "b")
-        end = complete_of(store, "d", "a", space)
-        assert list(store.chunks.add_vectors("d", space, [last], [end])) == ["a"]
+        assert LATER.give(store, "d", vectors, "a") == ["a"]
         assert store.chunks.get_doc_sig("d", "a") == want
-        assert embedded(store, "d", "a", space) == [0, 2]
-        assert dict(store.chunks.known_vectors("d", OURS, digests)) == {}
-        assert set(store.chunks.known_vectors("d", space, digests)) == set(digests)
+        assert LATER.held(store, "d", "a") == [0, 2]
+        assert dict(store.chunks.known_vectors("d", SPACE, digests)) == {}
+        assert set(store.chunks.known_vectors("d", dense(space), digests)) == set(digests)
         query = vector_query(vector_of("one fish", space), "d", space=space)
         assert {name for name, _ in ids(store.chunks.search(query))} == {"a"}
         assert examined(store, ["d"]) == []
@@ -248,55 +227,62 @@ class VectorTests(HarnessTests):
     def test_waiting_set_takes_the_vectors_that_the_dataset_has(self, store: Store) -> None:
         """So that two writers of one document do not ask the embedder twice."""
         fill(store, "d", {"b": "red fish"})
-        wait(store, "d", "a", TEXT)
-        assert embedded(store, "d", "a") == [2]
-        first = vectors_for(store, "d", "a")[0]
-        store.chunks.add_vectors("d", OURS, [first])
-        wait(store, "d", "a", "red fish\n\nnew\n\none fish")
-        assert embedded(store, "d", "a") == [0, 2]
-        assert dict(store.chunks.known_vectors("e", OURS, [first.input_sig])) == {}
+        DENSE.wait(store, "d", "a", TEXT)
+        assert DENSE.held(store, "d", "a") == [2]
+        vectors = DENSE.whole(store, "d", "a")
+        first = next(iter(vectors))
+        DENSE.give(store, "d", {first: vectors[first]}, "a")
+        DENSE.wait(store, "d", "a", "red fish\n\nnew\n\none fish")
+        assert DENSE.held(store, "d", "a") == [0, 2]
+        assert dict(store.chunks.known_vectors("e", SPACE, [first])) == {}
 
-    def test_documents_share_the_vector_of_a_text(self, store: Store, harness: Harness) -> None:
-        set_config(store, "d")
+    def test_documents_share_the_vector_of_a_text(
+        self, store: Store, harness: Harness, lane: Lane
+    ) -> None:
+        set_config(store, "d", lane.config)
         for name in ("a", "b"):
-            wait(store, "d", name, "shared\n\nshared")
-        vectors = [*vectors_for(store, "d", "a"), *vectors_for(store, "d", "b")]
-        ends = [complete_of(store, "d", name) for name in ("b", "a")]
-        assert list(store.chunks.add_vectors("d", OURS, vectors, ends)) == ["a", "b"]
-        assert found_by_meaning(store, "d", "shared") == ["a", "b"]
-        if harness.raw is not None:
+            lane.wait(store, "d", name, "shared\n\nshared")
+        vectors = lane.whole(store, "d", "a")
+        assert lane.give(store, "d", vectors, "b", "a", "b") == ["a", "b"]
+        assert lane.found(store, "d", "shared") == ["a", "b"]
+        if harness.raw is not None and lane is DENSE:
             assert harness.raw(store, "d").vectors == 1
         store.documents.delete("d", "a")
-        assert embedded(store, "d", "b") == [0, 1]
+        assert lane.held(store, "d", "b") == [0, 1]
         store.documents.delete("d", "b")
+        assert dict(store.chunks.known_vectors("d", lane.space, list(vectors))) == {}
         if harness.raw is not None:
             assert harness.raw(store, "d").vectors == 0
 
-    def test_pending_names_what_lacks_vectors(self, store: Store) -> None:
-        set_config(store, "d")
-        for name in ("b", "a/2", "a/10", "é", "Z", "🦉"):
-            wait(store, "d", name, TEXT)
-        wait(store, "d", "empty", "")
+    def test_waiting_names_what_lacks_vectors(self, store: Store, lane: Lane) -> None:
+        set_config(store, "d", lane.config)
+        for name in ("b", "a/2", "a/10", "é", "Z", "🦉", "whole"):
+            lane.wait(store, "d", name, TEXT if name != "whole" else "text")
+        lane.wait(store, "d", "empty", "")
         put(store, "d", "without", "text")
-        put(store, "d", "whole", "text")
-        assert derive(store, "d", "whole")
-        set_config(store, "other")
-        wait(store, "other", "a", TEXT)
+        assert lane.give(store, "d", lane.whole(store, "d", "whole"), "whole") == ["whole"]
+        set_config(store, "other", lane.config)
+        lane.wait(store, "other", "a", TEXT)
+        chunks, space = store.chunks, lane.space
+        another, none = attrs.evolve(space, sig="another"), attrs.evolve(space, sig="")
         expected = sorted(["b", "a/2", "a/10", "é", "Z", "🦉"])
-        assert list(store.chunks.pending("d", OURS)) == expected
-        assert list(store.chunks.pending("d", OTHER.embed_sig)) == sorted([*expected, "whole"])
-        assert list(store.chunks.pending("d", "")) == []
-        assert list(store.chunks.pending("none", OURS)) == []
-        assert store.chunks.count_pending(["d", "other", "none"], OURS) == 7
-        assert store.chunks.count_pending([], OURS) == 0
-        assert store.chunks.count_sets(["d", "other", "d", "none"]) == 9
-        assert store.chunks.count_sets([]) == 0
-        assert store.chunks.count_pending(["d"], "") == 0
+        some = ["whole", "Z", "empty", "without", "none"]
+        assert list(chunks.waiting("d", space)) == expected
+        assert list(chunks.waiting("d", space, some)) == ["Z"]
+        assert list(chunks.waiting("d", another)) == sorted([*expected, "whole"])
+        assert list(chunks.waiting("d", another, some)) == ["Z", "whole"]
+        assert list(chunks.waiting("d", none)) == []
+        assert list(chunks.waiting("none", space)) == []
+        assert chunks.count_waiting(["d", "other", "none"], space) == 7
+        assert chunks.count_waiting([], space) == 0
+        assert chunks.count_sets(["d", "other", "d", "none"]) == 9
+        assert chunks.count_sets([]) == 0
+        assert chunks.count_waiting(["d"], none) == 0
         store.documents.delete("d", "é")
-        store.chunks.delete_by_doc("d", "Z")
+        chunks.delete_by_doc("d", "Z")
         store.documents.delete_dataset("other")
-        assert store.chunks.count_pending(["d", "other"], OURS) == 4
-        assert store.chunks.count_sets(["d", "other"]) == 6
+        assert chunks.count_waiting(["d", "other"], space) == 4
+        assert chunks.count_sets(["d", "other"]) == 6
 
     def test_stats_tell_what_waits_from_what_is_stale(self, store: Store) -> None:
         set_config(store, "d")
@@ -307,13 +293,13 @@ class VectorTests(HarnessTests):
             assert sum(each.vectors for each in found.spaces) == found.vectors
             return (found.chunks, found.vectors, found.stale, found.pending, found.pending_chunks)
 
-        wait(store, "d", "a", TEXT)
-        wait(store, "d", "b", "blue fish")
+        DENSE.wait(store, "d", "a", TEXT)
+        DENSE.wait(store, "d", "b", "blue fish")
         assert counts() == (4, 0, 0, 2, 4)
-        store.chunks.add_vectors("d", OURS, vectors_for(store, "d", "a")[:1])
+        vectors = DENSE.whole(store, "d", "a")
+        DENSE.give(store, "d", dict([*vectors.items()][:1]), "a")
         assert counts() == (4, 1, 0, 2, 3)
-        end = complete_of(store, "d", "a")
-        store.chunks.add_vectors("d", OURS, vectors_for(store, "d", "a"), [end])
+        DENSE.give(store, "d", vectors, "a")
         assert counts() == (4, 2, 0, 1, 1)
         assert counts(space="") == (4, 2, 0, 0, 0)
         assert counts(space=OTHER.embed_sig) == (4, 2, 1, 2, 4)
@@ -322,56 +308,51 @@ class VectorTests(HarnessTests):
 
     def test_waiting_set_is_fresh_to_a_filter(self, store: Store) -> None:
         set_config(store, "d")
-        wait(store, "d", "a", TEXT)
-        wait(store, "d", "old", TEXT)
+        DENSE.wait(store, "d", "a", TEXT)
+        DENSE.wait(store, "d", "old", TEXT)
         put(store, "d", "old", "newer")
         fresh = DerivedSig(chunker_sig=CONFIG.chunker_sig, embed_sig=OURS)
         query = keyword_query("red", "d", where=Filter(fresh=fresh))
         assert [name for name, _ in ids(store.chunks.search(query))] == ["a"]
 
-    def test_waiting_sets_come_back(self, harness: Harness) -> None:
+    def test_waiting_sets_come_back(self, harness: Harness, lane: Lane) -> None:
         if not harness.persistent:
             pytest.skip("the store is not kept")
         store = harness.open()
-        set_config(store, "d")
-        wait(store, "d", "a", TEXT)
-        store.chunks.add_vectors("d", OURS, vectors_for(store, "d", "a")[:1])
+        set_config(store, "d", lane.config)
+        lane.wait(store, "d", "a", TEXT)
+        vectors = [*lane.whole(store, "d", "a").items()]
+        lane.give(store, "d", dict(vectors[:1]), "a")
         store.close()
         store = harness.open()
         try:
-            assert list(store.chunks.pending("d", OURS)) == ["a"]
-            assert embedded(store, "d", "a") == [0]
-            end = complete_of(store, "d", "a")
-            rest = vectors_for(store, "d", "a")[1:]
-            assert list(store.chunks.add_vectors("d", OURS, rest, [end])) == ["a"]
-            assert found_by_meaning(store, "d") == ["a"]
+            assert list(store.chunks.waiting("d", lane.space)) == ["a"]
+            assert lane.held(store, "d", "a") == [0]
+            assert lane.give(store, "d", dict(vectors[1:]), "a") == ["a"]
+            assert lane.found(store, "d") == ["a"]
+            store.close()
+            store = harness.open()
+            assert store.chunks.config("d") == lane.config
+            assert lane.found(store, "d") == ["a"]
         finally:
             store.close()
 
     @guarantee(5)
     def test_second_writer_replaces_and_deletes_beside_the_vectors(
-        self, store: Store, harness: Harness
+        self, store: Store, harness: Harness, lane: Lane
     ) -> None:
         """Whatever comes first: each vector is of its chunk's text, and what is deleted is gone."""
-        set_config(store, "d")
-        wait(store, "d", "a", TEXT)
+        set_config(store, "d", lane.config)
+        lane.wait(store, "d", "a", TEXT)
         done = threading.Event()
         errors: list[BaseException] = []
 
         def embed() -> None:
             try:
                 while not done.is_set():
-                    info = store.documents.get_info("d", "a")
-                    sig = store.chunks.get_doc_sig("d", "a")
-                    if info is None or sig is None:
-                        continue
-                    vectors = vectors_for(store, "d", "a")
-                    texts = TEXT.split("\n\n")
-                    end = attrs.evolve(sig, embed_sig=OURS)
-                    without = sum(text.startswith("~") for text in texts)
-                    whole = CompleteSet(doc_name="a", sig=end, without=without)
-                    store.chunks.add_vectors("d", OURS, vectors[:1])
-                    store.chunks.add_vectors("d", OURS, vectors[1:], [whole])
+                    vectors = [*lane.whole(store, "d", "a").items()]
+                    lane.give(store, "d", dict(vectors[:1]), "a")
+                    lane.give(store, "d", dict(vectors[1:]), "a")
             except BaseException as error:  # noqa: BLE001 - raised by the test's own thread
                 errors.append(error)
 
@@ -379,9 +360,9 @@ class VectorTests(HarnessTests):
         thread.start()
         try:
             for turn in range(30):
-                content = _turned(TEXT, turn)
-                wait(store, "d", "a", content)
-                _assert_vectors_fit(store)
+                lane.wait(store, "d", "a", _turned(TEXT, turn))
+                lane.held(store, "d", "a")
+                assert lane.found(store, "d") in ([], ["a"])
                 if turn % 3 == 2:
                     store.documents.delete("d", "a")
                     assert list(store.chunks.iter_chunks("d", "a")) == []
@@ -389,7 +370,7 @@ class VectorTests(HarnessTests):
             done.set()
             thread.join()
         assert errors == []
-        _assert_vectors_fit(store)
+        lane.held(store, "d", "a")
         assert examined(store, ["d"]) == []
         store.documents.delete("d", "a")
         if harness.raw is not None:
@@ -397,9 +378,9 @@ class VectorTests(HarnessTests):
 
 
 def harness_is_atomic(store: Store) -> bool:
-    """Whether `add_vectors` is one write for all of its sets: not the default's."""
-    return "add_vectors" in vars(type(store.chunks)) or any(
-        "add_vectors" in vars(kind) and "repositories" not in kind.__module__
+    """Whether `put_vectors` is one write for all of its sets: not the default's."""
+    return "put_vectors" in vars(type(store.chunks)) or any(
+        "put_vectors" in vars(kind) and "repositories" not in kind.__module__
         for kind in type(store.chunks).__mro__
     )
 
@@ -407,10 +388,3 @@ def harness_is_atomic(store: Store) -> bool:
 def _turned(text: str, turn: int) -> str:
     parts = text.split("\n\n")
     return "\n\n".join([*parts[turn % 3 :], *parts[: turn % 3], f"turn {turn}"])
-
-
-def _assert_vectors_fit(store: Store) -> None:
-    chunks: Sequence[object] = embedded(store, "d", "a")
-    sig = store.chunks.get_doc_sig("d", "a")
-    if sig is not None and sig.embed_sig == OURS and chunks:
-        assert store.documents.get_info("d", "a") is not None

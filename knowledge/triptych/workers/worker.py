@@ -28,7 +28,6 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.sparse_encoding import sparse_lane
 from triptych.leases import LEASE, LeaseHolder
 from triptych.records import DocumentInfo, Failure, RebuildReport, RebuildScope
 from triptych.service import Service
@@ -126,9 +125,9 @@ class Worker:
             service.chunks,
             options.chunkers,
             options.embedder,
+            sparse_encoder=options.sparse_encoder,
             next_embedder=options.next_embedder,
         )
-        self._sparse = sparse_lane(service.capabilities.sparse, options.sparse_encoder)
         self._size = _FIRST_SHARE
         self._failed: dict[tuple[str, str], _Failed] = {}
         self._report = WorkReport()
@@ -331,14 +330,15 @@ class Worker:
                 return
             names = [info.name for info in page]
             have = self._service.chunks.get_doc_sigs(dataset_id, names)
-            sparse: set[str] = set()
-            if self._sparse is not None:
-                lane = self._sparse
-                sparse.update(lane.repo.sparse_pending(dataset_id, lane.signature, names))
+            lacking = {
+                name
+                for model in deriver.further
+                for name in self._service.chunks.waiting(dataset_id, model.space, names)
+            }
             yield [
                 info.name
                 for info in page
-                if info.name in sparse or have.get(info.name) != deriver.expected_signature(info)
+                if info.name in lacking or have.get(info.name) != deriver.expected_signature(info)
             ]
 
     def _pages(self, dataset_id: str, only: Sequence[str] | None) -> Iterator[list[DocumentInfo]]:

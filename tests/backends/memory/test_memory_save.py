@@ -24,6 +24,7 @@ from triptych.records import (
     NewDocument,
     SourceDocument,
 )
+from triptych.records.spaces import dense
 from triptych.signatures import document_info
 from triptych.testing.builders import fill, filter_of, keyword_query, layer_of, put
 from triptych.testing.reopen import everything
@@ -142,8 +143,8 @@ def test_reads_are_answered_from_what_the_store_was_given() -> None:
             ("a", 1),
             ("b", 0),
         ]
-        assert list(store.chunks.known_vectors("d", "e", ["a 1", "x"])) == ["a 1"]
-        assert dict(store.chunks.known_vectors("d", "other", ["a 1"])) == {}
+        assert list(store.chunks.known_vectors("d", dense("e"), ["a 1", "x"])) == ["a 1"]
+        assert dict(store.chunks.known_vectors("d", dense("other"), ["a 1"])) == {}
         layers = store.layers.list("d", layer=Layer.ABSTRACT)
         assert [layer.doc_name for layer in layers] == ["a", "b"]
         assert list(store.layers.list("d", layer=Layer.OVERVIEW)) == []

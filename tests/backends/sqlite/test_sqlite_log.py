@@ -186,7 +186,7 @@ def test_metadata_alone_changes_nothing_that_is_indexed_identical_puts_nothing_a
 
 MODULES = (
     "vectors documents document_rows deletes chunk_sets change_log filters chunks stats reads "
-    "layers transaction document_changes kept_spaces"
+    "layers transaction document_changes vector_uses space_swap waiting"
 )
 
 

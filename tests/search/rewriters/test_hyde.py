@@ -15,11 +15,11 @@ import triptych
 from support.rewriting import TEXTS, filled, names
 from triptych import CancelledError, Generation, Message, ProviderError, Query, ValidationError
 from triptych.errors import ProviderTimeoutError
-from triptych.ingestion.embedding import mean_vector
 from triptych.records import EmbedKind
 from triptych.search import HyDE
 from triptych.search.rewriters.hyde import HYDE_PROMPTS
 from triptych.testing import FakeLLM, ScriptedLLM
+from triptych.vectors.embedding import mean_vector
 from triptych_backends.embedders import HashEmbedder
 
 POT = "A pot of porcelain keeps the tea warm."

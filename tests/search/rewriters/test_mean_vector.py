@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from triptych import ValidationError
-from triptych.ingestion.embedding import mean_vector
 from triptych.records import QueryVariant, Vector
+from triptych.vectors.embedding import mean_vector
 
 numbers = st.floats(-1, 1, width=32).map(lambda x: x if abs(x) > 1e-3 else 0.0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 import attrs
 
@@ -11,21 +12,24 @@ from triptych import deadlines
 from triptych.contracts import ChunkRepo, Store, VersionReader
 from triptych.errors import CancelledError, ConflictError, TriptychError
 from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.pending import VectorFiller
-from triptych.ingestion.pending_sparse import SparseFiller
 from triptych.records import (
+    AnySpace,
     DatasetConfig,
     DerivedChunk,
     DerivedSig,
     DocumentInfo,
     SourceDocument,
-    Vector,
+    VectorSpace,
 )
 from triptych.records.expiry import has_expired
+from triptych.records.spaces import dense
 from triptych.search.past.layers import fill_layers
 from triptych.search.past.moments import Moment, VersionThen, version_then
+from triptych.vectors.filler import Filler
 
 __all__ = ["DatasetFiller", "OutdatedError"]
+
+V = TypeVar("V")
 
 _PAGE = 64
 _TRIES = 3
@@ -44,12 +48,12 @@ class _KnownVectors:
         self._chunks = chunks
 
     def known_vectors(
-        self, dataset_id: str, embed_sig: str, input_sigs: Sequence[str]
-    ) -> Mapping[str, Vector]:
-        found = dict(self._scratch.known_vectors(dataset_id, embed_sig, input_sigs))
-        missing = [each for each in input_sigs if each not in found]
+        self, dataset_id: str, space: VectorSpace[V], digests: Sequence[str]
+    ) -> Mapping[str, V]:
+        found = dict(self._scratch.known_vectors(dataset_id, space, digests))
+        missing = [each for each in digests if each not in found]
         if missing:
-            found |= self._chunks.known_vectors(dataset_id, embed_sig, missing)
+            found |= self._chunks.known_vectors(dataset_id, space, missing)
         return found
 
 
@@ -93,8 +97,8 @@ class DatasetFiller:
         if derivation.next is not None:
             derivation = derivation.of_config(store.chunks.config(dataset_id))
         known = _KnownVectors(scratch.chunks, store.chunks)
-        self._stored_sparse = None if derivation.sparse is None else derivation.sparse.repo
-        self._embedding = derivation.over(known, scratch.capabilities.sparse)
+        encodes = scratch.capabilities.sparse is not None
+        self._embedding = derivation.over(known, encodes=encodes)
         self._plain = derivation.over(known, embeds=False)
         self._config: DatasetConfig | None = None
         self._seen: dict[str, _Seen] = {}
@@ -146,50 +150,42 @@ class DatasetFiller:
             deadlines.check("the search of the past")
             self._take(changed[start : start + _PAGE], floor)
 
-    def embed(self) -> tuple[int, Sequence[Exception]]:
-        """Embed what has no vector yet; how many texts, and what went wrong.
+    def embed(self, *, further: bool = False) -> tuple[int, Sequence[Exception]]:
+        """Make the vectors that are missing, of the embedder or of all ``further`` models; how many
+        texts were sent to it, and what went wrong.
 
         Raises:
             CancelledError: the deadline passed. What was embedded stays.
         """
-        space = self._embedding.embed_sig
-        if not self._has_space:
-            return 0, ()
-        waiting = self._scratch.chunks.pending(self._dataset_id, space)
-        if not waiting:
-            return 0, ()
-        documents, chunks = self._scratch.documents, self._scratch.chunks
-        with VectorFiller(documents, chunks, self._embedding, self._dataset_id) as filler:
-            filler.later(waiting)
-            return _finished(filler)
+        deriver, sent = self._embedding, 0
+        errors: list[Exception] = []
+        for model in deriver.further if further else [deriver.model]:
+            if model is None or not model.space.serves(self._config):
+                continue
+            self._take_over(model.space)
+            with deriver.filler(
+                self._scratch.documents, self._scratch.chunks, model, self._dataset_id
+            ) as filler:
+                filler.lacking()
+                count, wrong = _finished(filler)
+            sent += count
+            errors += wrong
+        return sent, errors
 
-    def encode(self) -> tuple[int, Sequence[Exception]]:
-        """Encode what has no sparse vector yet; how many texts, and what went wrong.
-
-        Raises:
-            CancelledError: as `embed`.
-        """
-        lane, stored, config = self._embedding.sparse, self._stored_sparse, self._config
-        if lane is None or stored is None or config is None or config.sparse_sig != lane.signature:
-            return 0, ()
-        dataset_id, space = self._dataset_id, lane.signature
-        waiting = lane.repo.sparse_pending(dataset_id, space)
-        if not waiting:
-            return 0, ()
-        documents, chunks = self._scratch.documents, self._scratch.chunks
+    def _take_over(self, space: AnySpace) -> None:
+        """Give what waits the vectors that the store has of its texts."""
+        dataset_id, chunks = self._dataset_id, self._scratch.chunks
+        waiting = chunks.waiting(dataset_id, space)
         for start in range(0, len(waiting), _PAGE):
             deadlines.check("the search of the past")
             names = waiting[start : start + _PAGE]
-            digests = [
+            digests = dict.fromkeys(
                 chunk.sig.input_sig
                 for name in names
                 for chunk in chunks.iter_chunks(dataset_id, name)
-            ]
-            known = stored.known_sparse_vectors(dataset_id, space, list(dict.fromkeys(digests)))
-            lane.repo.add_sparse_vectors(dataset_id, space, names, known)
-        with SparseFiller(documents, chunks, self._embedding, lane, dataset_id) as filler:
-            filler.lacking()
-            return _finished(filler)
+            )
+            known = self._store.chunks.known_vectors(dataset_id, space, list(digests))
+            chunks.put_vectors(dataset_id, space, names, known)
 
     def fill_layers(self, *, vectors: bool) -> int:
         """Take over the layers that fit; how many texts were embedded.
@@ -209,8 +205,7 @@ class DatasetFiller:
     @property
     def _has_space(self) -> bool:
         """Whether the dataset has vectors of this embedder."""
-        space = self._embedding.embed_sig
-        return bool(space) and self._config is not None and self._config.embed_sig == space
+        return dense(self._embedding.embed_sig).serves(self._config)
 
     def _configure(self) -> None:
         """Give the scratch dataset the stored configuration, but for the chunker."""
@@ -343,7 +338,7 @@ class DatasetFiller:
         return [each for each in found if before.get(each[0]) == after.get(each[0])]
 
 
-def _finished(filler: VectorFiller | SparseFiller) -> tuple[int, Sequence[Exception]]:
+def _finished(filler: Filler[Any]) -> tuple[int, Sequence[Exception]]:
     """Fill what waits; how many texts were embedded, and what went wrong."""
     errors: list[Exception] = []
     try:

@@ -10,11 +10,11 @@ import attrs
 from triptych import deadlines
 from triptych.contracts import LayerRepo, Store
 from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.embedding import embed
 from triptych.ingestion.folder_tree import is_folder
 from triptych.ingestion.layers import inputs_of
 from triptych.records import DerivedLayer, Layer, Vector
 from triptych.signatures import embedding_input_sig
+from triptych.vectors.embedding import embed
 
 __all__ = ["fill_layers"]
 

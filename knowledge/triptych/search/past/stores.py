@@ -199,8 +199,8 @@ class PastStores:
                     self._derivation,
                 )
             filler.fill()
-            for wanted, embed in ((wants.dense, filler.embed), (wants.sparse, filler.encode)):
-                count, failed = embed() if wanted else (0, ())
+            for wanted, further in ((wants.dense, False), (wants.sparse, True)):
+                count, failed = filler.embed(further=further) if wanted else (0, ())
                 embedded += count
                 errors += failed
             if wants.layers:

@@ -4,40 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import attrs
-
 from triptych import telemetry
-from triptych.contracts import SparseEncoder, SparseRepo
+from triptych.contracts import SparseEncoder, VectorRepo
 from triptych.errors import NotAvailableError, ProviderError, TriptychError, ValidationError
 from triptych.records import EmbedKind, SparseVector, check_text
 
-__all__ = ["SparseLane", "check_sparse_encoder", "encode_sparse", "sparse_lane"]
+__all__ = ["check_keeps_sparse", "check_sparse_encoder", "encode_sparse"]
 
 
-@attrs.frozen
-class SparseLane:
-    """A sparse encoder, and where its vectors are kept."""
-
-    encoder: SparseEncoder
-    repo: SparseRepo
-    signature: str
-
-
-def sparse_lane(repo: SparseRepo | None, encoder: SparseEncoder | None) -> SparseLane | None:
-    """The sparse lane; None without an encoder.
+def check_keeps_sparse(repo: VectorRepo | None, encoder: SparseEncoder | None) -> None:
+    """Refuse an encoder whose vectors the store does not keep.
 
     Raises:
-        NotAvailableError: the store keeps no sparse vectors.
+        NotAvailableError: there is no ``repo`` that keeps sparse vectors.
     """
-    if encoder is None:
-        return None
-    if repo is None:
+    if encoder is not None and repo is None:
         raise NotAvailableError(
             f"the store keeps no sparse vectors, and the sparse encoder {encoder.signature!r} is "
             "configured: use a store that keeps them (memory, SQLite, files), or leave out "
             "sparse_encoder"
         )
-    return SparseLane(encoder, repo, encoder.signature)
 
 
 def check_sparse_encoder(encoder: object) -> None:

@@ -13,8 +13,8 @@ from typing import Generic, TypeVar
 from triptych import deadlines
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.errors import CancelledError
-from triptych.ingestion.pace import Pace
 from triptych.leases import LeaseHolder
+from triptych.vectors.pace import Pace
 
 __all__ = ["EMBED_BATCH", "EmbeddingRun"]
 
