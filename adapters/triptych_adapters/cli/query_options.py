@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
+from triptych.errors import ValidationError
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.values import conditions
 
 if TYPE_CHECKING:
     from triptych.context import ContextPack
-    from triptych.records import Query, Result
+    from triptych.records import Prices, Query, Result
     from triptych.service.pipeline import PipelineView
 
 __all__ = [
@@ -23,10 +24,13 @@ __all__ = [
     "ModeOption",
     "OptionalQuery",
     "PipelineOption",
+    "PriceInput",
+    "PriceOutput",
     "QueryArgument",
     "Where",
     "make_query",
     "moment_note",
+    "prices_of",
     "query_fields",
 ]
 
@@ -73,7 +77,7 @@ PipelineOption = Annotated[
     option(
         "--pipeline NAME",
         "Search as this pipeline of triptych.toml does; other options take the place of its "
-        "own. `triptych pipelines` lists them.",
+        "own. `triptych list --pipelines` lists them.",
     ),
 ]
 AsOf = Annotated[
@@ -84,6 +88,8 @@ AsOf = Annotated[
         "UTC unless it says; or a version number. Slower.",
     ),
 ]
+PriceInput = Annotated[float | None, option("--price-input PRICE", "Of a million tokens in.")]
+PriceOutput = Annotated[float | None, option("--price-output PRICE", "Of a million tokens out.")]
 FreshOnly = Annotated[bool, option("--fresh-only", "Leave out stale hits.")]
 
 
@@ -121,3 +127,14 @@ def moment_note(answer: Result | ContextPack) -> str:
     if isinstance(answer.as_of, int):
         return f"as of version {answer.as_of}"
     return "" if answer.as_of is None else f"as of {answer.as_of.isoformat()}"
+
+
+def prices_of(price_input: float | None, price_output: float | None) -> Prices | None:
+    """The prices of a model, where both are given."""
+    from triptych.records import Prices
+
+    if price_input is None and price_output is None:
+        return None
+    if price_input is None or price_output is None:
+        raise ValidationError("give --price-input and --price-output: both or none")
+    return Prices(input=price_input, output=price_output)

@@ -14,8 +14,7 @@ import attrs
 import typer
 
 from triptych_adapters.cli.exits import Exit, exit_for, hint_for
-from triptych_adapters.cli.output import Output
-from triptych_adapters.cli.shell_text import shell_text
+from triptych_adapters.cli.output import Output, shell_text
 
 if TYPE_CHECKING:
     from triptych.service import Service
@@ -56,6 +55,7 @@ class Session:
         from triptych_factory import Settings
 
         embedder = None if self.options.embedder == "auto" else self.options.embedder
+        given = {name: value for name, value in given.items() if value is not None}
         return Settings.resolve({"url": self.options.store, "embedder": embedder, **given})
 
     @contextmanager
