@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from glob import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, cast
 
 import attrs
 
 from triptych.contracts import Store
+from triptych.copies.unfinished import note_copy
 from triptych.errors import NotFoundError
 from triptych.installation import lacking
+from triptych.repositories import capabilities_of
 from triptych_factory.discovery import make_store_folder, user_store
 from triptych_factory.locations import Location, parse_location
 from triptych_factory.settings import Settings
@@ -18,7 +26,10 @@ from triptych_factory.settings import Settings
 if TYPE_CHECKING:
     from triptych_backends.qdrant.truth import TruthStore
 
-__all__ = ["BUILDERS", "open_store", "store_exists"]
+__all__ = ["BUILDERS", "open_store", "open_target", "store_exists"]
+
+_ENDED = 3600.0
+"""Seconds after which a store that is being made is taken for one whose maker was killed."""
 
 
 def _memory(location: Location, settings: Settings, create: bool) -> Store:
@@ -139,6 +150,39 @@ def open_store(location: Location, settings: Settings, *, create: bool = True) -
                 "another store"
             )
     return BUILDERS[location.scheme](location, settings, create)
+
+
+def open_target(location: Location, settings: Settings, again: str) -> Store:
+    """`open_store` of a store to copy into; a new one says from its first moment that it is
+    unfinished, and that ``again`` finishes it. One on a server says so once the copy begins.
+    """
+    path = location.path
+    if path is not None and not store_exists(location) and not settings.read_only:
+        with suppress(OSError):  # what is wrong is said where the store is opened
+            make_store_folder(path)
+            begins = f".{path.name}.new-"
+            for left in path.parent.glob(f"{escape(begins)}*"):
+                if time.time() - left.stat().st_mtime > _ENDED:
+                    shutil.rmtree(left, ignore_errors=True)
+            with TemporaryDirectory(prefix=begins, dir=path.parent) as folder:
+                _make_unfinished(location, Path(folder) / path.name, settings, again)
+    return open_store(location, settings)
+
+
+def _make_unfinished(location: Location, draft: Path, settings: Settings, again: str) -> None:
+    assert location.path is not None
+    kind = "files" if location.scheme == "files" else "sqlite"
+    store = open_store(Location(scheme=kind, path=draft), settings)
+    try:
+        kept = capabilities_of(store).settings
+        assert kept is not None
+        note_copy(kept, (), again)
+    finally:
+        store.close()
+    if kind == "sqlite":
+        os.link(draft, location.path)  # which replaces nothing
+    else:
+        draft.rename(location.path)
 
 
 def store_exists(location: Location) -> bool:

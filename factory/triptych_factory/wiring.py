@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import warnings
-from collections.abc import Collection, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Unpack, runtime_checkable
 
 import attrs
 
 from triptych._internal.protocols import conforms
-from triptych.chunking import ChunkerSet
 from triptych.contracts import (
     LLM,
     Closeable,
     Embedder,
-    Postprocessor,
-    QueryRewriter,
-    Ranker,
     Reranker,
-    Retriever,
+    SettingsStore,
     SparseEncoder,
     Store,
 )
@@ -32,13 +28,14 @@ from triptych.search.cache_options import SemanticCache, to_cache
 from triptych.search.file_location import file_locator
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.reranking import Rerank
-from triptych.service import Service, ServiceOptions
+from triptych.service import Service
+from triptych.service_options import OpenOptions, ServiceOptions
 from triptych_factory.access import Access
 from triptych_factory.backends import open_store
 from triptych_factory.chunkers import build_chunkers
 from triptych_factory.embedders import build_embedder
 from triptych_factory.llms import build_llm
-from triptych_factory.locations import Location, parse_location, store_paths
+from triptych_factory.locations import Location, parse_location, state_folder, store_paths
 from triptych_factory.pipelines import Models, build_pipelines
 from triptych_factory.rankers import build_ranker, build_reranker
 from triptych_factory.remote import connect, is_server
@@ -54,6 +51,14 @@ __all__ = ["every_format", "open_service", "settings_llm", "wire"]
 
 
 _CHUNKING = ("chunker", "chunk_size", "chunk_overlap")
+_NAMED: Mapping[str, type] = {
+    **dict.fromkeys(
+        ("embedder", "llm", "next_embedder", "ranker", "reranker", "sparse_encoder"), str
+    ),
+    "semantic_cache": bool,
+}
+"""What is a setting where it is of this type, and an object otherwise."""
+_OBJECTS = {"chunkers", "executor", "retrievers", "rewriter", "postprocessors", "pipelines"}
 
 
 @runtime_checkable
@@ -75,79 +80,55 @@ def open_service(
     url: str | os.PathLike[str] | None = None,
     *,
     embedder: Embedder | str | None = "auto",
-    next_embedder: Embedder | str | None = None,
     llm: LLM | str | None = "auto",
-    chunkers: ChunkerSet | None = None,
-    executor: Executor | None = None,
-    ranker: Ranker | str | None = None,
-    retrievers: Sequence[Retriever] = (),
-    rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None,
-    postprocessors: Sequence[Postprocessor] = (),
-    reranker: Reranker | str | None = None,
-    pipelines: Sequence[Pipeline] = (),
-    sparse_encoder: SparseEncoder | str | None = None,
-    semantic_cache: SemanticCache | bool | None = None,
     create: bool = True,
-    **settings: str | float | bool | None,
+    **options: Unpack[OpenOptions],
 ) -> Service:
-    """What `triptych.open` does; the arguments and errors are described there.
-
-    ``settings`` are those of its arguments that are settings under the same name.
-    """
-    if chunkers is not None and any(settings.get(name) is not None for name in _CHUNKING):
+    """What `triptych.open` does; the arguments and errors are described there."""
+    _check_names(options)
+    given: dict[str, Any] = {name: each for name, each in options.items() if each is not None}
+    if "chunkers" in given and not given.keys().isdisjoint(_CHUNKING):
         raise ValidationError(
             f"chunkers have their own sizes: give chunkers, or {', '.join(_CHUNKING)}"
         )
+    models = {"embedder": embedder, "llm": llm}
+    objects = {
+        name: each
+        for name, each in {**given, **models}.items()
+        if (name in _OBJECTS or (name in _NAMED and not isinstance(each, _NAMED[name])))
+        and each is not None
+    }
     resolved = Settings.resolve(
         {
-            **settings,
+            **{name: each for name, each in given.items() if name not in objects},
+            **{name: _name_of(each) for name, each in models.items()},
             "url": _text_of(url),
-            "embedder": _name_of(embedder),
-            "next_embedder": next_embedder if isinstance(next_embedder, str) else None,
-            "llm": _name_of(llm),
-            "ranker": ranker if isinstance(ranker, str) else None,
-            "semantic_cache": semantic_cache if isinstance(semantic_cache, bool) else None,
-            "reranker": reranker if isinstance(reranker, str) else None,
-            "sparse_encoder": sparse_encoder if isinstance(sparse_encoder, str) else None,
         }
     )
     if is_server(resolved.url):
-        objects = {
-            "embedder": embedder,
-            "next_embedder": next_embedder,
-            "llm": llm,
-            "chunkers": chunkers,
-            "executor": executor,
-            "ranker": ranker,
-            "retrievers": retrievers,
-            "rewriter": rewriter,
-            "postprocessors": postprocessors,
-            "reranker": reranker,
-            "pipelines": pipelines,
-            "sparse_encoder": sparse_encoder,
-            "semantic_cache": semantic_cache,
-        }
-        return connect(
-            resolved, [name for name, it in objects.items() if it not in (None, (), "auto")]
-        )
-    return wire(
-        resolved,
-        embedder=None if isinstance(embedder, str) else embedder,
-        next_embedder=None if isinstance(next_embedder, str) else next_embedder,
-        llm=None if isinstance(llm, str) else llm,
-        chunkers=chunkers,
-        executor=executor,
-        ranker=None if isinstance(ranker, str) else ranker,
-        retrievers=retrievers,
-        rewriter=rewriter,
-        postprocessors=postprocessors,
-        reranker=None if isinstance(reranker, str) else reranker,
-        pipelines=pipelines,
-        named=None,
-        sparse_encoder=None if isinstance(sparse_encoder, str) else sparse_encoder,
-        semantic_cache=None if isinstance(semantic_cache, bool) else semantic_cache,
-        create=create,
-    )
+        return connect(resolved, [name for name, each in objects.items() if each != ()])
+    return wire(resolved, create=create, named=None, **objects)
+
+
+def _check_names(options: Iterable[str]) -> None:
+    known = ("embedder", "llm", "create", *OpenOptions.__annotations__)
+    for name in options:
+        if name not in known:
+            nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            meant = f"did you mean {nearest[0]!r}?" if nearest else f"it takes {', '.join(known)}"
+            raise ValidationError(f"triptych.open has no option {name!r}: {meant}")
+
+
+def _forgetter(
+    folder: Path | None, settings: SettingsStore
+) -> Callable[[str, str | None, Sequence[str]], None]:
+    def forget(dataset_id: str, name: str | None, others: Sequence[str]) -> None:
+        from triptych.sync.state import forget_files  # only a purge needs it
+
+        if folder is not None:
+            forget_files(folder, settings, dataset_id, name, others)
+
+    return forget
 
 
 def _preload(model: object) -> None:
@@ -164,23 +145,13 @@ def wire(
     settings: Settings,
     *,
     embedder: Embedder | None = None,
-    next_embedder: Embedder | None = None,
     llm: LLM | None = None,
-    chunkers: ChunkerSet | None = None,
-    executor: Executor | None = None,
-    ranker: Ranker | None = None,
-    retrievers: Sequence[Retriever] = (),
-    rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None,
-    postprocessors: Sequence[Postprocessor] = (),
-    reranker: Reranker | None = None,
-    pipelines: Sequence[Pipeline] = (),
     named: Collection[str] | None = (),
-    sparse_encoder: SparseEncoder | None = None,
-    semantic_cache: SemanticCache | None = None,
     create: bool = True,
     preload: bool = False,
     dataset_id: str = "",
     fill: bool = False,
+    **objects: Unpack[OpenOptions],
 ) -> Service:
     """A Service over the store and with the models that ``settings`` name.
 
@@ -188,54 +159,63 @@ def wire(
     given; one that was filled without any is searched by keyword. A store without documents gets
     "local" where it is installed, and so does one without vectors if ``fill`` asks for them.
 
-    ``embedder``, ``next_embedder``, ``llm``, ``chunkers``, ``ranker``, ``reranker`` and
-    ``sparse_encoder`` take the place of those they name, and so does ``semantic_cache``. A store
-    that is opened ``read_only`` keeps no answers. ``pipelines`` come beside those of the settings
-    that ``named`` names, none by default, None for all. ``executor`` is that of
-    `ServiceOptions`. ``create`` says whether a store that does not exist yet is made. ``preload``
-    loads a local model while the store is being opened, for a caller that is about to embed. The
-    Service closes the store, and the models that were made here.
+    ``embedder``, ``llm`` and the other ``objects`` take the place of those that the settings name;
+    settings by name are no objects. A store that is opened ``read_only`` keeps no answers.
+    ``pipelines`` come beside those of the settings that ``named`` names, none by default, None for
+    all. ``create`` says whether a store that does not exist yet is made. ``preload`` loads a local
+    model while the store is being opened, for a caller that is about to embed. The Service closes
+    the store, and the models that were made here.
     """
     if is_server(settings.url):
         return connect(settings)
     location = parse_location(settings.url)
+    given: dict[str, Any] = {**objects, "embedder": embedder, "llm": llm}
+    made_here: list[object] = []
+
+    def model(name: str, build: Callable[[], Any]) -> Any:
+        if given.get(name) is not None:
+            return given[name]
+        made_here.append(made := build())
+        return made
+
     # The models come first: a misspelt one must not leave an empty store behind.
     by_store = embedder is None and settings.embedder == "auto"
-    chosen = embedder if by_store or embedder is not None else _embedder(settings)
-    following = _next_embedder(settings) if next_embedder is None else next_embedder
+    chosen = None if by_store else model("embedder", lambda: _embedder(settings))
+    following = model("next_embedder", lambda: _next_embedder(settings))
     likely = _likely(location, settings, dataset_id) if by_store and preload else None
     if preload:
         _preload(likely if by_store else chosen)
-    writer = settings_llm(settings, settings.llm) if llm is None else llm
-    reranks = _reranker(settings, settings.reranker, writer) if reranker is None else reranker
+    writer = model("llm", lambda: settings_llm(settings, settings.llm))
+    reranks = model("reranker", lambda: _reranker(settings, settings.reranker, writer))
     models = Models(
         writer,
         lambda name: settings_llm(settings, name),
         lambda name, own: _reranker(settings, name, own, "pipelines"),
         lambda name: named_embedder(settings, name),
     )
+    pipelines = objects.get("pipelines", ())
     own = {each.name for each in pipelines if isinstance(each, Pipeline)}
     described = {name: each for name, each in settings.pipelines.items() if name not in own}
     source = settings.sources.get("pipelines", "the settings")
-    encoder = _sparse_encoder(settings) if sparse_encoder is None else sparse_encoder
+    steps = objects.get("postprocessors", ())
     options = ServiceOptions(
-        chunkers=chunkers or build_chunkers(*_chunking(settings)),
+        chunkers=objects.get("chunkers") or build_chunkers(*_chunking(settings)),
         embedder=chosen,
         next_embedder=following,
-        sparse_encoder=encoder,
+        sparse_encoder=model("sparse_encoder", lambda: _sparse_encoder(settings)),
         language=settings.language,
-        ranker=build_ranker(settings.ranker if ranker is None else ranker),
-        retrievers=retrievers,
-        rewriter=rewriter,
-        postprocessors=(*([] if reranks is None else [Rerank(reranks)]), *postprocessors),
+        ranker=build_ranker(objects.get("ranker") or settings.ranker),
+        retrievers=objects.get("retrievers", ()),
+        rewriter=objects.get("rewriter"),
+        postprocessors=(*([] if reranks is None else [Rerank(reranks)]), *steps),
         pipelines=(
             *build_pipelines(described, models, source=source, names=named),
             *pipelines,
         ),
-        semantic_cache=_answers(settings, semantic_cache),
+        semantic_cache=_answers(settings, objects.get("semantic_cache")),
         llm=writer,
         embed_concurrency=settings.embed_concurrency,
-        executor=executor,
+        executor=objects.get("executor"),
         question_log=settings.question_log,
         outliner=_outline,
         own_paths=store_paths(location),
@@ -255,21 +235,14 @@ def wire(
             store.close()
             _close(likely)
             raise
+        made_here.insert(0, chosen)
     kept = capabilities_of(store).settings
     if kept is not None:
-        options = attrs.evolve(options, locate=file_locator(kept))
-
-    given_models: list[tuple[object, object]] = [
-        (chosen, embedder),
-        (following, next_embedder),
-        (writer, llm),
-        (reranks, reranker),
-        (encoder, sparse_encoder),
-    ]
-    made_here = [*(made for made, given in given_models if given is None), *models.made]
+        forget = _forgetter(state_folder(location), kept)
+        options = attrs.evolve(options, locate=file_locator(kept), forget_files=forget)
 
     def close_models() -> None:
-        for made in made_here:
+        for made in (*made_here, *models.made):
             _close(made)
 
     service = Service(store, options=options, on_close=close_models)
@@ -324,11 +297,11 @@ def _of_store(store: Store, settings: Settings, dataset_id: str, fill: bool) -> 
     return recall_embedder(signature, concurrency=settings.embed_concurrency)
 
 
-def _answers(settings: Settings, given: SemanticCache | None) -> SemanticCache | None:
+def _answers(settings: Settings, given: SemanticCache | bool | None) -> SemanticCache | None:
     """How answers are kept: those of a store that is only read are not."""
     if settings.read_only:
         return None
-    return to_cache(settings.semantic_cache) if given is None else given
+    return to_cache(settings.semantic_cache if given is None else given)
 
 
 def _next_embedder(settings: Settings) -> Embedder | None:

@@ -15,6 +15,7 @@ from triptych.answering import (
     AnswerStream as AnswerStream,
     Replay as Replay,
 )
+from triptych.answering.options import AskOptions as AskOptions
 from triptych.chunking import (
     ChunkConfig as ChunkConfig,
     ChunkerSet as ChunkerSet,
@@ -34,6 +35,7 @@ from triptych.context import (
     TokenCounter as TokenCounter,
     Verification as Verification,
 )
+from triptych.context.options import ContextOptions as ContextOptions
 from triptych.contracts import (
     LLM as LLM,
     AnswerabilityJudge as AnswerabilityJudge,
@@ -219,6 +221,7 @@ from triptych.search.sparse_retrievers import SparseRetriever as SparseRetriever
 from triptych.service import Service as Service, ServiceOptions as ServiceOptions
 from triptych.service.dataset import Dataset as Dataset
 from triptych.service.pipeline import PipelineView as PipelineView
+from triptych.service_options import OpenOptions as OpenOptions
 from triptych.shortcuts import (
     IngestReport as IngestReport,
     ingest_directory as ingest_directory,

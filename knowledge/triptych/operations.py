@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import attrs
 
@@ -46,12 +47,18 @@ def operation(
     """Say what a public method of a Service does: see `OperationTraits`.
 
     A caller with an access is refused a method that does not say it, and so is every other door.
+    A Service that is closed refuses the method.
     """
     traits = OperationTraits(effect=effect, embeds=embeds, creates=creates, long=long)
 
     def mark(method: _Method) -> _Method:
-        setattr(method, _NAME, traits)
-        return method
+        @functools.wraps(method)
+        def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
+            self._require_open()
+            return method(self, *args, **kwargs)
+
+        setattr(checked, _NAME, traits)
+        return cast(_Method, checked)
 
     return mark
 

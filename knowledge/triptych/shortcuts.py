@@ -8,11 +8,10 @@ fine for a script; a program that asks more than once opens a Service and keeps 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict, Unpack
+from typing import Any, TypeAlias, Unpack
 
 import attrs
 
@@ -25,15 +24,13 @@ from triptych.parsing.categories import category
 from triptych.parsing.files import Skipped, name_of
 from triptych.records import (
     DerivedChunk,
-    Layer,
-    Message,
-    Mode,
     NewDocument,
     PutReport,
     Result,
     SourceDocument,
     check_text,
 )
+from triptych.records.search_options import QuestionOptions
 from triptych.search.result_formats import FORMATS
 from triptych.service import Service
 from triptych.sync.file_set import FileSet
@@ -41,7 +38,6 @@ from triptych.sync.roots import SyncOptions
 
 __all__ = [
     "IngestReport",
-    "QuestionOptions",
     "Store",
     "get_chunk",
     "ingest_directory",
@@ -49,21 +45,6 @@ __all__ = [
     "query",
     "query_context",
 ]
-
-
-class QuestionOptions(TypedDict, total=False):
-    """What `query` takes beside its own arguments; see `SearchOptions`."""
-
-    mode: Mode | str | None
-    layer: Layer | str
-    threshold: float | None
-    min_scores: Mapping[str, float]
-    where: Mapping[str, Any] | None
-    fresh_only: bool
-    keyword_boost: float
-    syntax: bool
-    conversation: Sequence[Message]
-    as_of: int | datetime | str | None
 
 
 Store: TypeAlias = Service | str | os.PathLike[str] | None

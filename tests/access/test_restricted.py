@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import attrs
 import pytest
 
 from support.access_pair import OURS, THEIRS, options
@@ -22,8 +23,9 @@ from triptych.errors import (
     TriptychError,
     ValidationError,
 )
+from triptych.layers import LayerBuilder
 from triptych.operations import Effect, operations_of
-from triptych.records import Layer, NewDocument, RebuildScope
+from triptych.records import Layer, ModelUsage, NewDocument, QuarantinedLayer, RebuildScope
 from triptych.service import Service
 from triptych_backends.memory import MemoryStore
 
@@ -375,3 +377,34 @@ def test_what_expires_is_the_callers_or_is_not_there(kb: Service, writer: Servic
     assert writer.documents.with_expired(["kb"], datetime.now(UTC)) == []
     with pytest.raises(AccessDeniedError):  # a name of theirs, though nothing finds it
         writer.put_document("kb", "theirs2.md", "Mine.", OURS)
+
+
+def test_whoever_writes_a_whole_dataset_builds_layers_with_the_journal_of_the_store() -> None:
+    with Service(MemoryStore(), options=options()) as kb:
+        for dataset_id in ("kb", "zoo"):
+            kb.put_document(dataset_id, "a.md", "An anchor.")
+        caller = kb.restricted(Access(dataset_ids=["kb"], can_write=True))
+        assert LayerBuilder(caller).plan("kb").warnings == ()
+        journal, own = caller.capabilities.journal, kb.capabilities.journal
+        assert journal is not None
+        assert own is not None
+        journal.record_usage("kb", ModelUsage(model="m", calls=1))
+        assert [each.calls for each in own.usage("kb")] == [1]
+        quarantined = QuarantinedLayer(
+            dataset_id="zoo",
+            doc_name="a.md",
+            layer=Layer.ABSTRACT,
+            input_sig="i",
+            prompt_sig="p",
+            reason="empty",
+            message="",
+            quarantined_at=datetime.now(UTC),
+        )
+        with pytest.raises(NotFoundError):
+            journal.quarantine(quarantined)
+        journal.quarantine(attrs.evolve(quarantined, dataset_id="kb"))
+        assert [each.doc_name for each in LayerBuilder(caller).quarantined("kb")] == ["a.md"]
+        with pytest.raises(NotFoundError):
+            journal.usage("zoo")
+        for access in (Access(), Access(where=OURS, can_write=True)):
+            assert kb.restricted(access).capabilities.journal is None

@@ -296,3 +296,16 @@ def test_a_folder_that_was_remembered_twice_is_removed_at_once(notes: Shell) -> 
         assert settings.set_setting("sync.roots", twice, expected=text)
     removed = notes("remove", "notes", "--delete", *at)
     assert (removed.code, names(notes, *at), notes("list", "--folders", *at).rows) == (0, [], [])
+
+
+def test_status_says_that_it_did_not_look_at_files_and_when_they_were_read(notes: Shell) -> None:
+    assert notes("sync", "notes").code == 0
+    said = notes("status").err
+    assert "files on disk were not compared: `triptych sync` looks at them again" in said
+    assert notes("add", "notes").code == 0
+    notes.write("notes/a.md", "# Note\n\nanother text\n")
+    listed = notes("list", "--folders", "--json").json["roots"]
+    read = listed[0]["synced_at"].replace("T", " ")[:16]
+    said = notes("status").err
+    assert "everything that is stored is fresh" in said
+    assert f"they were last read {read} UTC" in said

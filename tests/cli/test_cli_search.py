@@ -344,17 +344,17 @@ def test_without_a_setting_an_editor_that_is_installed_opens_the_file(tmp_path: 
 
 
 def test_no_lines_cannot_be_got(shell: Shell) -> None:
-    ran = shell("get", "guide.md:3:0")
+    ran = shell("get", "guide.md:3-2")
     assert (ran.code, ran.out, "no lines are asked for" in ran.err) == (2, b"", True)
 
 
 def test_get_prints_lines_and_several_documents(shell: Shell) -> None:
-    assert shell("get", "guide.md:3:1").text == "Retries back off.\n"
-    assert shell("get", "guide.md:7").text == "Ten requests per second.\n"
-    assert shell("get", "guide.md:6:9").text == "\nTen requests per second.\n"
-    ran = shell("get", "guide.md:1:1", "extra.md:1:1")
+    assert shell("get", "guide.md:3").text == "Retries back off.\n"
+    assert shell("get", "guide.md:7-").text == "Ten requests per second.\n"
+    assert shell("get", "guide.md:6-15").text == "\nTen requests per second.\n"
+    ran = shell("get", "guide.md:1", "extra.md:1-1")
     assert ran.text == "==> guide.md <==\n# Guide\n\n==> extra.md <==\n# Extra\n"
-    documents = shell("get", "guide.md:1:1", "other.md", "--json").json["documents"]
+    documents = shell("get", "guide.md:1", "other.md", "--json").json["documents"]
     assert [(each["name"], each.get("line")) for each in documents] == [
         ("guide.md", 1),
         ("other.md", None),
@@ -388,7 +388,7 @@ def test_get_looks_in_all_datasets(shell: Shell) -> None:
     shell("put", "more", "--dataset", "third")
     ran = shell("get", "extra.md")
     assert ran.code == 2
-    assert "the datasets 'more', 'third' all have 'extra.md'" in ran.err
+    assert "'more/extra.md' or 'third/extra.md'" in ran.err
 
 
 def test_list_pages_and_lists_datasets(shell: Shell) -> None:
@@ -445,3 +445,36 @@ def test_the_past_is_searched_and_named(shell: Shell) -> None:
     ran = shell("search", *query, "tomorrow")
     assert ran.code == 2
     assert "as_of is no moment: 'tomorrow'" in ran.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("search", "retries", "--where", "colour=red"),
+        ("search", "retries", "colour:red"),
+        ("search", "retries", "--where", '{"$or": [{"colour": "red"}, {"lang": "none"}]}'),
+        ("context", "retries", "--where", "colour=red"),
+        ("list", "--where", "colour=red"),
+        ("list", "--count", "--where", "colour=red"),
+        ("delete", "--where", "colour=red", "--yes"),
+        ("tag", "--where", "colour=red", "--set", "a=b"),
+    ],
+)
+def test_a_filter_by_a_field_that_no_document_has_names_those_there_are(
+    shell: Shell, arguments: tuple[str, ...]
+) -> None:
+    said = "no document has the field 'colour'; the fields there are: lang\n"
+    ran = shell(*arguments)
+    assert (ran.code, said in ran.err) == (0, True), ran.err
+    assert said not in shell("search", "retries", "--where", "lang=none").err
+
+
+def test_a_name_prefix_is_the_same_with_its_slash_and_one_of_nothing_is_said(shell: Shell) -> None:
+    shell.write("tree/deep/a.md", "# Lighthouse\n\nA keeper.\n")
+    assert shell("put", "tree").code == 0
+    for prefix in ("in:deep", "in:deep/", 'in:"deep/"', "prefix:deep/"):
+        assert found(shell, "lighthouse", prefix) == ["default/deep/a.md"], prefix
+    for where in ("doc_prefix=deep", "doc_prefix=deep/", "$prefix=deep/"):
+        assert found(shell, "lighthouse", "--where", where) == ["default/deep/a.md"], where
+    for arguments in (("lighthouse", "in:tree/"), ("lighthouse", "--where", "doc_prefix=tree/")):
+        assert "no document's name begins with 'tree/'" in shell("search", *arguments).err

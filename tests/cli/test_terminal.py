@@ -49,7 +49,7 @@ PAGES = {
     "search-files": (0, ["search", "request", "--files"]),
     "search-nothing": (0, ["search", "zebra"]),
     "list": (0, ["list"]),
-    "get": (0, ["get", "client.md:13:1"]),
+    "get": (0, ["get", "client.md:13"]),
     "get-info": (0, ["get", "client.md", "--info"]),
     "history": (0, ["history", "client.md"]),
     "rebuild": (0, ["rebuild"]),
@@ -59,11 +59,22 @@ PAGES = {
     "error-no-folder": (3, ["sync", "nofolder"]),
     "error-option": (2, ["search", "x", "--wher", "a=b"]),
     "error-vector": (7, ["search", "x", "--mode", "vector"]),
+    "keys-add": (
+        0,
+        ["admin", "keys", "add", "nightly build", "--where", '{"year": {"$gte": 2020}}'],
+    ),
+    "keys-list": (0, ["admin", "keys", "list"]),
+    "purge": (0, ["delete", "client.md", "--purge"]),
+    "layers-plan": (0, ["layers", "build", "--dry-run", "--list"]),
+    "spaces-fill": (0, ["rebuild", "--embedder", "hash"]),
+    "spaces-list": (0, ["admin", "spaces", "list"]),
 }
 """Commands in the order in which they are run in one folder: how each ends."""
 
 _VARIABLE = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?\+00:00"), "2026-01-01T00:00:00+00:00"),
+    (re.compile(r"(?<![0-9a-f])[0-9a-f]{12}(?=[_ ])"), "f02adc01fdf9"),
+    (re.compile(r"_[0-9a-f]{48}\b"), "_secret"),
 )
 
 

@@ -50,6 +50,11 @@ def test_no_table_says_a_thing_twice(page: Path) -> None:
         assert [cell for cell in said if said.count(cell) > 1] == []
 
 
+@pytest.mark.parametrize("page", sorted(REFERENCE.glob("*.md")), ids=lambda page: page.name)
+def test_no_page_holds_what_a_merge_left(page: Path) -> None:
+    assert re.findall(r"^(?:<{7}|>{7}).*$", page.read_text(encoding="utf-8"), re.MULTILINE) == []
+
+
 # What --json prints has its row
 
 ROWS = {
@@ -76,13 +81,13 @@ RUN: dict[str, list[str]] = {
     "search": ["water", "--explain"],
     "context": ["water"],
     "list --pipelines": [],
-    "get": ["a.md", "--dataset", "default"],
+    "get": ["default/a.md"],
     "list": [],
     "list --datasets": [],
     "list --count": [],
-    "tag": ["a.md", "--set", "lang=en"],
-    "history": ["a.md"],
-    "diff": ["a.md", "1"],
+    "tag": ["default/a.md", "--set", "lang=en"],
+    "history": ["default/a.md"],
+    "diff": ["default/a.md", "1"],
     "changes": [],
     "admin create": ["empty"],
     "rebuild": [],
@@ -96,7 +101,7 @@ RUN: dict[str, list[str]] = {
     "admin keys revoke": ["ID"],
     "layers build --dry-run": ["--list"],
     "layers build": [],
-    "layers show": ["a.md"],
+    "layers show": ["default/a.md"],
     "layers ledger": [],
     "eval retrieval": ["--golden", "golden.yaml", "--output", "one.json"],
     "eval compare": ["one.json", "one.json"],
@@ -105,11 +110,11 @@ RUN: dict[str, list[str]] = {
     "eval calibrate": ["calibration.yaml"],
     "eval log": [],
     "backup": ["kb.zip"],
-    "restore": ["a.md", "1"],
+    "restore": ["default/a.md", "1"],
     "copy": [".triptych/kb.db", "other.db"],
     "import": ["rows.jsonl"],
     "remove": ["notes", "--dataset", "kept", "--keep"],
-    "delete": ["b.md"],
+    "delete": ["default/b.md"],
 }
 """A run of each command with --json, in order; those in `ELSEWHERE` need more than a folder."""
 ELSEWHERE = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import triptych
@@ -10,6 +12,7 @@ from triptych import (
     DefaultChunker,
     FixedWindowChunker,
     MarkdownChunker,
+    OpenOptions,
     SentenceWindowChunker,
     ValidationError,
     default_chunkers,
@@ -54,3 +57,16 @@ def test_a_chunker_that_is_not_there_is_refused() -> None:
         triptych.open("memory://", embedder=None, chunker="line")
     with pytest.raises(ValidationError, match="leave chunk_overlap out"):
         triptych.open("memory://", embedder=None, chunker="sentence-window", chunk_overlap=5)
+
+
+@pytest.mark.parametrize(("name", "meant"), [("embeder", "embedder"), ("chunksize", "chunk_size")])
+def test_an_unknown_option_is_refused_with_the_name_that_was_meant(name: str, meant: str) -> None:
+    options: dict[str, Any] = {name: None if name == "embeder" else 100}
+    with pytest.raises(ValidationError, match=f"no option '{name}': did you mean '{meant}'"):
+        triptych.open("memory://", **options)
+
+
+def test_an_option_that_is_none_is_as_if_left_out() -> None:
+    options: dict[str, Any] = dict.fromkeys(OpenOptions.__annotations__)
+    with triptych.open("memory://", embedder=None, llm=None, **options) as kb:
+        assert kb.options.retrievers == ()

@@ -15,8 +15,7 @@ from support.cli_run import Shell, fresh_shell
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import Failure, PutReport, RebuildReport, Result
 from triptych.records.queries import HIT_FIELDS
-from triptych.records.search_options import DatasetSearchOptions, SearchOptions
-from triptych.shortcuts import QuestionOptions
+from triptych.records.search_options import DatasetSearchOptions, QuestionOptions, SearchOptions
 from triptych.sync import SyncReport
 
 TEXTS = {

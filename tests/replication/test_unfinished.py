@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -88,6 +92,33 @@ def test_store_says_that_a_copy_into_it_was_killed(
     kind: str, do: str, replace: bool, tmp_path: Path
 ) -> None:
     check_killed(do, kind, tmp_path, replace=replace)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("command", ["copy", "restore"])
+@pytest.mark.parametrize("scheme", ["", "files://"])
+def test_new_store_says_so_from_its_first_moment(command: str, scheme: str, tmp_path: Path) -> None:
+    source = open_kind("sqlite", tmp_path, "source")
+    fill_plainly(source, "d", {"a": "one"})
+    write_archive(source, tmp_path / "kb.zip")
+    source.close()
+    target = tmp_path / "target"
+    old = tmp_path / ".target.new-old"  # of one that was killed long ago
+    old.mkdir()
+    os.utime(old, (0, 0))
+    one = tmp_path / ("source.db" if command == "copy" else "kb.zip")
+    words = [sys.executable, "-m", "triptych_adapters.cli", command, str(one), f"{scheme}{target}"]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
+        while not target.exists():
+            assert process.poll() is None
+            time.sleep(0.0005)
+        process.kill()
+    assert not old.exists()
+    ended = ran(["--store", f"{scheme}{target}", "status"])
+    assert f"`triptych {command} {one} {target}" in ended.err.replace(scheme or "\0", "")
+    assert ran([command, str(one), f"{scheme}{target}"]).code == 0
+    assert "unfinished" not in ran(["--store", f"{scheme}{target}", "status"]).err
+    assert len(list(tmp_path.glob(".target.new-*"))) <= 1  # of the one that was killed
 
 
 @pytest.fixture

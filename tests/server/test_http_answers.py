@@ -322,4 +322,7 @@ def test_healthz_says_whether_the_store_answers() -> None:
     failing = opened(None)
     failing.close()
     answer = Client(create_app(failing))("GET", "/healthz")
-    assert (answer.status_code, answer.json()) == (503, {"status": "failed"})
+    assert (answer.status_code, answer.json()) == (
+        503,
+        {"status": "failed", "failed": ["store"]},
+    )

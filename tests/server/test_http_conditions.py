@@ -298,6 +298,39 @@ def test_a_purge_removes_the_answers_that_hold_the_document(
     assert not settings.list_settings("http.idempotency.")
 
 
+def test_a_purge_removes_no_answers_of_others(service: Service, client: Client) -> None:
+    settings = service.capabilities.settings
+    assert settings is not None
+    client("POST", "/v1/datasets/e/documents", json={"documents": [{"name": "x", "content": "y"}]})
+
+    def kept() -> int:
+        return len(settings.list_settings("http.idempotency.body."))
+
+    def ask() -> None:
+        for dataset_id in ("d", "e"):
+            for name in ("a.md", "b.md"):
+                path = f"/v1/datasets/{dataset_id}/documents/{name}"
+                put(client, "one", path, Idempotency_Key=f"{dataset_id}-{name}")
+        body = {"documents": [{"name": "c.md", "content": "three"}]}
+        key = {"Idempotency-Key": "many"}
+        client("POST", "/v1/datasets/d/documents", json=body, headers=key)
+
+    ask()
+    assert kept() == 5
+    access = triptych.Access(dataset_ids=["d"], can_write=True, where={"team": "red"})
+    mine = service.restricted(access)
+    assert not mine.purge("d", "a.md")
+    assert not mine.purge("d", "none.md")
+    assert kept() == 5
+    assert service.purge("d", "a.md").requests == 2  # and that of several documents
+    assert kept() == 3
+    service.delete_document("d", "b.md")
+    assert service.purge("d", "b.md").requests == 1  # what was deleted may be kept in an answer
+    ask()
+    assert service.purge("e").requests == 2
+    assert kept() == 3
+
+
 def test_a_request_that_a_purge_overtakes_leaves_no_answer(
     service: Service, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import triptych
 from triptych.aio import AsyncService, ProgressStream
 
@@ -16,13 +18,23 @@ def asked(kb: triptych.Service) -> list[str]:
     everywhere = kb.search("start", scope="all", threshold=0.1, fresh_only=True)
     many: list[triptych.Result] = kb.search_many(["a", "b"], dataset_id="d", top_k=2)
     pack = docs.context("start", 2000, format="xml", layers=["L2"], where=None)
+    answer: triptych.Answer = docs.ask("start", max_tokens=100, abstain_if_weak=True, top_k=3)
+    pieces = kb.pipeline("p").ask_stream("start", token_budget=None, counter=len, mode="bm25")
+    print(answer.text, *pieces)
     kb.put_documents("d", {"a": "b"}).raise_for_failures()
     print(lines, version, len(everywhere), many[0].warnings, pack.tokens)
     return names
 
 
+def opened(path: Path) -> triptych.Service:
+    options: triptych.OpenOptions = {"read_only": True, "ranker": triptych.RRFRanker()}
+    with triptych.open("kb.db", embedder=None, chunk_size=400, history=3) as kb:
+        print(kb.lanes)
+    return triptych.open(path, llm="openai:gpt-4o-mini", create=False, **options)
+
+
 async def awaited() -> int:
-    async with await AsyncService.open("kb.db", embedder="hash") as kb:
+    async with await AsyncService.open("kb.db", embedder="hash", read_only=False) as kb:
         docs = kb.dataset("d")
         document: triptych.SourceDocument = await docs.put("a", "b", {"k": "v"}, if_version=0)
         result: triptych.Result = await docs.search("b", top_k=1, where={"k": ["v"]})

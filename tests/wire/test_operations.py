@@ -6,7 +6,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import attrs
 import pytest
@@ -16,7 +16,7 @@ from support.cli_run import fresh_shell
 from support.wire_calls import CALLS
 from triptych import NotFoundError, Query, Service, ValidationError
 from triptych.operations import Effect
-from triptych.records import Candidate, ResolvedQuery
+from triptych.records import Candidate, ResolvedQuery, SearchOptions
 from triptych.testing import ScriptedLLM
 from triptych_adapters.graph import knowledge_node
 from triptych_adapters.tools import context_tool, knowledge_tools
@@ -61,7 +61,9 @@ def test_an_operation_takes_the_arguments_of_its_method(name: str) -> None:
     wanted = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD}
     needed = {each.name for each in parameters if each.default is each.empty} & wanted
     if len(wanted) < len(parameters):
-        wanted |= {field.name for field in attrs.fields(Query)} - {"text"}
+        (options,) = get_args(get_type_hints(getattr(Service, name))["options"])
+        assert set(SearchOptions.__annotations__) <= set(options.__annotations__)
+        wanted |= set(options.__annotations__)
     operation = OPERATIONS[name]
     assert set(operation.parameters["properties"]) == wanted - FOR_PYTHON.get(name, set())
     assert set(operation.parameters["required"]) == needed

@@ -30,6 +30,7 @@ from triptych_adapters.cli.query_options import (
     QueryArgument,
     Where,
     make_query,
+    note_unknown_fields,
     prices_of,
     query_fields,
 )
@@ -134,7 +135,7 @@ def ask(
             options["token_budget"] = budget
         if view is not None and llm is not None:
             options["llm"] = service.llm
-        files = SourceFiles(service, settings)
+        files = SourceFiles(service)
         answering = service if view is None else view
         asked = make_query(text, given, None) if view is None else text
         options |= {} if view is None else given
@@ -144,6 +145,8 @@ def ask(
         else:
             answer = _live(session, lambda: answering.ask_stream(asked, **options))
             _finish(session, answer, files)
+        if answer.reason == "nothing":
+            note_unknown_fields(session.output, service, dataset, given["where"])
     if conversation is not None:
         _write(conversation, answer.conversation)
 

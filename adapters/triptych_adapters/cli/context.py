@@ -21,6 +21,7 @@ from triptych_adapters.cli.query_options import (
     Where,
     make_query,
     moment_note,
+    note_unknown_fields,
     query_fields,
 )
 from triptych_adapters.cli.session import Session
@@ -140,6 +141,8 @@ def context(
             pack = service.context(asked, _BUDGET if budget is None else budget, **written)
         else:
             pack = view.context(text, budget, **written, **given)
+        if not pack.pieces:
+            note_unknown_fields(session.output, service, dataset, given["where"])
     output = session.output
     for warning in pack.warnings:
         output.warn(warning)

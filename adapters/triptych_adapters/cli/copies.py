@@ -68,13 +68,13 @@ def copy(
         load_archive(session, Path(source), destination, datasets=dataset, replace=replace)
         return Exit.OK
     with ExitStack() as held:
-        one = held.enter_context(_opened(session, source, create=False))
+        one = held.enter_context(_opened(session, source))
         if not (follow and store_exists(parse_location(destination))):
             check_datasets(one, dataset)  # before the destination is made
-        other = held.enter_context(_opened(session, destination, create=True))
         words = ["copy", *(_place(session, each) for each in (source, destination))]
         words += ["--follow"] if follow else []
         again = _typed(*words, datasets=dataset, replace=replace)
+        other = held.enter_context(_opened(session, destination, again))
         if not follow:
             with output.progress("documents") as progress:
                 report = copy_store(
@@ -157,8 +157,9 @@ def load_archive(
         check_datasets(archive, datasets)  # before the store is made
         if datasets is None and url is None:
             datasets = archive.datasets()
+        again = _typed(*words, datasets=named, replace=replace)
         with (
-            _opened(session, url, create=True) as store,
+            _opened(session, url, again) as store,
             session.output.progress("documents") as progress,
         ):
             report = copy_store(
@@ -167,7 +168,7 @@ def load_archive(
                 datasets=datasets,
                 replace=replace,
                 progress=progress,
-                again=_typed(*words, datasets=named, replace=replace),
+                again=again,
             )
     _show_copy(session.output, report)
 
@@ -182,7 +183,7 @@ def save_archive(
     check_output(session, file)
     with (
         until_terminated(),
-        _opened(session, None, create=False) as store,
+        _opened(session, None) as store,
         output.progress("documents") as progress,
     ):
         summary = write_archive(
@@ -235,19 +236,26 @@ def _place(session: Session, url: str | None) -> str:
 
 
 @contextmanager
-def _opened(session: Session, url: str | None, *, create: bool) -> Iterator[Store]:
+def _opened(session: Session, url: str | None, again: str | None = None) -> Iterator[Store]:
     """The store at ``url``, or the one in force, without a model.
+
+    One to copy into is made if need be: ``again`` is what to type if the copy does not end.
 
     Raises:
         NotAvailableError: it is on a server.
     """
-    from triptych_factory.backends import open_store
+    from triptych_factory.backends import open_store, open_target
     from triptych_factory.locations import parse_location
     from triptych_factory.remote import check_local
 
     settings = session.settings(url=url).without_llm()
     check_local(settings, "copying a store")
-    store: Any = open_store(parse_location(settings.url), settings, create=create)
+    location = parse_location(settings.url)
+    store: Any = (
+        open_store(location, settings, create=False)
+        if again is None
+        else open_target(location, settings, again)
+    )
     try:
         yield store
     finally:

@@ -149,7 +149,7 @@ def show_comparison(session: Session, found: Comparison, by_query: str | None) -
         output.table(("query", "modes", f"difference in {by_query}", "question"), rows)
         return
     output.table(
-        ("metric", "modes", "A", "B", "difference", "low", "high", "p", "p (Holm)", "+", "-"),
+        ("metric", "modes", "A", "B", "B - A", "low", "high", "p", "p (Holm)", "+", "-"),
         [
             (
                 each.metric,

@@ -11,15 +11,14 @@ from rich.text import Text
 from triptych.errors import ValidationError
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.copies import is_archive
-from triptych_adapters.cli.names import dataset_in_use
+from triptych_adapters.cli.names import find_document
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.output import visible
 from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.source_files import SourceFiles, warn_of_next_sync
 
-_NAME = Annotated[str, argument("NAME", "The document.")]
-_DATASET = Annotated[
-    str | None, option("--dataset -d", "Its dataset. By default 'default', or the only one.")
-]
+_NAME = Annotated[str, argument("NAME", "The document: its name, or its file.")]
+_DATASET = Annotated[str | None, option("--dataset -d", "Look in this dataset only.")]
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -31,7 +30,8 @@ def history(
 ) -> None:
     """List the versions of a document that are kept, the current one first."""
     with session.service() as service:
-        dataset = dataset_in_use(service, dataset)
+        named = find_document(service, name, dataset)
+        dataset, name = named.dataset_id, named.name
         versions = service.history(dataset, name)
     session.output.show(
         {"dataset": dataset, "name": name, "versions": versions},
@@ -64,7 +64,8 @@ def diff(
 ) -> None:
     """Show how a version of a document differs from an older one, as diff -u does."""
     with session.service() as service:
-        dataset = dataset_in_use(service, dataset)
+        named = find_document(service, name, dataset)
+        dataset, name = named.dataset_id, named.name
         if old is None:
             kept = service.history(dataset, name)
             old = kept[min(1, len(kept) - 1)].version
@@ -113,10 +114,13 @@ def restore(
             f"say which version: `{typed}`; `triptych history` lists those that are kept"
         )
     with session.service() as service:
-        dataset = dataset_in_use(service, dataset)
+        named = find_document(service, name, dataset)
+        dataset, name = named.dataset_id, named.name
+        files = SourceFiles(service).paths(dataset, [name])
         before = service.get_document(dataset, name).version
         stored = service.restore(dataset, name, int(version), if_version=if_version)
     changed = stored.version != before
+    warn_of_next_sync(session.output, files if changed else (), deleted=False)
     document = to_json(stored)
     del document["content"]
     now = f"{name} is version {version} again, as version {stored.version}"

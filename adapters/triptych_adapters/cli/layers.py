@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +13,7 @@ from triptych._internal.plurals import counted
 from triptych.errors import NotFoundError, ValidationError
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_for
+from triptych_adapters.cli.names import find_document, find_documents
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.output import Output
 from triptych_adapters.cli.query_options import LayerChoice, PriceInput, PriceOutput, prices_of
@@ -21,9 +22,13 @@ from triptych_adapters.cli.session import Session
 if TYPE_CHECKING:
     from triptych.layers import Cost, LayerBuilder, LayerPlan, Prices
     from triptych.records import ModelUsage
+    from triptych.service import Service
     from triptych_adapters.wire.layer_build import LayerBuild
 
-_DATASET = Annotated[str, option("--dataset -d", "The dataset.")]
+_DATASET = Annotated[
+    str | None,
+    option("--dataset -d", "The dataset; of documents that are named theirs, else 'default'."),
+]
 _NAMES = Annotated[
     list[str] | None,
     argument(
@@ -40,6 +45,8 @@ _LLM = Annotated[
 ]
 _RETRY = Annotated[bool, option("--retry-quarantined", "Try again what broke the model before.")]
 _REWRITE = Annotated[bool, option("--rewrite", "Replace stale layers that a person wrote.")]
+_WIDTH = 60
+"""Characters of a signature that a remark shows; --json has all of it."""
 
 
 @command(
@@ -49,11 +56,16 @@ _REWRITE = Annotated[bool, option("--rewrite", "Replace stale layers that a pers
 )
 def show(
     session: Session,
-    name: Annotated[str | None, argument("NAME", "The document, or a folder: guide/.")] = None,
+    name: Annotated[
+        str | None, argument("NAME", "The document or its file, or a folder: guide/.")
+    ] = None,
     dataset_layer: Annotated[
         bool, option("--dataset-layer", "Show the dataset's own layers instead.")
     ] = False,
-    dataset: Annotated[str, option("--dataset -d", "The dataset.")] = "default",
+    dataset: Annotated[
+        str | None,
+        option("--dataset -d", "The dataset; of a document its own, else by default 'default'."),
+    ] = None,
     layer: Annotated[
         LayerChoice | None, option("--layer -l", "L0 or L1. Without it: both.")
     ] = None,
@@ -65,11 +77,13 @@ def show(
         raise ValidationError("L2 is the chunks: find them with `triptych search`")
     wanted = (LayerChoice.ABSTRACT, LayerChoice.OVERVIEW) if layer is None else (layer,)
     with session.service() as service:
+        if name is not None and not name.endswith("/"):
+            named = find_document(service, name, dataset)
+            dataset, name = named.dataset_id, named.name
+        dataset = dataset or "default"
         if name is None:
             found = [service.dataset_layer(dataset, str(each)) for each in wanted]
         else:
-            if not name.endswith("/"):
-                service.get_document(dataset, name)
             found = [service.layer(dataset, name, str(each)) for each in wanted]
     layers = [each for each in found if each is not None]
     if not layers:
@@ -92,7 +106,7 @@ def show(
 def build(
     session: Session,
     names: _NAMES = None,
-    dataset: _DATASET = "default",
+    dataset: _DATASET = None,
     llm: _LLM = None,
     max_calls: Annotated[
         int | None, option("--max-calls", "Maximum number of calls.", min=0)
@@ -129,31 +143,31 @@ def build(
         raise ValidationError("--list lists what --dry-run plans: give both")
     prices = prices_of(price_input, price_output)
     output = session.output
-    chosen: dict[str, Any] = {
-        "names": names or None,
-        "retry_quarantined": retry_quarantined,
-        "rewrite": rewrite,
-    }
+    chosen: dict[str, Any] = {"retry_quarantined": retry_quarantined, "rewrite": rewrite}
     if dry_run:
-        with _builder(session, llm, prices, asked=False) as builder:
-            _show_plan(output, builder.plan(dataset, **chosen), prices, listed=listed)
+        with _builder(session, llm, prices, asked=False) as (builder, service):
+            dataset, names = _named(service, dataset, names)
+            made = builder.plan(dataset, names=names or None, **chosen)
+            _show_plan(output, made, prices, listed=listed)
         return Exit.OK
     if is_server(session.settings().url):
         _check_served(llm, prices, max_cost)
         from triptych_adapters.client import RemoteService
 
-        with session.service() as service:
-            assert isinstance(service, RemoteService)
-            built = service.build_layers(
-                dataset,
+        with session.service() as remote:
+            assert isinstance(remote, RemoteService)
+            built = remote.build_layers(
+                dataset or "default",
+                names=names or None,
                 **chosen,
                 max_calls=max_calls,
                 max_tokens=max_tokens,
                 extractive=llm == "none",
             )
         return _tell(session, built)
-    with _builder(session, llm, prices, concurrency) as builder:
-        made = builder.plan(dataset, **chosen)
+    with _builder(session, llm, prices, concurrency) as (builder, service):
+        dataset, names = _named(service, dataset, names)
+        made = builder.plan(dataset, names=names or None, **chosen)
         output.note(_estimate(made, prices))
         total = made.artifacts + made.conditional
         with output.progress("layers", total=total) as progress:
@@ -238,7 +252,7 @@ def _tell(session: Session, built: LayerBuild) -> Exit:
 @command("triptych layers ledger --quarantined")
 def ledger(
     session: Session,
-    dataset: _DATASET = "default",
+    dataset: Annotated[str, option("--dataset -d", "The dataset.")] = "default",
     quarantined: Annotated[
         bool, option("--quarantined", "List what broke a model instead.")
     ] = False,
@@ -285,8 +299,8 @@ def _builder(
     concurrency: int = 1,
     *,
     asked: bool = True,
-) -> Iterator[LayerBuilder]:
-    """A builder over the store in force; one that is not ``asked`` can only plan."""
+) -> Iterator[tuple[LayerBuilder, Service]]:
+    """A builder, and the store in force; one that is not ``asked`` can only plan."""
     from triptych.layers import LayerBuilder
     from triptych.layers.builder.builder import RESERVED_TOKENS
     from triptych_factory.llms import planned_llm
@@ -300,11 +314,19 @@ def _builder(
     room = max(settings.llm_context - RESERVED_TOKENS, settings.llm_context // 4)
     if asked:
         with session.service(settings=settings) as service:
-            yield LayerBuilder(service, input_tokens=room, prices=prices)
+            yield LayerBuilder(service, input_tokens=room, prices=prices), service
         return
     planned = planned_llm(settings.llm)
     with session.service() as service:
-        yield LayerBuilder(service, planned, input_tokens=room, prices=prices)
+        yield LayerBuilder(service, planned, input_tokens=room, prices=prices), service
+
+
+def _named(
+    service: Service, dataset: str | None, names: Sequence[str] | None
+) -> tuple[str, list[str]]:
+    """The dataset, and what documents are called in it; the other names are of folders."""
+    dataset, found, others = find_documents(service, names or (), dataset)
+    return dataset, [*found.values(), *others]
 
 
 def _counts(made: LayerPlan) -> dict[str, int]:
@@ -341,7 +363,8 @@ def _work(made: LayerPlan, prices: Prices | None) -> str:
         return f"{fresh}{left}"
     if not (made.artifacts or made.conditional):
         return f"to be removed: {counted(made.gone, 'layer')} of folders without documents"
-    line = f"{counted(made.artifacts, 'layer')} by {made.model}: {_cost(made.cost, prices)}"
+    model = made.model if len(made.model) <= _WIDTH else f"{made.model[: _WIDTH - 1]}…"
+    line = f"{counted(made.artifacts, 'layer')} by {model}: {_cost(made.cost, prices)}"
     if made.conditional:
         more = _cost(made.conditional_cost, prices)
         line += f"; up to {made.conditional:,} of folders more: {more}"

@@ -11,10 +11,17 @@ from triptych._internal.plurals import counted
 from triptych.errors import NotFoundError, ValidationError
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
+from triptych_adapters.cli.names import (
+    find_document,
+    find_documents,
+    first_names,
+    names_of_file,
+)
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.output import counts_of, summary_line
-from triptych_adapters.cli.query_options import Where
+from triptych_adapters.cli.query_options import Where, note_unknown_fields
 from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.source_files import SourceFiles, warn_of_next_sync
 from triptych_adapters.cli.values import conditions, metadata_of
 
 if TYPE_CHECKING:
@@ -24,8 +31,11 @@ if TYPE_CHECKING:
 @command("triptych rebuild --all", "triptych rebuild --dataset docs --doc guide/start.md")
 def rebuild(
     session: Session,
-    dataset: Annotated[str, option("--dataset -d", "The dataset.")] = "default",
-    doc: Annotated[str, option("--doc NAME", "One document of it.")] = "",
+    dataset: Annotated[
+        str | None,
+        option("--dataset -d", "The dataset; with --doc that of the document, else 'default'."),
+    ] = None,
+    doc: Annotated[str, option("--doc NAME", "One document: its name, or its file.")] = "",
     everything: Annotated[bool, option("--all -a", "Every dataset.")] = False,
 ) -> Exit:
     """Bring chunks and vectors up to date with their documents and the settings.
@@ -34,10 +44,13 @@ def rebuild(
     """
     if everything and doc:
         raise ValidationError("--doc names a document of one dataset: leave out --all")
-    scope = "" if everything else dataset
+    scope = "" if everything else dataset or "default"
     output = session.output
     with session.service() as service, output.progress("rebuilding") as progress:
         service.health().require()
+        if doc:
+            named = find_document(service, doc, dataset)
+            scope, doc = named.dataset_id, named.name
         if not doc:
             for warning in _given_up(service, scope):
                 output.warn(warning)
@@ -96,8 +109,12 @@ def _given_up(service: Service, scope: str) -> list[str]:
 )
 def tag(
     session: Session,
-    names: Annotated[list[str] | None, argument("NAME", "The documents.")] = None,
-    dataset: Annotated[str, option("--dataset -d", "Their dataset.")] = "default",
+    names: Annotated[
+        list[str] | None, argument("NAME", "The documents: their names, or their files.")
+    ] = None,
+    dataset: Annotated[
+        str | None, option("--dataset -d", "Their dataset; with --where by default 'default'.")
+    ] = None,
     where: Where = None,
     given: Annotated[
         list[str] | None,
@@ -118,20 +135,24 @@ def tag(
         raise ValidationError("nothing to change: give --set KEY=VALUE or --unset KEY")
     if not names and not where:
         raise ValidationError("say which documents: give names, or --where")
-    with session.service() as service:
-        report = service.update_metadata(
-            dataset,
-            changes,
-            names=names or None,
-            where=conditions(where, "--where") if where else None,
-        )
     output = session.output
+    with session.service() as service:
+        dataset, found, missing = find_documents(service, names or [], dataset)
+        filters = conditions(where, "--where") if where else None
+        some = found.values() or first_names(service, dataset, filters)
+        files = SourceFiles(service).paths(dataset, some)
+        if filters and not some:
+            note_unknown_fields(output, service, dataset, filters)
+        report = service.update_metadata(
+            dataset, changes, names=[*found.values(), *missing] or None, where=filters
+        )
+    warn_of_next_sync(output, files if report.updated else (), deleted=False)
     done = report.updated + report.unchanged
-    missing = f"dataset {dataset!r} has no such document: "
+    no_such = f"dataset {dataset!r} has no such document: "
     if names and not done and not report.failed:
-        raise NotFoundError(missing + ", ".join(map(repr, report.missing)))
+        raise NotFoundError(no_such + ", ".join(map(repr, report.missing)))
     for name in report.missing:
-        output.warn(f"{missing}{name!r}")
+        output.warn(f"{no_such}{name!r}")
     output.warn_of(report.failed)
     updated = counted(report.updated, "document")
     note = f"updated {updated}, {report.unchanged} unchanged"
@@ -144,8 +165,12 @@ def tag(
 @command("triptych delete guide/old.md", "triptych delete --dataset-wide --dataset docs --yes")
 def delete(
     session: Session,
-    names: Annotated[list[str] | None, argument("NAME", "Documents to delete.")] = None,
-    dataset: Annotated[str, option("--dataset -d", "Their dataset.")] = "default",
+    names: Annotated[
+        list[str] | None, argument("NAME", "Documents to delete: their names, or their files.")
+    ] = None,
+    dataset: Annotated[
+        str | None, option("--dataset -d", "Their dataset; without names by default 'default'.")
+    ] = None,
     dataset_wide: Annotated[
         bool, option("--dataset-wide", "Delete the whole dataset instead.")
     ] = False,
@@ -168,23 +193,32 @@ def delete(
             raise ValidationError(
                 "--where says what to delete: leave out names, --dataset-wide and --purge"
             )
-        return _delete_found(session, dataset, where, yes=yes)
+        return _delete_found(session, dataset or "default", where, yes=yes)
     if bool(names) is dataset_wide:
         raise ValidationError("name documents, or give --dataset-wide: one of the two")
     output = session.output
     with session.service() as service:
         if dataset_wide:
+            dataset = dataset or "default"
             if dataset not in (datasets := service.list_datasets()) and not purge:
                 raise missing_dataset(dataset, datasets)
             if not yes and not _confirmed(f"Delete the dataset {dataset!r} and all in it?"):
                 output.note("nothing was deleted")
                 return Exit.FAILED
+            some = first_names(service, dataset, None) if dataset in datasets else []
+            files = SourceFiles(service).paths(dataset, some)
             remove_all = service.purge if purge else service.delete_dataset
             removed, found = [remove_all(dataset)], {}
         else:
             remove = service.purge if purge else service.delete_document
-            found = {name: remove(dataset, name) for name in names}
+            dataset, present, absent = find_documents(service, names, dataset)
+            if purge:
+                # Of a file whose document is gone already, what is left is erased all the same.
+                absent = [next(iter(names_of_file(service, each)), each) for each in absent]
+            files = SourceFiles(service).paths(dataset, present.values())
+            found = {name: remove(dataset, name) for name in (*present.values(), *absent)}
             removed = [*found.values()]
+    warn_of_next_sync(output, files, deleted=True)
     receipts = to_json(removed) if purge else []
     deleted = [name for name, there in found.items() if there]
     missing = [name for name, there in found.items() if not there]
@@ -204,14 +238,18 @@ def delete(
             "missing": missing,
             **({"receipts": receipts} if purge else {}),
         },
-        note=[f"deleted {what}" if what else "", *map(_erased, receipts)],
+        note=[
+            f"deleted {what}" if what else "",
+            *(line for receipt in receipts for line in _erased(receipt)),
+        ],
     )
     return Exit.PARTIAL if missing and not purge else Exit.OK
 
 
-def _erased(receipt: dict[str, Any]) -> str:
+def _erased(receipt: dict[str, Any]) -> list[str]:
     counts = ", ".join(f"{of} {n}" for of, n in receipt.items() if type(n) is int and n)
-    return f"erased: {counts or 'nothing was left'}; beyond it: {'; '.join(receipt['beyond'])}"
+    head = f"erased: {counts or 'nothing was left'}; beyond it:"
+    return [head, *(f"- {place}" for place in receipt["beyond"])]
 
 
 def _delete_found(session: Session, dataset: str, where: list[str], *, yes: bool) -> Exit:
@@ -220,11 +258,15 @@ def _delete_found(session: Session, dataset: str, where: list[str], *, yes: bool
     found = conditions(where, "--where")
     with session.service() as service:
         count = service.count_documents(dataset, where=found)
+        if not count:
+            note_unknown_fields(output, service, dataset, found)
         question = f"Delete {counted(count, 'document')} of {dataset!r}?"
         if count and not yes and not _confirmed(question):
             output.note("nothing was deleted")
             return Exit.FAILED
+        files = SourceFiles(service).paths(dataset, first_names(service, dataset, found))
         report = service.delete_documents(dataset, where=found)
+    warn_of_next_sync(output, files, deleted=True)
     output.warn_of(report.failed)
     done = len(report.deleted)
     output.show({"dataset": dataset}, report, note=f"deleted {counted(done, 'document')}")

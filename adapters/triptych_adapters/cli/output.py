@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -34,6 +35,8 @@ _SCHEMA = 1
 """The version of the JSON objects. Fields may be added under it, none changed or removed."""
 
 _INDENT = 4
+_LEAST = 24
+"""Cells that a column of words needs, to be read."""
 
 _STREAMS = frozenset({"watch", "work"})
 """Commands that print an object a line, of which an error is one."""
@@ -228,12 +231,19 @@ class Output:
         self.stdout.print(line, soft_wrap=True)
 
     def table(
-        self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = ""
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[object]],
+        *,
+        title: str = "",
+        folds: bool = False,
     ) -> None:
         """Print rows: a table on a terminal, tab-separated lines without a head elsewhere.
 
-        Where the terminal is too narrow for the table, each row is a paragraph: its first cell,
-        which is a name or a path, on a line of its own, so that it can be copied.
+        Where the terminal is too narrow for the table, its columns move together, and the widest
+        wraps at words. Where that is not enough, each row is a paragraph: its first cell, which is
+        a name or a path, on a line of its own, so that it can be copied. One that ``folds`` stays
+        a table, whatever words it breaks.
         """
         rows = list(rows)
         cells = [[visible(str(cell)) for cell in row] for row in rows]
@@ -244,13 +254,18 @@ class Output:
             return
         from rich.table import Table
 
-        if _too_wide(columns, cells, self.stdout.width):
+        width = self.stdout.width
+        widths = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
+        if not folds and _too_wide(widths, cells, width):
             self._paragraphs(columns, cells, title)
             return
         table = Table(title=title or None, title_justify="left", header_style="bold", box=None)
+        if sum(widths) + 2 * len(widths) > width:
+            table.padding, table.pad_edge = (0, 1, 0, 0), False
         for index, column in enumerate(columns):
             numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
             table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+            table.columns[-1].no_wrap = not folds and widths[index] < max(widths)
         for row in cells:
             table.add_row(*(Text(cell) for cell in row))
         self.stdout.print(table)
@@ -264,15 +279,14 @@ class Output:
             self.stdout.print(Text(first, style="bold"), soft_wrap=True)
             named = zip(columns[1:], others, strict=True)
             parts = [f"{column} {cell}".strip() for column, cell in named if cell]
-            line = Text("    ")
+            room = self.stdout.width - _INDENT
+            lines = [""]
             for part in parts:
-                if len(line.plain) > _INDENT and line.cell_len + len(part) > self.stdout.width:
-                    self.stdout.print(line, soft_wrap=True)
-                    line = Text("    ")
-                line.append(part + "  ")
-            line.rstrip()
-            if line.plain.strip():
-                self.stdout.print(line, soft_wrap=True)
+                for piece in wrap(part, room, break_long_words=False, break_on_hyphens=False):
+                    joined = f"{lines[-1]}  {piece}" if lines[-1] else piece
+                    lines[-1:] = [joined] if cell_len(joined) <= room else [lines[-1], piece]
+            for line in filter(None, lines):
+                self.stdout.print(Text(" " * _INDENT + line), soft_wrap=True)
 
     def note(self, text: str) -> None:
         """Print a remark on stderr, unless asked to be quiet."""
@@ -306,13 +320,16 @@ class Output:
         self.stderr.print(line, soft_wrap=not self.stderr.is_terminal)
 
 
-def _too_wide(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> bool:
-    """Whether a table of these cells, with a space on either side of each, would have to fold.
+def _too_wide(widths: Sequence[int], rows: Sequence[Sequence[str]], width: int) -> bool:
+    """Whether a table of these cells, a space apart, has no room to wrap its widest column.
 
-    Where the first ones are short, as names of settings are, the others may.
+    The first one, which is copied, does not wrap.
     """
-    widths = [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
-    return widths[0] > width // 4 and sum(widths) + 2 * len(widths) > width
+    over = sum(widths) + len(widths) - 1 - width
+    widest = widths.index(max(widths))
+    words = [word for row in rows for word in row[widest].split()]
+    room = widths[widest] - over
+    return over > 0 and (widest == 0 or room < max(_LEAST, *map(cell_len, words)))
 
 
 def _one_line(text: str) -> str:

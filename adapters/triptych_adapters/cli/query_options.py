@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,9 @@ from triptych_adapters.cli.values import conditions
 if TYPE_CHECKING:
     from triptych.context import ContextPack
     from triptych.records import Prices, Query, Result
+    from triptych.service import Service
     from triptych.service.pipeline import PipelineView
+    from triptych_adapters.cli.output import Output
 
 __all__ = [
     "AsOf",
@@ -30,6 +33,7 @@ __all__ = [
     "Where",
     "make_query",
     "moment_note",
+    "note_unknown_fields",
     "prices_of",
     "query_fields",
 ]
@@ -138,3 +142,37 @@ def prices_of(price_input: float | None, price_output: float | None) -> Prices |
     if price_input is None or price_output is None:
         raise ValidationError("give --price-input and --price-output: both or none")
     return Prices(input=price_input, output=price_output)
+
+
+def note_unknown_fields(
+    output: Output, service: Service, dataset: str | None, *filters: Mapping[str, Any]
+) -> None:
+    """Say what of the filters that found nothing no document has, and which fields there are."""
+    from triptych.errors import TriptychError
+    from triptych.records.filters import NAME, conditions_of, parse_filter
+
+    asked = [each for where in filters for each in conditions_of(parse_filter(where))]
+    fields = dict.fromkeys(each.field for each in asked if not each.field.startswith("$"))
+    prefixes = [
+        str(text)
+        for each in asked
+        if (each.field, each.operator) == (NAME, "starts")
+        for _, text in each.values
+    ]
+    with suppress(TriptychError):  # tables in place, an access, what is damaged
+        datasets = service.list_datasets() if dataset is None else [dataset]
+        for prefix in prefixes:
+            if not any(service.list_documents(each, prefix=prefix, limit=1) for each in datasets):
+                output.note(f"no document's name begins with {prefix!r}: see `triptych list`")
+        unknown = [
+            field
+            for field in fields
+            if not any(
+                service.count_documents(each, where={field: {"$exists": True}}) for each in datasets
+            )
+        ]
+        if unknown:
+            seen = [info for each in datasets for info in service.list_documents(each, limit=1000)]
+            known = ", ".join(sorted({key for info in seen for key in info.metadata})) or "none"
+            missing = ", ".join(map(repr, unknown))
+            output.note(f"no document has the field {missing}; the fields there are: {known}")

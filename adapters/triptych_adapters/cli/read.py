@@ -11,8 +11,9 @@ from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.names import dataset_in_use, find_document
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.query_options import Where
+from triptych_adapters.cli.query_options import Where, note_unknown_fields
 from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.source_files import SourceFiles
 from triptych_adapters.cli.values import conditions
 
 if TYPE_CHECKING:
@@ -22,17 +23,18 @@ if TYPE_CHECKING:
     from triptych_adapters.cli.names import NamedDocument
 
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n?|\n)|[^\r\n]++")
+_COUNTED = re.compile(r"lines? (\d+)(?:-(\d+))?")
 
 
 @command(
     "triptych get guide/start.md > start.md",
-    "triptych get start.md:50:40              40 lines, from line 50 on",
+    "triptych get start.md:50-89              40 lines; start.md:50- all from there",
     "triptych get start.md end.md --info",
     "triptych get start.md --version 3",
 )
 def get(
     session: Session,
-    names: Annotated[list[str], argument("NAME", "Documents: NAME, NAME:LINE or NAME:LINE:COUNT.")],
+    names: Annotated[list[str], argument("NAME", "Documents: NAME, NAME:LINE, NAME:FIRST-LAST.")],
     dataset: Annotated[str | None, option("--dataset -d", "Look in this dataset only.")] = None,
     version: Annotated[
         int | None, option("--version N", "An old version, as `triptych history` lists.", min=1)
@@ -43,22 +45,20 @@ def get(
 ) -> None:
     """Print the text of documents: what was put, unchanged.
 
-    NAME:50 prints from line 50 on, NAME:50:40 forty lines. The file of a synced folder names its
-    document too. Of a file that was converted (PDF, office, HTML, reStructuredText, tables,
-    notebooks, other encodings than UTF-8) the text that was made from it is printed, and a remark
-    says so.
+    NAME:50 prints line 50, NAME:50-89 forty lines, NAME:50- all from there. The file of a synced
+    folder names its document too, and so does DATASET/NAME. Of a file that was converted (PDF,
+    office, HTML, reStructuredText, tables, notebooks, other encodings than UTF-8) the text that was
+    made from it is printed, and a remark says so.
     """
-    from triptych_adapters.cli.source_files import SourceFiles
-
     settings = session.settings().without_llm()
     found = []
     with session.service(settings=settings) as service:
-        files = SourceFiles(service, settings)
+        files = SourceFiles(service)
         for text in names:
-            named = find_document(service, settings, text, dataset)
+            named = find_document(service, text, dataset)
             document = service.get_document(named.dataset_id, named.name, version)
             found.append((named, document, files.path(named.dataset_id, named.name)))
-    parts = [_part(document.content, named.line, named.count) for named, document, _ in found]
+    parts = [_part(document, named.first, named.last) for named, document, _ in found]
     output = session.output
     if output.as_json:
         shown = [_as_json(each, part, info=info) for each, part in zip(found, parts, strict=True)]
@@ -75,7 +75,7 @@ def get(
             before = "" if at == 0 else "\n" if parts[at - 1].endswith("\n") else "\n\n"
             output.write(f"{before}==> {named.name} <==\n")
         if info:
-            output.table(("", ""), _rows(document, path))
+            output.table(("", ""), _rows(document, path), folds=True)
         else:
             output.write(part)
 
@@ -87,22 +87,43 @@ def _is_converted(document: SourceDocument) -> bool:
     return bool(original) and original != content_sha256(document.content)
 
 
-def _part(content: str, line: int | None, count: int | None) -> str:
-    """The lines from ``line`` on, at most ``count``.
+def _part(document: SourceDocument, first: int | None, last: int | None) -> str:
+    """The lines from ``first`` to ``last`` (None: the end), numbered as a search numbers them.
 
     Raises:
         ValidationError: the text has no such line.
     """
+    if first is None:
+        return document.content
+    lines = [found.span() for found in _LINE.finditer(document.content)] or [(0, 0)]
+    if last is not None and last < first:
+        raise ValidationError(f"no lines are asked for: {last} is before {first}")
+    numbers = _numbers(document, lines)
+    there = max(high for _, high in numbers)
+    if not 1 <= first <= there:
+        said = "1 line" if there == 1 else f"{there} lines"
+        raise ValidationError(f"there is no line {first}: the document has {said}")
+    return "".join(
+        document.content[start:end]
+        for (start, end), (low, high) in zip(lines, numbers, strict=True)
+        if high >= first and (last is None or low <= last)
+    )
 
-    if line is None:
-        return content
-    if count == 0:
-        raise ValidationError("no lines are asked for: the count in NAME:LINE:COUNT is 1 or more")
-    lines = _LINE.findall(content)
-    if not 1 <= line <= max(len(lines), 1):
-        there = "1 line" if len(lines) == 1 else f"{len(lines)} lines"
-        raise ValidationError(f"there is no line {line}: the document has {there}")
-    return "".join(lines[line - 1 : None if count is None else line - 1 + count])
+
+def _numbers(document: SourceDocument, lines: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The first and last number of each line: of the file, where its parser counted them."""
+    from triptych.chunking.outline import read_outline
+
+    outline = read_outline(document.system.outline, document.content)
+    places = [] if outline is None else outline.locate_all(document.content, lines)
+    counted = [_COUNTED.fullmatch(place or "") for place in places]
+    if not any(counted):
+        return [(number, number) for number in range(1, len(lines) + 1)]
+    numbers = [(0, 0)]
+    for each in counted:
+        # A line that the parser put between others is of the one before it.
+        numbers.append((int(each[1]), int(each[2] or each[1])) if each else numbers[-1])
+    return numbers[1:]
 
 
 def _as_json(
@@ -113,8 +134,8 @@ def _as_json(
     named, document, path = found
     fields: dict[str, Any] = to_json(document)
     fields |= {"path": None if path is None else str(path), "content": part}
-    if named.line is not None:
-        fields["line"] = named.line
+    if named.first is not None:
+        fields["line"] = named.first
     if info:
         del fields["content"]
     return fields
@@ -209,6 +230,8 @@ def list_(
         passed = conditions(where or [], "--where")
         if count:
             number = 0 if empty else service.count_documents(dataset, where=passed)
+            if not number and not empty:
+                note_unknown_fields(output, service, dataset, passed)
             output.show({"dataset": dataset, "count": number}, lines=[str(number)])
             return None
         documents: Sequence[DocumentInfo] = ()
@@ -216,6 +239,8 @@ def list_(
             documents = service.list_documents(
                 dataset, prefix=prefix, after=after, limit=limit, where=passed, sort=sort
             )
+        if not documents and not empty:
+            note_unknown_fields(output, service, dataset, passed)
     expiring = any(each.system.expires_at for each in documents)
     output.show(
         {"dataset": dataset, "documents": documents},

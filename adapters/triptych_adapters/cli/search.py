@@ -24,6 +24,7 @@ from triptych_adapters.cli.query_options import (
     Where,
     make_query,
     moment_note,
+    note_unknown_fields,
     query_fields,
 )
 from triptych_adapters.cli.session import Session
@@ -139,8 +140,14 @@ def search(
         else:
             result = (chosen.search_documents if documents else chosen.search)(text, **given)
         searched = service if chosen is None else getattr(chosen, "service", service)
-        views = views_of(result.hits, SourceFiles(searched, settings))
+        views = views_of(result.hits, SourceFiles(searched))
         several = dataset is None and len(searched.list_datasets()) > 1
+        if not views:
+            from triptych.search.syntax import parse_query
+
+            read = parse_query(asked).where if asked.syntax else {}
+            fields = {key: list(values) for key, values in read.items()}
+            note_unknown_fields(session.output, searched, dataset, given["where"], fields)
         about: Mapping[str, Any] = {}
         if explain:
             own = None if chosen is None else chosen.pipeline.ranker

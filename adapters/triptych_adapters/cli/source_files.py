@@ -7,7 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,9 +20,16 @@ from triptych_adapters.cli.excerpts import match_offset
 if TYPE_CHECKING:
     from triptych.records import DocumentInfo, Hit
     from triptych.service import Service
-    from triptych_factory import Settings
+    from triptych_adapters.cli.output import Output
 
-__all__ = ["SourceFiles", "editor_command", "matched_line", "open_in_editor", "shown_path"]
+__all__ = [
+    "SourceFiles",
+    "editor_command",
+    "matched_line",
+    "open_in_editor",
+    "shown_path",
+    "warn_of_next_sync",
+]
 
 _PLUS_LINE = frozenset(
     (
@@ -46,7 +53,6 @@ class SourceFiles:
     """
 
     service: Service
-    settings: Settings
     _found: dict[tuple[str, str], Path | None] = attrs.field(factory=dict, init=False)
     _find: Callable[[DocumentInfo], Path | None] | None = attrs.field(default=None, init=False)
 
@@ -56,6 +62,11 @@ class SourceFiles:
         if place not in self._found:
             self._found[place] = self._look_up(dataset_id, name)
         return self._found[place]
+
+    def paths(self, dataset_id: str, names: Iterable[str]) -> list[Path]:
+        """The files of those documents that have one."""
+        found = (self.path(dataset_id, name) for name in names)
+        return [path for path in found if path is not None]
 
     def spot(self, hit: Hit) -> tuple[int, str]:
         """Where in its file a hit matches best: the line, from 1; else the place in words.
@@ -87,6 +98,19 @@ class SourceFiles:
         info = self.service.documents.get_info(dataset_id, name)
         path = None if info is None else self._find(info)
         return path if path is not None and path.is_file() else None
+
+
+def warn_of_next_sync(output: Output, files: Sequence[Path], *, deleted: bool) -> None:
+    """Say that the next sync undoes what was done to the documents of ``files``, if any."""
+    if not files:
+        return
+    named = shown_path(files[0]) + (" (and others)" if len(files) > 1 else "")
+    output.warn(
+        f"the next sync makes a document of {named} again: delete the file too, or exclude it "
+        "(.triptychignore)"
+        if deleted
+        else f"the next sync puts back what is in the file: change {named} too"
+    )
 
 
 def matched_line(hit: Hit) -> int:

@@ -121,9 +121,26 @@ def _report(
     for problem in problems:
         output.warn(problem)
     if not problems:
-        output.note("everything is fresh" if datasets else "the store is empty")
+        output.note("everything that is stored is fresh" if datasets else "the store is empty")
+    with suppress(StoreError):
+        if read := _files_read(service, settings):
+            output.note(f"{read}: `triptych sync` looks at them again")
     session.tell_embedder(service, settings)
     return _ended(health)
+
+
+def _files_read(service: Service, settings: Settings) -> str:
+    """That files were not looked at now, and when they were last; "" where no folder was synced."""
+    from triptych.search.file_location import synced_folders
+    from triptych_factory.syncing import remembered_roots
+
+    kept = service.capabilities.settings
+    if kept is None or not synced_folders(kept):
+        return ""
+    moments = [each.synced_at for each in remembered_roots(service, settings).all()]
+    last = min((each for each in moments if each is not None), default=None)
+    read = "" if last is None else f", they were last read {last:%Y-%m-%d %H:%M} UTC"
+    return f"files on disk were not compared{read}"
 
 
 def _show_head(output: Output, about: Mapping[str, Any], source: str) -> None:
@@ -145,7 +162,7 @@ def _show_settings(output: Output, settings: Settings) -> None:
         for each in settings.explain()
         if each.name != "url"
     ]
-    output.table(("setting", "value", "source"), rows, title="settings")
+    output.table(("setting", "value", "source"), rows, title="settings", folds=True)
 
 
 def _fitting(output: Output, text: str) -> str:

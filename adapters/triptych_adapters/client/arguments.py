@@ -10,11 +10,13 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
+from triptych.answering.options import ASK_DEFAULTS
+from triptych.context.options import CONTEXT_DEFAULTS
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.ingestion.batches import PutReportBuilder, new_documents
 from triptych.records import NewDocument, Query, check_text
 from triptych.records.metadata import check_metadata
-from triptych.records.search_options import check_option_names
+from triptych.records.search_options import check_option_names, split_options
 from triptych.records.serialization import to_dict
 from triptych.search.query import query_of, validate
 from triptych.service import Service
@@ -30,6 +32,11 @@ _METADATA: Final = frozenset({"metadata", "changes", "where"})
 _TEXTS: Final = frozenset({"content", "name", "dataset_id"})
 _IGNORED: Final = frozenset({"layer", "top_k"})
 """Fields of a query that play no role where an operation does not take them."""
+_OWN: Final[Mapping[str, Mapping[str, None]]] = {
+    "ask": dict.fromkeys(ASK_DEFAULTS),
+    "context": dict.fromkeys(CONTEXT_DEFAULTS),
+}
+"""The options of an operation that are not a search's, each None where it is not given."""
 R = TypeVar("R", bound=attrs.AttrsInstance)
 _UNASKED: Final = Query(text="")
 
@@ -99,13 +106,12 @@ def call_arguments(
     """
     bound = signature.bind(owner, *given, **named).arguments
     known = OPERATIONS[operation].parameters["properties"]
+    own, options = split_options(bound.pop("options", {}), _OWN.get(operation, {}))
     arguments: dict[str, Any] = {}
-    for at, (name, value) in enumerate(bound.items()):
-        parameter = signature.parameters[name]
-        if at == 0 or parameter.kind is parameter.VAR_KEYWORD:
+    for at, (name, value) in enumerate([*bound.items(), *own.items()]):
+        if at == 0:
             continue
         if name in ("query", "question"):
-            options = bound.get("options", {})
             if isinstance(owner, Service):
                 query = query_of(value, options)
                 validate(query)
@@ -113,7 +119,7 @@ def call_arguments(
             else:
                 arguments |= {name: _text_of(value), **_over_pipeline(operation, value, options)}
         elif name in known:
-            if value is not parameter.default:
+            if value is not getattr(signature.parameters.get(name), "default", None):
                 arguments[name] = _plain_argument(name, value)
         elif name != "progress" and value is not None:
             raise NotAvailableError(

@@ -369,6 +369,9 @@ class RemoteService(Service):
         """Close the connections to the server, which goes on; later calls raise `StoreError`."""
         self.connection.close()
 
+    def _require_open(self) -> None:
+        """Nothing: the connection refuses what is asked when it is closed."""
+
     def _call(self, operation: str, arguments: Mapping[str, Any]) -> Any:
         return self.connection.call(operation, arguments)
 

@@ -7,8 +7,9 @@ be tried again. A request that lasts says so every few seconds. A process that w
 stood still, leaves it open for 15 seconds; then it is done again, which changes nothing that was
 done, as operations that find their result write nothing.
 
-An answer may hold a whole document. `Service.purge` removes all that is kept; so a request writes
-its answer only in the place that it made when it began, and not where a purge removed that.
+An answer may hold a whole document. `Service.purge` removes those that may hold what it erases; so
+a request writes its answer only in the place that it made when it began, and not where a purge
+removed that.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ import threading
 import time
 import uuid
 import zlib
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import attrs
 from starlette.requests import Request
 
 from triptych.contracts import SettingsStore
 from triptych.errors import NotAvailableError, TriptychError
-from triptych.ingestion.kept_requests import BODIES, KEPT_REQUESTS, PLACE
+from triptych.ingestion.kept_requests import BODIES, PLACE, STATES
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import ProblemError
 
 __all__ = ["KeptAnswer", "OpenKey"]
 
-_STATES: Final = f"{KEPT_REQUESTS}state."
 _LONGEST: Final = 255
 _STANDS: Final = 15.0
 """Seconds that a request is taken to be under way, from its beginning or `OpenKey.renew`."""
@@ -64,9 +65,16 @@ class OpenKey:
 
     @classmethod
     def of(
-        cls, request: Request, settings: SettingsStore | None, limits: Limits, content: bytes
+        cls,
+        request: Request,
+        settings: SettingsStore | None,
+        limits: Limits,
+        content: bytes,
+        arguments: Mapping[str, Any],
     ) -> OpenKey | KeptAnswer | None:
         """Open the key of a request: None if it has none, the answer if that is known.
+
+        ``arguments`` are those of the operation.
 
         Raises:
             ProblemError: the key was used for another request, is being used, or is malformed.
@@ -86,16 +94,22 @@ class OpenKey:
         sender = request.headers.get("authorization", "")
         name = _digest(sender.encode("latin-1"), key.encode("latin-1"))
         target = f"{request.method} {request.scope['path']}".encode()
-        return cls._opened(settings, limits, name, _digest(target, content))
+        about = {each: arguments[each] for each in ("dataset_id", "name") if arguments.get(each)}
+        return cls._opened(settings, limits, name, _digest(target, content), about)
 
     @classmethod
     def _opened(
-        cls, settings: SettingsStore, limits: Limits, name: str, fingerprint: str
+        cls,
+        settings: SettingsStore,
+        limits: Limits,
+        name: str,
+        fingerprint: str,
+        about: dict[str, Any],
     ) -> OpenKey | KeptAnswer:
         while True:
             now = time.time()
-            opened = json.dumps({"of": fingerprint, "at": now})
-            before = settings.get_setting(_STATES + name)
+            opened = json.dumps({**about, "of": fingerprint, "at": now})
+            before = settings.get_setting(STATES + name)
             state = {} if before is None else json.loads(before)
             if state and now - state["at"] < _lasts(limits, "status" in state):
                 if state["of"] != fingerprint:
@@ -115,7 +129,7 @@ class OpenKey:
                 if kept is not None and not kept.startswith(PLACE):
                     body = zlib.decompress(base64.b64decode(kept))
                     return KeptAnswer(state["status"], state["type"], body)
-            if settings.set_setting(_STATES + name, opened, expected=before):
+            if settings.set_setting(STATES + name, opened, expected=before):
                 place = PLACE + uuid.uuid4().hex
                 kept = settings.get_setting(BODIES + name)
                 settings.set_setting(BODIES + name, place, expected=kept)
@@ -125,7 +139,7 @@ class OpenKey:
         """Say that the request is still under way."""
         with self._lock, suppress(TriptychError):
             state = json.dumps(json.loads(self._state) | {"at": time.time()})
-            if self._settings.set_setting(_STATES + self._id, state, expected=self._state):
+            if self._settings.set_setting(STATES + self._id, state, expected=self._state):
                 self._state = state
 
     def keep(self, answer: KeptAnswer) -> None:
@@ -147,7 +161,7 @@ class OpenKey:
         if not settings.set_setting(BODIES + self._id, body, expected=self._place):
             return
         state = json.loads(self._state) | {"status": answer.status, "type": answer.media_type}
-        if settings.set_setting(_STATES + self._id, json.dumps(state), expected=self._state):
+        if settings.set_setting(STATES + self._id, json.dumps(state), expected=self._state):
             self._forget()
         else:
             settings.set_setting(BODIES + self._id, None, expected=body)
@@ -156,7 +170,7 @@ class OpenKey:
         """Let the request be tried again."""
         try:
             with self._lock:
-                self._settings.set_setting(_STATES + self._id, None, expected=self._state)
+                self._settings.set_setting(STATES + self._id, None, expected=self._state)
                 self._settings.set_setting(BODIES + self._id, None, expected=self._place)
         except TriptychError:
             _log.exception("an Idempotency-Key stays open for a while")
@@ -165,7 +179,7 @@ class OpenKey:
         """Remove what is too old, and the oldest of what is too much."""
         states = {
             name: (json.loads(text)["at"], text)
-            for name, text in self._settings.list_settings(_STATES).items()
+            for name, text in self._settings.list_settings(STATES).items()
         }
         oldest = time.time() - self._limits.idempotency_hours * 3600
         by_age = sorted(states, key=lambda name: states[name][0])
@@ -174,7 +188,7 @@ class OpenKey:
             at, text = states[name]
             if number < surplus or at < oldest:
                 self._settings.set_setting(name, None, expected=text)
-                body = BODIES + name.removeprefix(_STATES)
+                body = BODIES + name.removeprefix(STATES)
                 self._settings.set_setting(body, None, expected=self._settings.get_setting(body))
 
 

@@ -123,9 +123,10 @@ def nadir_routes(server: Server) -> Iterator[DocumentedRoute]:
             return json_response(await caller.run(lambda: encoded(_synced(sync(server.service)))))
 
     async def healthz(request: Request) -> Response:
-        ok = await server.calls.apart(looks.ok)
-        status = "ok" if ok else "failed"
-        return json_response(encoded({"status": status}), status=200 if ok else 503)
+        failed = await server.calls.apart(looks.failed)
+        if failed:
+            return json_response(encoded({"status": "failed", "failed": failed}), status=503)
+        return json_response(encoded({"status": "ok"}))
 
     yield DocumentedRoute(SEARCH, search)
     yield DocumentedRoute(INGEST, ingest)
@@ -137,22 +138,23 @@ class _HealthCache:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._seen: tuple[float, bool] | None = None
+        self._seen: tuple[float, list[str]] | None = None
         self._lock = threading.Lock()
 
-    def ok(self) -> bool:
-        """Whether the store answers."""
+    def failed(self) -> list[str]:
+        """The names of the checks that failed: none where the store answers."""
         with self._lock:
             if self._seen is None or time.monotonic() - self._seen[0] > _FRESH:
-                ok = self._look()
-                self._seen = (time.monotonic(), ok)
+                failed = self._look()
+                self._seen = (time.monotonic(), failed)
             return self._seen[1]
 
-    def _look(self) -> bool:
+    def _look(self) -> list[str]:
         try:
-            return self._service.health(probe=False).ok
+            checks = self._service.health(probe=False).checks
         except Exception:  # noqa: BLE001 - whatever it is, the store does not answer
-            return False
+            return ["store"]
+        return sorted({check.name for check in checks if check.status == "failed"})
 
 
 def _synced(report: SyncReport) -> dict[str, Any]:

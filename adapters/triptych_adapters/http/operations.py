@@ -132,7 +132,7 @@ class _Handler:
         settings = self._server.service.capabilities.settings
         conditions = [request.headers.get(name) for name in ("if-match", "if-none-match")]
         content = encoded([media_type, *conditions, form(arguments)])
-        key = OpenKey.of(request, settings, self._server.limits, content)
+        key = OpenKey.of(request, settings, self._server.limits, content, arguments)
         if key is None:
             return self._run(request, service, arguments, media_type, form)
         if isinstance(key, KeptAnswer):

@@ -10,12 +10,14 @@ import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, Literal, get_type_hints
+from typing import Any, Final, Literal, get_args, get_type_hints
 
 import attrs
 
 from triptych.answering import AnswerReceipt
+from triptych.answering.options import ASK_DEFAULTS
 from triptych.context import Citation
+from triptych.context.options import CONTEXT_DEFAULTS
 from triptych.context.receipt import ContextReceipt
 from triptych.context.rendering import FORMATS
 from triptych.operations import Effect, operations_of
@@ -350,16 +352,22 @@ def _operation(name: str, *without: str) -> Operation:
 def _arguments(method: Any) -> Iterator[tuple[str, _Schema, Any]]:
     """The arguments of a method, in order: name, schema and default (`attrs.NOTHING`: none)."""
     parameters = list(inspect.signature(method).parameters.values())[1:]
-    takes_query = any(each.kind is each.VAR_KEYWORD for each in parameters)
-    for each in parameters:
-        if each.kind is not each.VAR_KEYWORD:
-            schema = (QUERY if takes_query else ARGUMENTS).get(each.name)
-            default = attrs.NOTHING if each.default is each.empty else each.default
-            yield each.name, schema or ARGUMENTS.get(each.name, {}), default
+    defaults = {
+        each.name: attrs.NOTHING if each.default is each.empty else each.default
+        for each in parameters
+        if each.kind is not each.VAR_KEYWORD
+    }
+    takes_query = len(defaults) < len(parameters)
     if takes_query:
-        for field in attrs.fields(Query):
-            if field.name != "text":  # which is the argument itself
-                yield field.name, QUERY[field.name], field.default
+        (options,) = get_args(get_type_hints(method)["options"])
+        for own in (CONTEXT_DEFAULTS, ASK_DEFAULTS):
+            defaults |= own if own.keys() <= options.__annotations__.keys() else {}
+        of_query = {each.name: each.default for each in attrs.fields(Query)}
+        del of_query["text"]  # which is the argument itself
+        defaults |= of_query
+    for name, default in defaults.items():
+        schema = QUERY.get(name) if takes_query else None
+        yield name, schema or ARGUMENTS.get(name, {}), default
 
 
 def _plain(default: Any) -> Any:

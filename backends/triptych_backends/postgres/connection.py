@@ -28,7 +28,7 @@ __all__ = ["Connections", "connect", "connect_when_up"]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 _PATIENCE = 300.0  # seconds to wait for a free connection where nothing else says
-_LOOK_AGAIN = 0.5  # seconds of that between two looks at the deadline
+_LOOK_AGAIN = 0.1  # seconds of that between two looks at the deadline
 _INHERITED: list[Any] = []
 """Pools of a process that this one was forked from: to drop their connections would end them."""
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from triptych.diagnostics import Check, FindingCollector
+from triptych.diagnostics.health import answering
 from triptych.errors import StoreError
 from triptych.records import Finding, HealthCheck
 from triptych_backends.postgres.database import PostgresDatabase
@@ -80,7 +81,7 @@ _UNSEEN = (
 
 def check_health(database: PostgresDatabase) -> list[HealthCheck]:
     """See `Diagnostics.check_health`. Waits for another writer as long as a write would."""
-    with database.reading() as session:
+    with answering(f"the server of {database.where}"), database.reading() as session:
         ((server, pgvector),) = session.text(
             "SELECT current_setting('server_version'), "
             "(SELECT extversion FROM pg_extension WHERE extname = 'vector')"

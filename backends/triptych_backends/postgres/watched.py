@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Generator
+from contextlib import closing
 from typing import Any, Final
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
 from triptych import deadlines
+from triptych.errors import CancelledError
 from triptych_backends.postgres.errors import is_starting
 
 __all__ = ["WatchedConnection", "server_answers"]
@@ -24,9 +26,12 @@ _UNACKNOWLEDGED: Final = 10_000
 
 
 def server_answers(conninfo: str) -> bool:
-    """Whether the server takes a connection, or refuses it, within two seconds."""
+    """Whether the server takes a connection, or refuses it, within two seconds; True where the
+    deadline passes before that is known."""
     try:
-        psycopg.connect(conninfo, connect_timeout=_SHORTEST).close()
+        WatchedConnection.connect(conninfo, connect_timeout=_SHORTEST).close()
+    except CancelledError:
+        return True
     except psycopg.Error as error:
         away = isinstance(error, psycopg.errors.ConnectionTimeout) or is_starting(error)
         return not away and "temporarily unavailable" not in str(error)
@@ -64,6 +69,19 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
         )
         driver.conninfo = conninfo
         return driver
+
+    @classmethod
+    def _connect_gen(cls, *args: Any, **options: Any) -> Generator[Any, Any, Any]:
+        """See `psycopg.Connection`: also ended by the deadline, while no limit is below 2 s."""
+        with closing(super()._connect_gen(*args, **options)) as gen:
+            state = next(gen)
+            while True:
+                ready = yield state
+                deadlines.check("connecting to the server")
+                try:
+                    state = gen.send(ready)
+                except StopIteration as end:
+                    return end.value
 
     def ping(self, seconds: float) -> None:
         """Raise psycopg.OperationalError, and be closed, if there is no answer for so long."""

@@ -131,9 +131,8 @@ class AnthropicLLM(RemoteLLM):
             )
         if kind == "message_stop":
             return Piece(ended=True, last=True)
-        if kind == "error":
-            said = text_at(event, "error", "message") or "error"
-            raise self._client.failed(f"failed while it answered ({said}): try again")
+        if refused := self._client.refused(event):
+            raise refused
         if not isinstance(kind, str):
             raise MalformedAnswerError("has an event without a type")
         return Piece()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
-from contextlib import aclosing, closing, contextmanager
+from contextlib import aclosing, closing, contextmanager, suppress
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -18,6 +19,7 @@ from triptych_backends.providers.streams import EventFormat
 
 __all__ = ["AsyncTextStream", "Finish", "Piece", "RemoteLLM", "TextStream", "checked_temperature"]
 
+_MOST_OF_A_HEAD = 1 << 16
 Finish = Literal["stop", "length", "refused"]
 
 
@@ -169,11 +171,13 @@ class _Answer:
         self._events = llm._format()
         self._gathered = gathered
         self._max_tokens = max_tokens
-        self.read = self._page = False
+        self.read = False
+        self._head = ""
 
     def feed(self, line: str) -> Iterator[str]:
         """The text that ``line`` brings; `read` is True when nothing follows that is to be read."""
-        self._page = self._page or line.lstrip().startswith("<")
+        if not self._gathered.length and len(self._head) < _MOST_OF_A_HEAD:
+            self._head += line + "\n"
         with self._llm._usable():
             for event in self._events.feed(line):
                 piece = self._llm._piece(event)
@@ -188,17 +192,25 @@ class _Answer:
         gathered = self._gathered
         if text := gathered.rest():
             yield text
-        if not gathered.ended and self._page and not gathered.length:
-            raise self._llm._client.failed(
-                "was answered with a web page: check base_url, and what stands between you and "
-                "the provider"
-            )
+        if not gathered.ended and not gathered.length:
+            self._check_no_stream()
         if not gathered.ended:
             raise self._llm._client.failed(
                 f"broke off after {gathered.length} characters, without saying that the answer "
                 "was whole: drop what came, and try again"
             )
         self._llm._check_end(gathered, self._max_tokens)
+
+    def _check_no_stream(self) -> None:
+        client = self._llm._client
+        if self._head.lstrip().startswith("<"):
+            raise client.failed(
+                "was answered with a web page: check base_url, and what stands between you and "
+                "the provider"
+            )
+        with suppress(ValueError, RecursionError):
+            if refused := client.refused(json.loads(self._head)):
+                raise refused
 
 
 class RemoteLLM(ABC):

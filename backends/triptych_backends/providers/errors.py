@@ -17,7 +17,15 @@ from triptych.errors import (
     UnusableAnswerError,
 )
 
-__all__ = ["InputTooLongError", "ProviderErrorRules", "Refusal", "Retryable", "fault", "shown"]
+__all__ = [
+    "InputTooLongError",
+    "ProviderErrorRules",
+    "Refusal",
+    "Retryable",
+    "fault",
+    "message_in",
+    "shown",
+]
 
 _TOO_LONG = re.compile(
     r"context[ _](length|window|size)|maximum input length|too many tokens|too long"
@@ -98,23 +106,24 @@ class Refusal:
             return "" if "<" in self.body[:200] else self.body.strip()
         except RecursionError:
             return ""
-        return _message(found)
+        return message_in(found)
 
 
-def _message(found: Any, depth: int = 0) -> str:
+def message_in(found: Any, depth: int = 0) -> str:
+    """The message in a refusal's JSON, in whichever of the known shapes it is; "" without one."""
     if isinstance(found, str):
         return found
     if depth == _DEEPEST:
         return ""
     if isinstance(found, dict):
         for key in ("error", "detail", "message"):
-            text = _message(found[key], depth + 1) if found.get(key) else ""
+            text = message_in(found[key], depth + 1) if found.get(key) else ""
             if text:
                 return text
     if isinstance(found, list) and found:  # a list of validation errors
         first = found[0]
         said = first.get("msg") if isinstance(first, dict) else None
-        return _message(first, depth + 1) or _message(said, depth + 1)
+        return message_in(first, depth + 1) or message_in(said, depth + 1)
     return ""
 
 

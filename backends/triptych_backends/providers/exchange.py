@@ -24,7 +24,14 @@ from triptych.errors import (
 )
 from triptych_backends.providers.connection import Connection
 from triptych_backends.providers.decompression import ACCEPTED, PackedAnswerError, Unpacker
-from triptych_backends.providers.errors import ProviderErrorRules, Refusal, Retryable, fault, shown
+from triptych_backends.providers.errors import (
+    ProviderErrorRules,
+    Refusal,
+    Retryable,
+    fault,
+    message_in,
+    shown,
+)
 from triptych_backends.providers.httpx_imports import httpx
 from triptych_backends.providers.timeouts import CallClock, retry_after_seconds
 
@@ -136,6 +143,16 @@ class Exchange:
         """Likewise, for an answer of which nothing can be used; ``reason`` as in the error."""
         return UnusableAnswerError(str(self.failed(what)), reason=reason)
 
+    def refused(self, answer: Any) -> ProviderError | None:
+        """The error that ``answer`` says it is, under a status of success; None if it says none."""
+        if not isinstance(answer, dict) or not answer.get("error"):
+            return None
+        words = shown(message_in(answer["error"]), self._secrets) or "error"
+        return ProviderError(
+            f"{self.profile.name} says: {words} (HTTP 200): the call of its model "
+            f"{self.profile.model!r} failed: try again later"
+        )
+
     def require_open(self) -> None:
         """Raise `ProviderError` once the client is closed."""
         if self.closed.is_set():
@@ -170,9 +187,8 @@ class Exchange:
                 + (" but a web page" if data.lstrip()[:1] == b"<" else "")
                 + ": check base_url, and what stands between you and the provider"
             ) from error
-        if isinstance(found, dict) and found.get("error") and len(found) == 1:
-            detail = Refusal(status=200, body=data.decode("utf-8", "replace")).detail
-            raise self.failed(f"failed ({detail}): try again later")
+        if refused := self.refused(found):
+            raise refused
         return found
 
     def pause_after(self, failed: Retryable, made: int, clock: CallClock) -> float:

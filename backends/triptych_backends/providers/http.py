@@ -85,6 +85,10 @@ class HttpClient:
         """See `Exchange.failed`."""
         return self._exchange.failed(what)
 
+    def refused(self, answer: Any) -> ProviderError | None:
+        """See `Exchange.refused`."""
+        return self._exchange.refused(answer)
+
     def unusable(self, what: str, reason: str) -> UnusableAnswerError:
         """See `Exchange.unusable`."""
         return self._exchange.unusable(what, reason)

@@ -189,10 +189,8 @@ class OllamaLLM(RemoteLLM):
         return JsonLines()
 
     def _piece(self, event: dict[str, Any] | None) -> Piece:
-        if event and event.get("error"):
-            raise self._client.failed(
-                f"failed while it answered ({text_at(event, 'error') or 'error'}): try again"
-            )
+        if refused := self._client.refused(event):
+            raise refused
         at(event, "message", of=dict)
         return self._part(event or {})
 

@@ -10,7 +10,7 @@ from triptych_backends.providers.batching import BatchLimits
 from triptych_backends.providers.chat import Finish, Piece, RemoteLLM
 from triptych_backends.providers.connection import Connection
 from triptych_backends.providers.embedding import Answered, RemoteEmbedder, checked_model
-from triptych_backends.providers.errors import ProviderErrorRules, Refusal
+from triptych_backends.providers.errors import ProviderErrorRules
 from triptych_backends.providers.http import HttpClient, checked_base_url, checked_key
 from triptych_backends.providers.models import OPENAI
 from triptych_backends.providers.response_parsing import (
@@ -201,9 +201,8 @@ class OpenAILLM(RemoteLLM):
     def _piece(self, event: dict[str, Any] | None) -> Piece:
         if event is None:
             return Piece(ended=True, last=True)
-        if event.get("error"):
-            said = Refusal(status=200, body=str(text_at(event, "error", "message")) or "error")
-            raise self._client.failed(f"failed while it answered ({said.detail}): try again")
+        if error := self._client.refused(event):
+            raise error
         choices = at(event, "choices", of=list) if "choices" in event else []
         usage = event.get("usage") or None
         if not choices and usage is None and "choices" not in event:

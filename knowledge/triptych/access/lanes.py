@@ -7,22 +7,14 @@ from collections.abc import Sequence
 import attrs
 
 from triptych import deadlines
-from triptych._internal.protocols import conforms
 from triptych.access.store import AccessStore
-from triptych.contracts import Retriever, StoreRetriever
+from triptych.contracts import Retriever
 from triptych.records import Candidate, ResolvedQuery
 
-__all__ = ["AccessLane", "restricted_lane"]
+__all__ = ["AccessLane"]
 
 _DEEPER = 4
 _DEEPEST = 100_000
-
-
-def restricted_lane(lane: Retriever, store: AccessStore) -> Retriever:
-    """``lane`` over what an access shows: over its store, or with what it finds looked through."""
-    if conforms(lane, StoreRetriever):
-        return lane.over(store)
-    return AccessLane(lane, store)
 
 
 @attrs.frozen(eq=False)

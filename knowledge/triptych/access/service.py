@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar, cast
 import attrs
 
 from triptych._internal.progress import ProgressCallback
-from triptych.access.lanes import restricted_lane
+from triptych.access.lanes import AccessLane
 from triptych.access.records import Access
 from triptych.access.store import AccessStore
 from triptych.access.store_settings import AccessQuestionLog
@@ -42,7 +42,7 @@ def _writes(method: _Method) -> _Method:
 
     @functools.wraps(method)
     def checked(self: RestrictedService, *args: Any, **kwargs: Any) -> Any:
-        self._open()
+        self._require_open()
         self.check_write()
         return method(self, *args, **kwargs)
 
@@ -66,7 +66,7 @@ def _embeds(method: _Method) -> _Method:
 
     @functools.wraps(method)
     def checked(self: RestrictedService, *args: Any, **kwargs: Any) -> Any:
-        self._open()
+        self._require_open()
         self.check_write()
         if self.access.tree is None:
             return method(self, *args, **kwargs)
@@ -105,7 +105,7 @@ class RestrictedService(Service):
         self.access = access
         store = AccessStore(base.store, base.capabilities, access)
         self._shown = store
-        engine = base._main.engine.mapped(lambda lane: restricted_lane(lane, store))
+        engine = base._main.engine.over(store, lambda lane: AccessLane(lane, store))
         options = attrs.evolve(
             base.options,
             ranker=None,
@@ -114,6 +114,7 @@ class RestrictedService(Service):
                 each for each in base.pipelines.values() if all(map(access.names, _datasets(each)))
             ],
             own_paths=(),
+            forget_files=None,
             locate=None,  # where this machine has its files is not the caller's business
         )
         self._others: dict[Service, Service] = {}
@@ -165,7 +166,7 @@ class RestrictedService(Service):
         Raises:
             AccessDeniedError: the access may only read, or has a filter and names no datasets.
         """
-        self._open()
+        self._require_open()
         self.check_write()
         if self.access.dataset_ids is None:
             self._shown.view.check_whole(dataset_id, "making a dataset")
@@ -178,7 +179,7 @@ class RestrictedService(Service):
             AccessDeniedError: the access may only read, or has a filter, whether or not there is
                 such a dataset.
         """
-        self._open()
+        self._require_open()
         self._shown.view.check_whole(dataset_id, "its language")
         return super().configure_dataset(dataset_id, language=language)
 
@@ -198,15 +199,16 @@ class RestrictedService(Service):
             self.check_write()
         return super().doctor(repair=repair, dataset_id=dataset_id, progress=progress)
 
-    def _over(self, other: Service) -> Service:
+    def _service_of(self, other: Service) -> Service:
         with self._narrowing:
             if other not in self._others:
                 self._others[other] = other.restricted(self.access)
             return self._others[other]
 
-    def _forget_requests(self) -> int:
-        # Which of them hold what is purged, nobody can say: those of all callers go, uncounted.
-        self.base._forget_requests()
+    def _forget_elsewhere(self, dataset_id: str, name: str | None, *, existed: bool) -> int:
+        # Those of all callers go, uncounted. What a filter hides was not purged.
+        if existed or self.access.tree is None:
+            self.base._forget_elsewhere(dataset_id, name, existed=existed)
         return 0
 
     def _remove_layers_above(self, dataset_id: str, name: str, *, every: bool) -> int:
@@ -216,9 +218,9 @@ class RestrictedService(Service):
     def _scrub(self) -> ScrubReport:
         return attrs.evolve(super()._scrub(), terms=None)  # others' words count among them
 
-    def _open(self) -> None:
-        super()._open()
-        self.base._open()
+    def _require_open(self) -> None:
+        super()._require_open()
+        self.base._require_open()
 
 
 def _datasets(pipeline: Pipeline) -> Sequence[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from triptych.access.changes import AccessChanges
 from triptych.access.chunks import AccessChunks, ReadTexts
 from triptych.access.documents import AccessDocuments, AccessVersions
-from triptych.access.layers import AccessLayers
+from triptych.access.layers import AccessJournal, AccessLayers
 from triptych.access.records import Access
 from triptych.access.searches import (
     AccessCorpusStats,
@@ -15,7 +17,14 @@ from triptych.access.searches import (
 )
 from triptych.access.store_settings import AccessAnswers, AccessSettings
 from triptych.access.view import AccessView
-from triptych.contracts import Capabilities, ChunkRepo, DocumentRepo, LayerRepo, Store
+from triptych.contracts import (
+    Capabilities,
+    ChunkRepo,
+    DocumentRepo,
+    LayerJournal,
+    LayerRepo,
+    Store,
+)
 from triptych.records import DatasetStats
 from triptych.repositories import StoreBase
 
@@ -54,7 +63,7 @@ class AccessStore(StoreBase):
 def _capabilities(view: AccessView, seen: ReadTexts) -> Capabilities:
     """What the store can do for this access.
 
-    Its own checks and its journal of layers speak of all that is stored.
+    Its own checks speak of all that is stored, and its journal of layers of whole datasets.
     """
     has, is_filtered = view.capabilities, view.tree is not None
     documents, vectors = has.document_search, has.document_vector_search
@@ -70,6 +79,11 @@ def _capabilities(view: AccessView, seen: ReadTexts) -> Capabilities:
         eraser=has.eraser if view.access.can_write else None,
         # Whoever embeds shares them; what others have is nowhere shown.
         leases=has.leases if view.access.can_write else None,
+        journal=(
+            None
+            if has.journal is None or is_filtered or not view.access.can_write
+            else cast(LayerJournal, AccessJournal(view, has.journal))
+        ),
         settings=(
             None if has.settings is None or is_filtered else AccessSettings(view, has.settings)
         ),

@@ -20,7 +20,7 @@ from collections.abc import (
     Sequence,
 )
 from types import TracebackType
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from typing import Any, Final, Generic, ParamSpec, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,7 @@ from triptych.records import ChangePage, EmbedKind, Generation, Message
 from triptych.service import Service
 from triptych.service.dataset import Dataset
 from triptych.service.pipeline import PipelineView
+from triptych.service_options import OpenOptions
 
 __all__ = [
     "AsyncDataset",
@@ -132,10 +133,9 @@ class AsyncService(AsyncServiceMethods):
         embedder: Embedder | AsyncEmbedder | str | None = "auto",
         llm: LLM | AsyncLLM | str | None = "auto",
         create: bool = True,
+        **options: Unpack[OpenOptions],
     ) -> AsyncService:
         """`triptych.open` without blocking; an embedder or LLM may have async methods alone.
-
-        For the other settings, open a Service with `triptych.open` and wrap it.
 
         Raises:
             TriptychError: as `triptych.open`.
@@ -144,7 +144,7 @@ class AsyncService(AsyncServiceMethods):
         model: Any = BlockingEmbedder(embedder, loop) if _is_async(embedder, "embed") else embedder
         writer: Any = BlockingLLM(llm, loop) if _is_async(llm, "generate") else llm
         service = await asyncio.to_thread(
-            open_service, url, embedder=model, llm=writer, create=create
+            open_service, url, embedder=model, llm=writer, create=create, **options
         )
         return cls(service)
 

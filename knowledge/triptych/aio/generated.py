@@ -9,13 +9,13 @@ from typing import Any, Literal, ParamSpec, TypeVar, Unpack
 
 from triptych._internal.progress import ProgressCallback
 from triptych.aio.answers import AsyncAnswerStream
-from triptych.answering.prompt import AnswerPrompt
+from triptych.answering.options import AskOptions, DatasetAskOptions
 from triptych.answering.records import Answer, AnswerReceipt
 from triptych.answering.replay import Replay
+from triptych.context.options import ContextOptions, DatasetContextOptions
 from triptych.context.pack import ContextPack
 from triptych.context.receipt import ContextReceipt
 from triptych.context.records import Citation, Verification
-from triptych.contracts import LLM, AnswerabilityJudge
 from triptych.records import (
     CacheStats,
     ChangePage,
@@ -34,7 +34,6 @@ from triptych.records import (
     MetadataReport,
     MetadataValue,
     NewDocument,
-    Prices,
     PurgeReceipt,
     PutReport,
     Query,
@@ -47,7 +46,6 @@ from triptych.records.search_options import DatasetSearchOptions, SearchOptions
 from triptych.service import Service
 from triptych.service.dataset import Dataset
 from triptych.service.pipeline import PipelineView
-from triptych.text.tokens import TokenCounter
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -247,100 +245,22 @@ class AsyncServiceMethods:
         return await self._call(self.service.search_many, queries, **options)
 
     async def context(
-        self,
-        query: Query | str,
-        token_budget: int,
-        *,
-        format: str = "text",
-        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
-        max_pieces: int | None = None,
-        counter: TokenCounter | Callable[[str], int] | None = None,
-        fence: bool = False,
-        **options: Unpack[SearchOptions],
+        self, query: Query | str, token_budget: int, **options: Unpack[ContextOptions]
     ) -> ContextPack:
         """`Service.context`, awaited."""
-        return await self._call(
-            self.service.context,
-            query,
-            token_budget,
-            format=format,
-            layers=layers,
-            max_pieces=max_pieces,
-            counter=counter,
-            fence=fence,
-            **options,
-        )
+        return await self._call(self.service.context, query, token_budget, **options)
 
     async def verify(self, citation: Citation) -> Verification:
         """`Service.verify`, awaited."""
         return await self._call(self.service.verify, citation)
 
-    async def ask(
-        self,
-        question: Query | str,
-        *,
-        token_budget: int = 2800,
-        max_tokens: int = 1024,
-        llm: LLM | None = None,
-        prompt: AnswerPrompt | None = None,
-        prices: Prices | None = None,
-        answerability: AnswerabilityJudge | None = None,
-        abstain_if_weak: bool = False,
-        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
-        max_pieces: int | None = None,
-        counter: TokenCounter | Callable[[str], int] | None = None,
-        **options: Unpack[SearchOptions],
-    ) -> Answer:
+    async def ask(self, question: Query | str, **options: Unpack[AskOptions]) -> Answer:
         """`Service.ask`, awaited."""
-        return await self._call(
-            self.service.ask,
-            question,
-            token_budget=token_budget,
-            max_tokens=max_tokens,
-            llm=llm,
-            prompt=prompt,
-            prices=prices,
-            answerability=answerability,
-            abstain_if_weak=abstain_if_weak,
-            layers=layers,
-            max_pieces=max_pieces,
-            counter=counter,
-            **options,
-        )
+        return await self._call(self.service.ask, question, **options)
 
-    def ask_stream(
-        self,
-        question: Query | str,
-        *,
-        token_budget: int = 2800,
-        max_tokens: int = 1024,
-        llm: LLM | None = None,
-        prompt: AnswerPrompt | None = None,
-        prices: Prices | None = None,
-        answerability: AnswerabilityJudge | None = None,
-        abstain_if_weak: bool = False,
-        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
-        max_pieces: int | None = None,
-        counter: TokenCounter | Callable[[str], int] | None = None,
-        **options: Unpack[SearchOptions],
-    ) -> AsyncAnswerStream:
+    def ask_stream(self, question: Query | str, **options: Unpack[AskOptions]) -> AsyncAnswerStream:
         """`Service.ask_stream`, followed with ``async for``."""
-        return AsyncAnswerStream(
-            lambda: self.service.ask_stream(
-                question,
-                token_budget=token_budget,
-                max_tokens=max_tokens,
-                llm=llm,
-                prompt=prompt,
-                prices=prices,
-                answerability=answerability,
-                abstain_if_weak=abstain_if_weak,
-                layers=layers,
-                max_pieces=max_pieces,
-                counter=counter,
-                **options,
-            )
-        )
+        return AsyncAnswerStream(lambda: self.service.ask_stream(question, **options))
 
     async def replay(self, receipt: ContextReceipt | AnswerReceipt) -> Replay:
         """`Service.replay`, awaited."""
@@ -601,96 +521,20 @@ class AsyncDatasetMethods:
         return await self._call(self.view.search_many, queries, **options)
 
     async def context(
-        self,
-        query: Query | str,
-        token_budget: int,
-        *,
-        format: str = "text",
-        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
-        max_pieces: int | None = None,
-        counter: TokenCounter | Callable[[str], int] | None = None,
-        fence: bool = False,
-        **options: Unpack[DatasetSearchOptions],
+        self, query: Query | str, token_budget: int, **options: Unpack[DatasetContextOptions]
     ) -> ContextPack:
         """`Dataset.context`, awaited."""
-        return await self._call(
-            self.view.context,
-            query,
-            token_budget,
-            format=format,
-            layers=layers,
-            max_pieces=max_pieces,
-            counter=counter,
-            fence=fence,
-            **options,
-        )
+        return await self._call(self.view.context, query, token_budget, **options)
 
-    async def ask(
-        self,
-        question: Query | str,
-        *,
-        token_budget: int = 2800,
-        max_tokens: int = 1024,
-        llm: LLM | None = None,
-        prompt: AnswerPrompt | None = None,
-        prices: Prices | None = None,
-        answerability: AnswerabilityJudge | None = None,
-        abstain_if_weak: bool = False,
-        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
-        max_pieces: int | None = None,
-        counter: TokenCounter | Callable[[str], int] | None = None,
-        **options: Unpack[DatasetSearchOptions],
-    ) -> Answer:
+    async def ask(self, question: Query | str, **options: Unpack[DatasetAskOptions]) -> Answer:
         """`Dataset.ask`, awaited."""
-        return await self._call(
-            self.view.ask,
-            question,
-            token_budget=token_budget,
-            max_tokens=max_tokens,
-            llm=llm,
-            prompt=prompt,
-            prices=prices,
-            answerability=answerability,
-            abstain_if_weak=abstain_if_weak,
-            layers=layers,
-            max_pieces=max_pieces,
-            counter=counter,
-            **options,
-        )
+        return await self._call(self.view.ask, question, **options)
 
     def ask_stream(
-        self,
-        question: Query | str,
-        *,
-        token_budget: int = 2800,
-        max_tokens: int = 1024,
-        llm: LLM | None = None,
-        prompt: AnswerPrompt | None = None,
-        prices: Prices | None = None,
-        answerability: AnswerabilityJudge | None = None,
-        abstain_if_weak: bool = False,
-        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
-        max_pieces: int | None = None,
-        counter: TokenCounter | Callable[[str], int] | None = None,
-        **options: Unpack[DatasetSearchOptions],
+        self, question: Query | str, **options: Unpack[DatasetAskOptions]
     ) -> AsyncAnswerStream:
         """`Dataset.ask_stream`, followed with ``async for``."""
-        return AsyncAnswerStream(
-            lambda: self.view.ask_stream(
-                question,
-                token_budget=token_budget,
-                max_tokens=max_tokens,
-                llm=llm,
-                prompt=prompt,
-                prices=prices,
-                answerability=answerability,
-                abstain_if_weak=abstain_if_weak,
-                layers=layers,
-                max_pieces=max_pieces,
-                counter=counter,
-                **options,
-            )
-        )
+        return AsyncAnswerStream(lambda: self.view.ask_stream(question, **options))
 
     async def layer(self, name: str, layer: Layer | str) -> DerivedLayer | None:
         """`Dataset.layer`, awaited."""
@@ -795,93 +639,15 @@ class AsyncPipelineMethods:
         return await self._call(self.view.search_many, queries, **options)
 
     async def context(
-        self,
-        query: Query | str,
-        token_budget: int | None = None,
-        *,
-        format: str = "text",
-        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
-        max_pieces: int | None = None,
-        counter: TokenCounter | Callable[[str], int] | None = None,
-        fence: bool = False,
-        **options: Unpack[SearchOptions],
+        self, query: Query | str, token_budget: int | None = None, **options: Unpack[ContextOptions]
     ) -> ContextPack:
         """`PipelineView.context`, awaited."""
-        return await self._call(
-            self.view.context,
-            query,
-            token_budget,
-            format=format,
-            layers=layers,
-            max_pieces=max_pieces,
-            counter=counter,
-            fence=fence,
-            **options,
-        )
+        return await self._call(self.view.context, query, token_budget, **options)
 
-    async def ask(
-        self,
-        question: Query | str,
-        *,
-        token_budget: int | None = None,
-        max_tokens: int = 1024,
-        llm: LLM | None = None,
-        prompt: AnswerPrompt | None = None,
-        prices: Prices | None = None,
-        answerability: AnswerabilityJudge | None = None,
-        abstain_if_weak: bool = False,
-        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
-        max_pieces: int | None = None,
-        counter: TokenCounter | Callable[[str], int] | None = None,
-        **options: Unpack[SearchOptions],
-    ) -> Answer:
+    async def ask(self, question: Query | str, **options: Unpack[AskOptions]) -> Answer:
         """`PipelineView.ask`, awaited."""
-        return await self._call(
-            self.view.ask,
-            question,
-            token_budget=token_budget,
-            max_tokens=max_tokens,
-            llm=llm,
-            prompt=prompt,
-            prices=prices,
-            answerability=answerability,
-            abstain_if_weak=abstain_if_weak,
-            layers=layers,
-            max_pieces=max_pieces,
-            counter=counter,
-            **options,
-        )
+        return await self._call(self.view.ask, question, **options)
 
-    def ask_stream(
-        self,
-        question: Query | str,
-        *,
-        token_budget: int | None = None,
-        max_tokens: int = 1024,
-        llm: LLM | None = None,
-        prompt: AnswerPrompt | None = None,
-        prices: Prices | None = None,
-        answerability: AnswerabilityJudge | None = None,
-        abstain_if_weak: bool = False,
-        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
-        max_pieces: int | None = None,
-        counter: TokenCounter | Callable[[str], int] | None = None,
-        **options: Unpack[SearchOptions],
-    ) -> AsyncAnswerStream:
+    def ask_stream(self, question: Query | str, **options: Unpack[AskOptions]) -> AsyncAnswerStream:
         """`PipelineView.ask_stream`, followed with ``async for``."""
-        return AsyncAnswerStream(
-            lambda: self.view.ask_stream(
-                question,
-                token_budget=token_budget,
-                max_tokens=max_tokens,
-                llm=llm,
-                prompt=prompt,
-                prices=prices,
-                answerability=answerability,
-                abstain_if_weak=abstain_if_weak,
-                layers=layers,
-                max_pieces=max_pieces,
-                counter=counter,
-                **options,
-            )
-        )
+        return AsyncAnswerStream(lambda: self.view.ask_stream(question, **options))

@@ -13,10 +13,10 @@ from triptych.answering.records import AnswerReceipt, messages_sha256
 from triptych.context.receipt import ContextReceipt, ReceiptPiece
 from triptych.context.records import Piece
 from triptych.context.rendering import check_format, whole
-from triptych.contracts import DocumentRepo, LayerRepo, VersionReader
+from triptych.contracts import LayerRepo, VersionReader
 from triptych.errors import ValidationError
+from triptych.ingestion.expiration import LivingDocuments
 from triptych.records import Layer, Message
-from triptych.records.expiry import has_expired
 from triptych.signatures import content_sha256
 
 __all__ = ["MissingPiece", "Replay", "replay"]
@@ -52,7 +52,7 @@ class Replay:
 
 def replay(
     receipt: Any,
-    documents: DocumentRepo,
+    documents: LivingDocuments,
     layers: LayerRepo,
     versions: VersionReader | None,
 ) -> Replay:
@@ -88,7 +88,7 @@ def replay(
 
 def _answer(
     receipt: AnswerReceipt,
-    documents: DocumentRepo,
+    documents: LivingDocuments,
     layers: LayerRepo,
     versions: VersionReader | None,
 ) -> Replay:
@@ -110,7 +110,7 @@ class _Reader:
     """Texts of pieces; each version of a document is read once."""
 
     def __init__(
-        self, documents: DocumentRepo, layers: LayerRepo, versions: VersionReader | None
+        self, documents: LivingDocuments, layers: LayerRepo, versions: VersionReader | None
     ) -> None:
         self._documents = documents
         self._layers = layers
@@ -150,7 +150,7 @@ class _Reader:
         if key not in self._read:
             current = self._documents.get(dataset_id, name)
             found: str | None = None
-            if current is None or has_expired(current):
+            if current is None:
                 pass  # its versions are gone with it
             elif current.version == version:
                 found = current.content
@@ -162,7 +162,7 @@ class _Reader:
 
     def _why(self, piece: ReceiptPiece) -> str:
         info = self._documents.get_info(piece.dataset_id, piece.doc_name)
-        if info is None or has_expired(info):
+        if info is None:
             return f"the document {piece.doc_name!r} is gone"
         kept: Sequence[int] = [info.version]
         if self._versions is not None:

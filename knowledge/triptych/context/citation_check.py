@@ -11,11 +11,10 @@ import regex
 from triptych import deadlines
 from triptych._internal.sequence_diff import matching_blocks, unified_diff
 from triptych.context.records import Citation, Verification
-from triptych.contracts import DocumentRepo
 from triptych.errors import ValidationError
+from triptych.ingestion.expiration import LivingDocuments
 from triptych.ingestion.layers import LayerService
 from triptych.records import Layer
-from triptych.records.expiry import has_expired
 
 __all__ = ["verify"]
 
@@ -29,7 +28,7 @@ _WORD: Final = regex.compile(
 )
 
 
-def verify(citation: Any, documents: DocumentRepo, layers: LayerService) -> Verification:
+def verify(citation: Any, documents: LivingDocuments, layers: LayerService) -> Verification:
     """See `Service.verify`."""
     if not isinstance(citation, Citation):
         raise ValidationError(
@@ -39,7 +38,7 @@ def verify(citation: Any, documents: DocumentRepo, layers: LayerService) -> Veri
     if citation.layer is not Layer.DETAIL:
         return _verify_layer(citation, layers)
     document = documents.get(citation.dataset_id, citation.doc_name)
-    if document is None or has_expired(document):
+    if document is None:
         return _gone(citation, 0)
     return _compared(citation, document.content, document.version)
 

@@ -15,6 +15,7 @@ __all__ = [
     "UNFINISHED",
     "UnfinishedStoreWarning",
     "forget_copies",
+    "note_copy",
     "unfinished_copy",
     "unfinished_until_done",
 ]
@@ -43,12 +44,19 @@ def unfinished_until_done(
         for key, text in settings.list_settings(UNFINISHED).items()
         if set(_parsed(text)[0]) <= set(datasets)
     }
-    key = UNFINISHED + secrets.token_hex(8)
-    notes[key] = json.dumps({"datasets": list(datasets), "again": again})
-    settings.set_setting(key, notes[key], expected=None)
+    key, text = note_copy(settings, datasets, again)
+    notes[key] = text
     yield
     for key, text in notes.items():
         settings.set_setting(key, None, expected=text)
+
+
+def note_copy(settings: SettingsStore, datasets: Sequence[str], again: str) -> tuple[str, str]:
+    """Note that ``datasets`` are being copied, or what is not known yet; the key, and its value."""
+    key = UNFINISHED + secrets.token_hex(8)
+    text = json.dumps({"datasets": list(datasets), "again": again})
+    settings.set_setting(key, text, expected=None)
+    return key, text
 
 
 def unfinished_copy(
@@ -57,11 +65,12 @@ def unfinished_copy(
     """What to say of a store into which a copy (of ``datasets``, None: of any) has not ended."""
     for text in () if settings is None else settings.list_settings(UNFINISHED).values():
         names, again = _parsed(text)
-        if datasets is None or not set(names).isdisjoint(datasets):
+        if datasets is None or not names or not set(names).isdisjoint(datasets):
             of = ", ".join(map(repr, names[:3])) + (", …" if names[3:] else "")
+            what = f"a copy of {of} into it" if of else "a copy into it"
             return StoreError(
-                f"this store is unfinished: a copy of {of or 'settings'} into it was ended, or is "
-                "under way. Documents may be missing, or be those from before it"
+                f"this store is unfinished: {what} was ended, or is under way. "
+                "Documents may be missing, or be those from before it"
             ).hinted(
                 f"{f'`{again}`' if again else 'the same copy again'} finishes it. If you cannot, "
                 "delete these datasets; `triptych doctor --repair` then forgets the copy"

@@ -5,19 +5,47 @@ It reads and probes, and repairs nothing: what it finds says what to do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from shlex import quote
 
+from triptych import deadlines
 from triptych._internal.plurals import counted
 from triptych.contracts import Diagnostics, DocumentRepo, Embedder, SparseEncoder
-from triptych.errors import CancelledError, TriptychError
+from triptych.errors import CancelledError, StoreError, TriptychError
 from triptych.ingestion.embedding import embed_query
 from triptych.ingestion.sparse_encoding import encode_sparse
 from triptych.records import DatasetStats, Health, HealthCheck
 
-__all__ = ["check_health", "dataset_checks"]
+__all__ = ["answering", "check_health", "dataset_checks"]
 
 _PROBE = "health check"
+_PATIENCE = 5.0
+
+
+class _SilentError(StoreError):
+    """A store did not answer in time."""
+
+
+@contextmanager
+def answering(what: str) -> Iterator[None]:
+    """Bound the wait for ``what``, a store or a server of it.
+
+    Raises:
+        StoreError: it did not answer in five seconds.
+        CancelledError: the deadline around the call passed.
+    """
+    try:
+        with deadlines.deadline(_PATIENCE) as scope:
+            yield
+    except CancelledError as error:
+        deadlines.check("the health check")
+        if scope.remaining:  # it was cancelled
+            raise
+        raise _SilentError(
+            f"{what} did not answer within {_PATIENCE:g} seconds: check that its server runs, and "
+            "what stands between"
+        ) from error
 
 
 def check_health(
@@ -30,9 +58,12 @@ def check_health(
     sparse_encoder: SparseEncoder | None = None,
     next_embedder: Embedder | None = None,
 ) -> Health:
-    """Every check, worst news included: one that fails does not keep the others from running."""
+    """Every check, worst news included: one that fails does not keep the others from running.
+
+    A store that does not answer in five seconds is asked nothing else.
+    """
     checks = [*_guarded("store", lambda: [_store_answers(documents)])]
-    if diagnostics is not None:
+    if diagnostics is not None and not isinstance(checks[0].error, _SilentError):
         checks += _guarded("store", diagnostics.check_health)
     if embedder is None:
         checks.append(
@@ -67,7 +98,8 @@ def _guarded(name: str, check: Callable[[], Sequence[HealthCheck]]) -> Sequence[
 
 
 def _store_answers(documents: DocumentRepo) -> HealthCheck:
-    count = len(documents.list_datasets())
+    with answering("the store"):
+        count = len(documents.list_datasets())
     return HealthCheck(
         name="store", status="ok", detail=f"answers, with {counted(count, 'dataset')}"
     )

@@ -10,8 +10,9 @@ from triptych.records import PurgeReceipt
 __all__ = ["BEYOND", "DAMAGED", "count_held"]
 
 BEYOND: Final = (
-    "copies, backups and archives, snapshots of Qdrant, the history of Git: purge there too",
-    "a file that it was synced from: delete it first, or the next sync puts it back",
+    "copies, backups, archives, snapshots of Qdrant, Git's history: purge there too",
+    "a file that it was synced from: delete it, or the next sync puts it back",
+    "what syncs from other machines remember of it, until their next one",
     "stores that follow this one, until their next round repeats the purge",
     "free memory and free blocks of the disk, until they are overwritten",
     "logs and terminals of programs that printed it",

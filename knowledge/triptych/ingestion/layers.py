@@ -9,7 +9,7 @@ from contextlib import suppress
 import attrs
 
 from triptych import deadlines
-from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
+from triptych.contracts import ChunkRepo, LayerRepo
 from triptych.errors import (
     CancelledError,
     ConflictError,
@@ -20,6 +20,7 @@ from triptych.errors import (
 )
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.embedding import embed
+from triptych.ingestion.expiration import LivingDocuments
 from triptych.ingestion.folder_tree import (
     children,
     folder_inputs,
@@ -40,7 +41,6 @@ from triptych.records import (
     Vector,
     to_layer,
 )
-from triptych.records.expiry import has_expired
 from triptych.rules import missing_dataset
 from triptych.signatures import summaries_input_sig
 
@@ -104,14 +104,15 @@ class LayerService:
 
     def __init__(
         self,
-        documents: DocumentRepo,
+        living: LivingDocuments,
         chunks: ChunkRepo,
         layers: LayerRepo,
         deriver: DerivationPipeline,
         check_config: Callable[[str], None],
     ) -> None:
         self._chunks = chunks
-        self._documents = documents
+        self._documents = living.stored
+        self._living = living
         self._layers = layers
         self._deriver = deriver
         self._check_config = check_config
@@ -127,7 +128,7 @@ class LayerService:
         if stored is None:
             return None
         info = None if is_folder(name) else self._documents.get_info(dataset_id, name)
-        if has_expired(info):
+        if self._living.hides(info):
             return None
         return self._judged(stored, info, inputs_of(self._layers, dataset_id))
 
@@ -138,7 +139,9 @@ class LayerService:
         infos = {info.name: info for info in self._documents.list(dataset_id)} if stored else {}
         inputs = all_inputs(self._layers, dataset_id)
         found = ((each, infos.get(each.doc_name)) for each in stored)
-        return [self._judged(each, info, inputs) for each, info in found if not has_expired(info)]
+        return [
+            self._judged(each, info, inputs) for each, info in found if not self._living.hides(info)
+        ]
 
     def put_document_layer(
         self,
@@ -151,8 +154,8 @@ class LayerService:
     ) -> DerivedLayer:
         """Store a document's layer."""
         kind = _summary_layer(layer)
-        info = self._documents.get_info(dataset_id, name)
-        if info is None or has_expired(info):
+        info = self._living.get_info(dataset_id, name)
+        if info is None:
             raise NotFoundError(
                 f"there is no document {name!r} in {dataset_id!r} to store a layer of"
             )

@@ -8,9 +8,10 @@ from typing import Any
 import attrs
 
 from triptych import deadlines
-from triptych.contracts import ChunkRepo, DocumentRepo
+from triptych.contracts import ChunkRepo
 from triptych.errors import ConflictError, ValidationError
 from triptych.ingestion.batches import BATCH_CHARACTERS
+from triptych.ingestion.expiration import LivingDocuments
 from triptych.ingestion.writer import Writer
 from triptych.records import (
     Condition,
@@ -121,8 +122,9 @@ class _Order:
 class DocumentManager:
     """The Service's work on many documents."""
 
-    def __init__(self, documents: DocumentRepo, chunks: ChunkRepo, writer: Writer) -> None:
-        self._documents = documents
+    def __init__(self, living: LivingDocuments, chunks: ChunkRepo, writer: Writer) -> None:
+        self._living = living
+        self._documents = living.stored
         self._chunks = chunks
         self._writer = writer
 
@@ -143,6 +145,7 @@ class DocumentManager:
                 would begin.
         """
         order = _Order.of(sort)
+        tree = self._living.narrow([dataset_id], tree)
         if order == _Order(NAME, descending=False):
             name = after.name if isinstance(after, DocumentInfo) else after
             return self._documents.list(
@@ -194,6 +197,7 @@ class DocumentManager:
         """Set the keys of ``changes`` in the metadata of all that match; None removes a key."""
         given = {key: value for key, value in changes.items() if value is not None}
         values, removed = check_metadata(given), changes.keys() - given.keys()
+        tree = self._living.narrow([dataset_id], tree)
         report = MetadataReport()
         seen: list[str] = []
         failed: list[Failure] = []

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from triptych._internal import sequence_diff
 from triptych.contracts import VersionReader
 from triptych.errors import NotAvailableError, NotFoundError
+from triptych.ingestion.expiration import LivingDocuments
 from triptych.records import (
     DocumentInfo,
     NewDocument,
@@ -27,12 +28,14 @@ _MOST = (1 << 63) - 1
 class VersionHistory:
     """Reads old versions, where the store keeps them."""
 
-    def __init__(self, reader: VersionReader | None) -> None:
+    def __init__(self, reader: VersionReader | None, living: LivingDocuments) -> None:
         self._reader = reader
+        self._living = living
 
     def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
         """The current version and the kept ones, newest first; empty without a document."""
-        return self._require().versions(dataset_id, name)
+        versions = self._require().versions(dataset_id, name)
+        return () if versions and self._living.hides(versions[0]) else versions
 
     def get(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
         """The document at ``version``, None where there is no document.
@@ -42,6 +45,8 @@ class VersionHistory:
         """
         reader = self._require()
         check_whole(version, "version", least=1)
+        if self._living.get_info(dataset_id, name) is None:
+            return None
         found = reader.get_version(dataset_id, name, version) if version <= _MOST else None
         if found is not None:
             return found

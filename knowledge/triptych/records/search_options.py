@@ -14,7 +14,13 @@ from triptych.errors import ValidationError
 from triptych.records.models import Message
 from triptych.records.values import Layer, Mode, Scope
 
-__all__ = ["DatasetSearchOptions", "SearchOptions", "check_option_names"]
+__all__ = [
+    "DatasetSearchOptions",
+    "QuestionOptions",
+    "SearchOptions",
+    "check_option_names",
+    "split_options",
+]
 
 # What other libraries call an option.
 _HINTS = {
@@ -26,38 +32,46 @@ _HINTS = {
 }
 
 
-class DatasetSearchOptions(TypedDict, total=False):
-    """What a search of one dataset takes beside the query's text; see `Query`.
+class QuestionOptions(TypedDict, total=False):
+    """How one dataset is searched, but for how many hits there are; see `Query`.
 
     Keys:
         mode: "bm25", "vector", "hybrid" or a lane of your own; None takes hybrid where it can.
         layer: "L2" finds chunks, "L0" abstracts, "L1" overviews.
-        top_k: the maximum number of hits, from 1.
         threshold: the minimum fused score; None for none.
         min_scores: the minimum score in a lane, before fusion.
         where: conditions on metadata and on the document; None for none.
         fresh_only: whether stale hits are left out.
         keyword_boost: raises a hit's score by this share for each word of the query it holds.
         syntax: whether the text is read as the query language.
-        offset: how many of the best hits to skip.
-        per_document: the maximum number of hits of one document; None for any number.
         conversation: what was said before the query, for a rewriter of follow-up questions.
         as_of: the moment, or the version, to search what was stored at; None for now.
     """
 
     mode: Mode | str | None
     layer: Layer | str
-    top_k: int
     threshold: float | None
     min_scores: Mapping[str, float]
     where: Mapping[str, Any] | None
     fresh_only: bool
     keyword_boost: float
     syntax: bool
-    offset: int
-    per_document: int | None
     conversation: Sequence[Message]
     as_of: int | datetime | str | None
+
+
+class DatasetSearchOptions(QuestionOptions, total=False):
+    """What a search of one dataset takes beside the query's text; see `Query`.
+
+    Keys:
+        top_k: the maximum number of hits, from 1.
+        offset: how many of the best hits to skip.
+        per_document: the maximum number of hits of one document; None for any number.
+    """
+
+    top_k: int
+    offset: int
+    per_document: int | None
 
 
 class SearchOptions(DatasetSearchOptions, total=False):
@@ -87,3 +101,15 @@ def check_option_names(options: Iterable[str]) -> None:
             raise ValidationError(
                 f"a search has no option {name!r}: {hint}the options are {', '.join(known)}"
             )
+
+
+def split_options(
+    options: Mapping[str, Any], defaults: Mapping[str, Any], wired: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options that ``defaults`` names, each with its default, and all others: a search's.
+
+    ``wired`` are defaults that None stands for, too.
+    """
+    own = {name: options.get(name, default) for name, default in defaults.items()}
+    own |= {name: value for name, value in (wired or {}).items() if options.get(name) is None}
+    return own, {name: given for name, given in options.items() if name not in defaults}

@@ -126,36 +126,24 @@ class SearchEngine:
             chosen["chunk"], chosen["layer"], chosen["document"], ranker or self.ranker
         )
 
-    def mapped(self, change: Callable[[Retriever], Retriever]) -> SearchEngine:
-        """Return an engine whose lanes are what ``change`` makes of these. It is closed by
-        itself."""
-        made = {
-            target: [change(each) for each in retrievers]
-            for target, retrievers in self._targets.items()
-        }
-        return SearchEngine(made["chunk"], made["layer"], made["document"], self.ranker)
-
     @property
     def retrievers(self) -> tuple[Retriever, ...]:
         """All lanes, those of each target in their order."""
         return tuple(each for several in self._targets.values() for each in several)
 
-    def over(self, store: Store) -> tuple[SearchEngine, Sequence[str]]:
-        """Return this engine over another store, and the names of the lanes that it lacks.
+    def over(self, store: Store, other: Callable[[Retriever], Retriever | None]) -> SearchEngine:
+        """Return this engine over another store. It is closed by itself.
 
-        Those are the lanes that are no `StoreRetriever`. It is closed by itself.
+        ``other`` gives what takes the place of a lane that is no `StoreRetriever`; None: nothing.
         """
         moved: dict[Target, list[Retriever]] = {}
-        left_out: dict[str, None] = {}
         for target, retrievers in self._targets.items():
-            moved[target] = []
-            for each in retrievers:
-                if conforms(each, StoreRetriever):
-                    moved[target].append(each.over(store))
-                else:
-                    left_out[each.name] = None
-        engine = SearchEngine(moved["chunk"], moved["layer"], moved["document"], self.ranker)
-        return engine, tuple(left_out)
+            lanes = (
+                each.over(store) if conforms(each, StoreRetriever) else other(each)
+                for each in retrievers
+            )
+            moved[target] = [lane for lane in lanes if lane is not None]
+        return SearchEngine(moved["chunk"], moved["layer"], moved["document"], self.ranker)
 
     def retrieve(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import attrs
@@ -11,6 +10,7 @@ import attrs
 from triptych.contracts import DocLevelSearcher, HitReader, Store
 from triptych.errors import NotAvailableError
 from triptych.ingestion.derivation import DerivationPipeline
+from triptych.ingestion.expiration import LivingDocuments
 from triptych.ingestion.layers import inputs_of, layer_stale_reason
 from triptych.records import (
     NO_CHUNK,
@@ -22,7 +22,6 @@ from triptych.records import (
     StaleReason,
     StoredUnit,
 )
-from triptych.records.expiry import has_expired
 from triptych.search.engine import Target
 from triptych.search.request import SearchRequest
 
@@ -50,19 +49,18 @@ class Hydrator:
     def __init__(
         self,
         store: Store,
+        living: LivingDocuments,
         derivation: DerivationPipeline,
         document_search: DocLevelSearcher | None,
         locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None,
-        moment: datetime | None = None,
     ) -> None:
-        """``moment`` says what has expired; None: what has by now."""
         self._documents = store.documents
         self._chunks = store.chunks
         self._whole = document_search
         self._layers = store.layers
         self._derivation = derivation
         self._locate = locate
-        self._moment = moment
+        self._living = living
 
     @property
     def reads_documents(self) -> bool:
@@ -82,12 +80,11 @@ class Hydrator:
         hits: list[Hit] = []
         versions: dict[tuple[str, str], int] = {}
         path_of = None if self._locate is None or not candidates else self._locate()
-        now = self._moment or datetime.now(UTC)
         for each in candidates:
             key = each.key
             unit = self._chunk_at(key) if isinstance(key, ChunkPlace) else found.get(key)
             # The filter leaves out what had expired when it was made.
-            if unit is None or has_expired(unit.document, now):
+            if unit is None or self._living.hides(unit.document):
                 continue
             hit = hit_of(request, each, unit)
             if hit is None:

@@ -14,6 +14,7 @@ from triptych import deadlines, telemetry
 from triptych.contracts import Capabilities, Postprocessor, QueryRewriter, Ranker, Store
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
+from triptych.ingestion.expiration import LivingDocuments
 from triptych.records import (
     Candidate,
     DocumentInfo,
@@ -77,18 +78,18 @@ class PastSearch:
 class SearchPipeline:
     """What every search of a Service goes through.
 
-    ``moment`` says what has expired; None: what has by now. ``past_stores`` makes the stores that
+    ``living`` are the documents that there are to find, and ``past_stores`` makes the stores that
     queries with ``as_of`` search.
     """
 
     _store: Store
+    _living: LivingDocuments
     _capabilities: Capabilities
     _engine: SearchEngine
     _derivation: DerivationPipeline
     _rewriter: QueryRewriter | None = None
     _postprocessors: Sequence[Postprocessor] = ()
     _locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
-    _moment: datetime | None = None
     _past_stores: PastStores | None = None
     _judge: ResultJudge | None = None
     resolver: RequestResolver = attrs.field(init=False)
@@ -97,13 +98,13 @@ class SearchPipeline:
 
     @resolver.default
     def _make_resolver(self) -> RequestResolver:
-        documents, chunks, lanes = self._store.documents, self._store.chunks, self._engine.lanes
-        return RequestResolver(documents, chunks, self._derivation, lanes, self._moment)
+        chunks, lanes = self._store.chunks, self._engine.lanes
+        return RequestResolver(self._living, chunks, self._derivation, lanes)
 
     @_hydrator.default
     def _make_hydrator(self) -> Hydrator:
         whole = self._capabilities.document_search
-        return Hydrator(self._store, self._derivation, whole, self._locate, self._moment)
+        return Hydrator(self._store, self._living, self._derivation, whole, self._locate)
 
     @_listing.default
     def _make_listing(self) -> FilterListing:
@@ -288,26 +289,27 @@ class SearchPipeline:
         with self._past_stores.at(moment, dataset_ids, wants) as store:
             engine, warnings = store.engine(self._engine, checked.mode)
             yield PastSearch(
-                searches=self._over(store.store, engine, moment),
+                searches=self._over(store.store, engine),
                 store=store.store,
                 query=attrs.evolve(query, as_of=None),
                 as_of=moment,
                 warnings=warnings,
             )
 
-    def _over(self, store: Store, engine: SearchEngine, moment: Moment) -> SearchPipeline:
-        """Return this pipeline over another store. What had expired then is not in it."""
-        now = moment if isinstance(moment, datetime) else datetime.min.replace(tzinfo=UTC)
+    def _over(self, store: Store, engine: SearchEngine) -> SearchPipeline:
+        """Return this pipeline over the store of a moment. What had expired then is not in it, and
+        nothing else ever expires there."""
+        never = datetime.min.replace(tzinfo=UTC)
         capabilities = capabilities_of(store)
         if not self._hydrator.reads_documents:
             capabilities = attrs.evolve(capabilities, document_search=None)
         return attrs.evolve(
             self,
             store=store,
+            living=LivingDocuments(store.documents, never),
             capabilities=capabilities,
             engine=engine,
             derivation=self._derivation.over(store.chunks, capabilities.sparse),
-            moment=now,
             past_stores=None,
             judge=None,
         )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
 
 import attrs
 
-from triptych.contracts import ChunkRepo, DocumentRepo
+from triptych.contracts import ChunkRepo
 from triptych.errors import ModelMismatchError, NotAvailableError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.expiration import without_expired
+from triptych.ingestion.expiration import LivingDocuments
 from triptych.ingestion.layers import Inputs
 from triptych.ingestion.pending_expiry import count_pending, count_sparse_pending
 from triptych.ingestion.sparse_encoding import SparseLane
@@ -105,18 +104,16 @@ class RequestResolver:
 
     def __init__(
         self,
-        documents: DocumentRepo,
+        living: LivingDocuments,
         chunks: ChunkRepo,
         derivation: DerivationPipeline,
         lanes: Sequence[str],
-        moment: datetime | None = None,
     ) -> None:
-        """``moment`` says what has expired; None: what has by now."""
-        self._documents = documents
+        self._living = living
+        self._documents = living.stored
         self._chunks = chunks
         self._derivation = derivation
         self.lanes = lanes
-        self._moment = moment
 
     def resolve(self, query: Query, *, documents: bool = False) -> SearchRequest:
         """Return the request that ``query`` means, with one variant: the query itself.
@@ -154,7 +151,7 @@ class RequestResolver:
         embedder, embed_sig = derivation.embedder, derivation.embed_sig
         has_models = embedder is not None or (sparse is not None and searched)
         mode = resolve_mode(query.mode, has_embedder=has_models, lanes=self.lanes)
-        tree = without_expired(self._documents, dataset_ids, filter_.tree, self._moment)
+        tree = self._living.narrow(dataset_ids, filter_.tree)
         filter_ = attrs.evolve(filter_, tree=tree)
         if query.scope is Scope.SINGLE:
             for dataset_id, config in configs.items():
@@ -195,7 +192,7 @@ class RequestResolver:
         dense = mode in (Mode.HYBRID, Mode.VECTOR) and VECTOR not in without_lanes
         if searched and in_space and embedder is not None and dense:
             pending = count_pending(
-                self._documents, self._chunks, in_space, embed_sig, self._moment
+                self._documents, self._chunks, in_space, embed_sig, self._living.moment
             )
             warnings += (_pending(mode, pending),) if pending else ()
         if query.fresh_only:
@@ -272,7 +269,7 @@ class RequestResolver:
             warnings += (_no_sparse_vectors(mode, without),)
         if ours:
             pending = count_sparse_pending(
-                self._documents, lane.repo, ours, lane.signature, self._moment
+                self._documents, lane.repo, ours, lane.signature, self._living.moment
             )
             warnings += (_sparse_pending(pending),) if pending else ()
         return ours, warnings

@@ -76,10 +76,9 @@ class Service(Documents, Datasets, Searches, Answers, Layers, Upkeep):
         Raises:
             NotFoundError: there is no pipeline of this name.
         """
-        self._open()
         pipeline = find_pipeline(self.pipelines, name)
         other = pipeline.over
-        return (self._over(other) if isinstance(other, Service) else self)._view(pipeline)
+        return (self._service_of(other) if isinstance(other, Service) else self)._view(pipeline)
 
     @operation(Effect.READS)
     def restricted(self, access: Access) -> Service:
@@ -94,12 +93,11 @@ class Service(Documents, Datasets, Searches, Answers, Layers, Upkeep):
         """
         from triptych.access.service import RestrictedService
 
-        self._open()
         made = RestrictedService(self, access)
         self._restricted.add(made)
         return made
 
-    def _over(self, other: Service) -> Service:
+    def _service_of(self, other: Service) -> Service:
         """The Service that a pipeline searches in place of this one, as its caller may see it."""
         return other
 

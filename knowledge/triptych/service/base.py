@@ -22,10 +22,8 @@ from triptych.errors import (
     StoreError,
     ValidationError,
 )
-from triptych.ingestion.expiration import without_expired
 from triptych.ingestion.kept_requests import forget_requests
 from triptych.records import (
-    FilterTree,
     ScrubReport,
     check_text,
 )
@@ -106,9 +104,15 @@ class ServiceBase(CloseOnExit):
             if self._on_close is not None:
                 self._on_close()
 
-    def _forget_requests(self) -> int:
-        note_purge(self.capabilities.settings)
-        return forget_requests(self.capabilities.settings)
+    def _forget_elsewhere(self, dataset_id: str, name: str | None, *, existed: bool) -> int:
+        """Remove what is kept of it beside its dataset; how many answers of requests there were."""
+        settings, forget_files = self.capabilities.settings, self.options.forget_files
+        note_purge(settings)
+        answers = forget_requests(settings, dataset_id, name)
+        if forget_files is not None:
+            others = [each for each in self.documents.list_datasets() if each != dataset_id]
+            forget_files(dataset_id, name, others)
+        return answers
 
     def _remove_layers_above(self, dataset_id: str, name: str, *, every: bool) -> int:
         return self._parts.layers.remove_above(dataset_id, name, every=every)
@@ -117,12 +121,9 @@ class ServiceBase(CloseOnExit):
         eraser = self.capabilities.eraser
         return (None if eraser is None else eraser.scrub()) or ScrubReport()
 
-    def _open(self) -> None:
+    def _require_open(self) -> None:
         if self._closed:
             raise StoreError("this knowledge base is closed: open it again")
-
-    def _living(self, dataset_id: str, tree: FilterTree | None) -> FilterTree | None:
-        return without_expired(self.documents, [dataset_id], tree)
 
     def _missing(self, dataset_id: str, name: str | None = None) -> NotFoundError:
         datasets = self.documents.list_datasets()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import attrs
 
 from triptych._internal.progress import ProgressCallback
-from triptych.contracts import LLM, AnswerabilityJudge
+from triptych.answering.options import DatasetAskOptions
+from triptych.context.options import DatasetContextOptions
 from triptych.errors import ValidationError
 from triptych.records import (
     ChangePage,
@@ -25,7 +26,6 @@ from triptych.records import (
     MetadataReport,
     MetadataValue,
     NewDocument,
-    Prices,
     PurgeReceipt,
     PutReport,
     Query,
@@ -35,10 +35,8 @@ from triptych.records import (
     check_text,
 )
 from triptych.records.search_options import DatasetSearchOptions
-from triptych.text.tokens import TokenCounter
 
 if TYPE_CHECKING:
-    from triptych.answering.prompt import AnswerPrompt
     from triptych.answering.records import Answer
     from triptych.answering.streaming import AnswerStream
     from triptych.context.pack import ContextPack
@@ -205,95 +203,23 @@ class Dataset:
         return self.service.search_many(queries, dataset_id=self.dataset_id, **options)
 
     def context(
-        self,
-        query: Query | str,
-        token_budget: int,
-        *,
-        format: str = "text",
-        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
-        max_pieces: int | None = None,
-        counter: TokenCounter | Callable[[str], int] | None = None,
-        fence: bool = False,
-        **options: Unpack[DatasetSearchOptions],
+        self, query: Query | str, token_budget: int, **options: Unpack[DatasetContextOptions]
     ) -> ContextPack:
         """`Service.context`."""
-        return self.service.context(
-            self._mine(query, options),
-            token_budget,
-            format=format,
-            layers=layers,
-            max_pieces=max_pieces,
-            counter=counter,
-            fence=fence,
-            dataset_id=self.dataset_id,
-            **options,
-        )
+        query = self._mine(query, options)
+        return self.service.context(query, token_budget, dataset_id=self.dataset_id, **options)
 
-    def ask(
-        self,
-        question: Query | str,
-        *,
-        token_budget: int = 2800,
-        max_tokens: int = 1024,
-        llm: LLM | None = None,
-        prompt: AnswerPrompt | None = None,
-        prices: Prices | None = None,
-        answerability: AnswerabilityJudge | None = None,
-        abstain_if_weak: bool = False,
-        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
-        max_pieces: int | None = None,
-        counter: TokenCounter | Callable[[str], int] | None = None,
-        **options: Unpack[DatasetSearchOptions],
-    ) -> Answer:
+    def ask(self, question: Query | str, **options: Unpack[DatasetAskOptions]) -> Answer:
         """`Service.ask`."""
-        return self.service.ask(
-            self._mine(question, options),
-            token_budget=token_budget,
-            max_tokens=max_tokens,
-            llm=llm,
-            prompt=prompt,
-            prices=prices,
-            answerability=answerability,
-            abstain_if_weak=abstain_if_weak,
-            layers=layers,
-            max_pieces=max_pieces,
-            counter=counter,
-            dataset_id=self.dataset_id,
-            **options,
-        )
+        question = self._mine(question, options)
+        return self.service.ask(question, dataset_id=self.dataset_id, **options)
 
     def ask_stream(
-        self,
-        question: Query | str,
-        *,
-        token_budget: int = 2800,
-        max_tokens: int = 1024,
-        llm: LLM | None = None,
-        prompt: AnswerPrompt | None = None,
-        prices: Prices | None = None,
-        answerability: AnswerabilityJudge | None = None,
-        abstain_if_weak: bool = False,
-        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
-        max_pieces: int | None = None,
-        counter: TokenCounter | Callable[[str], int] | None = None,
-        **options: Unpack[DatasetSearchOptions],
+        self, question: Query | str, **options: Unpack[DatasetAskOptions]
     ) -> AnswerStream:
         """`Service.ask_stream`."""
-        return self.service.ask_stream(
-            self._mine(question, options),
-            token_budget=token_budget,
-            max_tokens=max_tokens,
-            llm=llm,
-            prompt=prompt,
-            prices=prices,
-            answerability=answerability,
-            abstain_if_weak=abstain_if_weak,
-            layers=layers,
-            max_pieces=max_pieces,
-            counter=counter,
-            dataset_id=self.dataset_id,
-            **options,
-        )
+        question = self._mine(question, options)
+        return self.service.ask_stream(question, dataset_id=self.dataset_id, **options)
 
     def layer(self, name: str, layer: Layer | str) -> DerivedLayer | None:
         """`Service.layer`."""

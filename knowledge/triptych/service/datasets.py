@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
@@ -24,13 +24,8 @@ from triptych.records import (
     check_whole,
 )
 from triptych.search.calibration import forget_calibration
-from triptych.service_options import check_language
-
-if TYPE_CHECKING:
-    pass
-
-
 from triptych.service.base import ServiceBase, check_names
+from triptych.service_options import check_language
 
 __all__ = ["Datasets"]
 
@@ -41,7 +36,6 @@ class Datasets(ServiceBase):
     @operation(Effect.READS)
     def list_datasets(self) -> Sequence[str]:
         """The ids of all datasets, in order."""
-        self._open()
         return self.documents.list_datasets()
 
     @operation(Effect.WRITES, creates=True)
@@ -55,7 +49,6 @@ class Datasets(ServiceBase):
         Raises:
             ValidationError: the id cannot be one, or the analyzer knows no such language.
         """
-        self._open()
         check_identifier(dataset_id, "dataset_id")
         if language is not None:
             check_language(language)
@@ -75,7 +68,6 @@ class Datasets(ServiceBase):
         Raises:
             ValidationError: the analyzer knows no such language; the message lists those it does.
         """
-        self._open()
         check_identifier(dataset_id, "dataset_id")
         check_language(language)
         return self._parts.writer.set_language(dataset_id, language)
@@ -93,7 +85,6 @@ class Datasets(ServiceBase):
             ConflictError: ``if_version`` is given and is not the stored version (0: no
                 document). Nothing was removed.
         """
-        self._open()
         check_names(dataset_id, name)
         if if_version is not None:
             check_whole(if_version, "if_version")
@@ -124,7 +115,6 @@ class Datasets(ServiceBase):
             NotFoundError: there is no such dataset.
             StoreError: the store failed. What was removed before stays removed.
         """
-        self._open()
         check_names(dataset_id)
         tree, wanted = which_documents(names, where)
         if tree is None:
@@ -149,7 +139,6 @@ class Datasets(ServiceBase):
             NotFoundError: there is no such dataset.
             CancelledError: the deadline passed. What was removed stays removed.
         """
-        self._open()
         datasets = self.documents.list_datasets()
         if dataset_id is not None:
             check_names(dataset_id)
@@ -164,7 +153,6 @@ class Datasets(ServiceBase):
 
         It is one atomic write: a dataset that another writer begins afterwards stays whole.
         """
-        self._open()
         check_names(dataset_id)
         existed = self.documents.delete_dataset(dataset_id)
         forget_calibration(self.capabilities.settings, dataset_id)
@@ -184,7 +172,6 @@ class Datasets(ServiceBase):
         Raises:
             StoreError: the store failed; call again.
         """
-        self._open()
         check_names(dataset_id)
         config = self.chunks.config(dataset_id)
         existed = self.delete_dataset(dataset_id)
@@ -197,9 +184,9 @@ class Datasets(ServiceBase):
         """Delete a document, or a whole dataset, and erase what the store's files still hold.
 
         Old versions go with their document, and so do the layers of the folders and the dataset
-        above it, which may quote it, and all answers that a server keeps for requests which are
-        sent again. Logged questions go with their dataset; a document that is purged is no longer
-        named in the log.
+        above it, which may quote it, what syncs into the store remember of its file, and the
+        answers that a server keeps for requests about it which are sent again. Logged questions
+        go with their dataset; a document that is purged is no longer named in the log.
 
         Deleting leaves bytes in free pages, logs and index files until they are overwritten;
         purging overwrites them, which takes time in proportion to the store. The receipt is true
@@ -208,7 +195,6 @@ class Datasets(ServiceBase):
         Raises:
             StoreError: the delete failed, or the erasing. Purge again.
         """
-        self._open()
         check_names(dataset_id, *(() if name is None else (name,)))
         cache, versions = self.capabilities.answers, self.capabilities.versions
         try:
@@ -226,7 +212,7 @@ class Datasets(ServiceBase):
             existed = self.delete_document(dataset_id, name)
             layers += self._remove_layers_above(dataset_id, name, every=existed)
             questions = self.question_log.erase(dataset_id, name)
-        requests = self._forget_requests()
+        requests = self._forget_elsewhere(dataset_id, name, existed=existed)
         left = 0 if cache is None else cache.cache_stats().entries
         scrubbed = self._scrub()
         return attrs.evolve(

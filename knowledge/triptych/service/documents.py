@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from triptych import telemetry
 from triptych._internal.progress import ProgressCallback
@@ -34,12 +34,6 @@ from triptych.records import (
     check_whole,
     parse_filter,
 )
-from triptych.records.expiry import has_expired
-
-if TYPE_CHECKING:
-    pass
-
-
 from triptych.service.base import ServiceBase, check_names
 
 __all__ = ["Documents"]
@@ -86,7 +80,6 @@ class Documents(ServiceBase):
                 chunks are found by keyword, and by meaning those whose text the dataset has a
                 vector for; the other vectors are pending. Put again, or rebuild.
         """
-        self._open()
         check_identifier(dataset_id, "dataset_id")
         later = _is_later(embed)
         document = NewDocument(
@@ -126,7 +119,6 @@ class Documents(ServiceBase):
             ModelMismatchError, ConflictError: as `put_document`, before anything is stored.
             CancelledError: the deadline passed; the batches that were committed stay.
         """
-        self._open()
         check_identifier(dataset_id, "dataset_id")
         later = _is_later(embed)
         return self._parts.writer.put_many(dataset_id, documents, progress, later=later)
@@ -156,7 +148,6 @@ class Documents(ServiceBase):
                 chunked otherwise: rebuild it. Of several datasets, it is in the report.
             CancelledError: the deadline passed; the vectors that were made are kept.
         """
-        self._open()
         check_progress(progress)
         if doc_names is not None:
             if dataset_id is None:
@@ -196,15 +187,13 @@ class Documents(ServiceBase):
                 message names those that are.
             NotAvailableError: a version is asked for, and the store keeps none.
         """
-        self._open()
         check_names(dataset_id, name)
         document = (
-            self.documents.get(dataset_id, name)
+            self._parts.living.get(dataset_id, name)
             if version is None
             else self._parts.history.get(dataset_id, name, version)
         )
-        now = document if version is None else self.documents.get_info(dataset_id, name)
-        if document is None or has_expired(now):
+        if document is None:
             raise self._missing(dataset_id, name)
         return document
 
@@ -232,14 +221,13 @@ class Documents(ServiceBase):
             NotFoundError: there is no such dataset.
             ConflictError: in another order than by name, ``after`` names a document that is gone.
         """
-        self._open()
         check_names(dataset_id)
         check_text(prefix, "prefix")
         if not isinstance(after, DocumentInfo):
             check_text(after, "after")
         if limit is not None:
             limit = min(check_whole(limit, "limit"), sys.maxsize)
-        tree = self._living(dataset_id, None if where is None else parse_filter(where))
+        tree = None if where is None else parse_filter(where)
         page = self._parts.manager.page(
             dataset_id, tree, prefix=prefix, sort=sort, after=after, limit=limit
         )
@@ -254,10 +242,9 @@ class Documents(ServiceBase):
         Raises:
             NotFoundError: there is no such dataset.
         """
-        self._open()
         check_names(dataset_id)
-        tree = self._living(dataset_id, None if where is None else parse_filter(where))
-        found = self.documents.count(dataset_id, where=tree)
+        tree = None if where is None else parse_filter(where)
+        found = self._parts.living.count(dataset_id, where=tree)
         if not found and dataset_id not in self.documents.list_datasets():
             raise self._missing(dataset_id)
         return found
@@ -287,7 +274,6 @@ class Documents(ServiceBase):
                 is invalid.
             NotFoundError: there is no such dataset.
         """
-        self._open()
         check_names(dataset_id)
         if not isinstance(changes, Mapping):
             raise ValidationError(f"changes map keys to values, not {changes!r:.60}")
@@ -299,7 +285,6 @@ class Documents(ServiceBase):
             )
         if dataset_id not in self.documents.list_datasets():
             raise self._missing(dataset_id)
-        tree = self._living(dataset_id, tree)
         return self._parts.manager.update_metadata(dataset_id, changes, tree, wanted)
 
     @operation(Effect.READS)
@@ -313,10 +298,9 @@ class Documents(ServiceBase):
             NotFoundError: there is no such document.
             NotAvailableError: the store keeps no old versions.
         """
-        self._open()
         check_names(dataset_id, name)
         versions = self._parts.history.versions(dataset_id, name)
-        if not versions or has_expired(versions[0]):
+        if not versions:
             raise self._missing(dataset_id, name)
         return versions
 
@@ -379,7 +363,6 @@ class Documents(ServiceBase):
             ValidationError: ``since`` is no cursor, or the limit is out of range.
             NotAvailableError: the store has no log of its changes.
         """
-        self._open()
         return read_changes(self.capabilities.changes, since, dataset_id, limit)
 
     @operation(Effect.READS)
@@ -401,7 +384,6 @@ class Documents(ServiceBase):
             ValidationError, NotAvailableError: as `changes`; ``poll`` is not above 0.
         """
         check_poll(poll)
-        self._open()
         reader = self.capabilities.changes
         if reader is None:
             raise NotAvailableError("this store has no log of its changes")
@@ -410,7 +392,7 @@ class Documents(ServiceBase):
             return self.changes(cursor, dataset_id=dataset_id, limit=limit)
 
         def head() -> str:
-            self._open()
+            self._require_open()
             return reader.change_head()
 
         return follow_changes(page_after, head, since, poll)

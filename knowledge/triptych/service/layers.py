@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from triptych.errors import (
     ValidationError,
@@ -16,11 +15,6 @@ from triptych.records import (
     check_text,
     check_whole,
 )
-
-if TYPE_CHECKING:
-    pass
-
-
 from triptych.service.base import ServiceBase, check_names
 
 __all__ = ["Layers"]
@@ -32,21 +26,18 @@ class Layers(ServiceBase):
     @operation(Effect.READS)
     def layer(self, dataset_id: str, name: str, layer: Layer | str) -> DerivedLayer | None:
         """A document's layer with its freshness, None when it was not made yet."""
-        self._open()
         check_names(dataset_id, name)
         return self._parts.layers.get(dataset_id, name, layer)
 
     @operation(Effect.READS)
     def dataset_layer(self, dataset_id: str, layer: Layer | str) -> DerivedLayer | None:
         """The dataset's own layer with its freshness, None when it was not made yet."""
-        self._open()
         check_names(dataset_id)
         return self._parts.layers.get(dataset_id, "", layer)
 
     @operation(Effect.READS)
     def layers(self, dataset_id: str, *, layer: Layer | str | None = None) -> list[DerivedLayer]:
         """All layers of a dataset with their freshness, by name and layer."""
-        self._open()
         check_names(dataset_id)
         return self._parts.layers.list(dataset_id, layer)
 
@@ -72,7 +63,6 @@ class Layers(ServiceBase):
             ConflictError: the document is no longer at ``source_version``.
             DerivationError: the content could not be embedded; nothing was stored.
         """
-        self._open()
         check_names(dataset_id, name)
         _check_layer(content, prompt_sig)
         if source_version is not None:
@@ -98,7 +88,6 @@ class Layers(ServiceBase):
         Raises:
             ValidationError, NotFoundError, DerivationError: as `put_document_layer`.
         """
-        self._open()
         check_names(dataset_id)
         _check_layer(content, prompt_sig)
         return self._parts.layers.put_folder_layer(
@@ -126,7 +115,6 @@ class Layers(ServiceBase):
             NotFoundError: no document is in this folder.
             DerivationError: as `put_document_layer`.
         """
-        self._open()
         check_names(dataset_id, folder)
         _check_layer(content, prompt_sig)
         if not folder.endswith("/"):

@@ -11,6 +11,7 @@ import attrs
 from triptych.contracts import Capabilities, Postprocessor, QueryRewriter, Store
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
+from triptych.ingestion.expiration import LivingDocuments
 from triptych.ingestion.layers import LayerService
 from triptych.ingestion.management import DocumentManager
 from triptych.ingestion.pending_datasets import PendingEmbedder
@@ -19,17 +20,24 @@ from triptych.ingestion.rebuild import RebuildRunner
 from triptych.ingestion.sparse_encoding import sparse_lane
 from triptych.ingestion.versions import VersionHistory
 from triptych.ingestion.writer import Writer
-from triptych.records import DatasetStats
+from triptych.records import DatasetStats, Mode
 from triptych.repositories import capabilities_of
 from triptych.search.answerability import ResultJudge
 from triptych.search.cache_options import check_lanes, own_lanes
-from triptych.search.default_engine import build_engine
 from triptych.search.engine import SearchEngine
 from triptych.search.past.stores import PastStores
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.postprocessing import KeywordBoost
 from triptych.search.question_log import QuestionLog
+from triptych.search.retrievers import (
+    BM25Retriever,
+    DocumentBM25Retriever,
+    DocumentVectorRetriever,
+    LayerRetriever,
+    VectorRetriever,
+)
 from triptych.search.rewriters.chain import one_rewriter, rewriters_of
+from triptych.search.sparse_retrievers import DocumentSparseRetriever, SparseRetriever
 from triptych.service_options import ServiceOptions
 
 if TYPE_CHECKING:
@@ -70,6 +78,7 @@ class Parts:
     capabilities: Capabilities
     caller: Sequence[object]
     log: QuestionLog
+    living: LivingDocuments
     deriver: DerivationPipeline
     engine: SearchEngine
     past: PastStores
@@ -119,7 +128,8 @@ def build(
         options.next_embedder,
     )
     writer = Writer(documents, chunks, deriver, options.language, options.outliner)
-    layers = LayerService(documents, chunks, store.layers, deriver, writer.check_config)
+    living = LivingDocuments(documents)
+    layers = LayerService(living, chunks, store.layers, deriver, writer.check_config)
     stats = partial(living_stats, store, can.sparse, deriver)
     return Parts(
         store=store,
@@ -127,28 +137,49 @@ def build(
         capabilities=can,
         caller=caller,
         log=log,
+        living=living,
         deriver=deriver,
-        engine=engine
-        or build_engine(
-            store,
-            can,
-            embedder=options.embedder,
-            next_embedder=options.next_embedder,
-            sparse_encoder=options.sparse_encoder,
-            retrievers=options.retrievers,
-            ranker=options.ranker,
-        ),
+        engine=engine or _engine(store, can, options),
         past=PastStores(store, can.versions, deriver, options.scratch),
         judge=ResultJudge(
             chunks, can.settings, can.corpus_stats, log if options.question_log else None
         ),
         writer=writer,
-        manager=DocumentManager(documents, chunks, writer),
+        manager=DocumentManager(living, chunks, writer),
         layers=layers,
-        history=VersionHistory(can.versions),
+        history=VersionHistory(can.versions, living),
         rebuilds=RebuildRunner(documents, chunks, store.layers, writer, layers),
         embeddings=PendingEmbedder(documents, chunks, deriver, writer, layers, stats),
         stats=stats,
+    )
+
+
+def _engine(store: Store, can: Capabilities, options: ServiceOptions) -> SearchEngine:
+    """The lanes that ship; those by vector are there even without an embedder, to say why not."""
+    chunks, layers, embedders = (
+        store.chunks,
+        store.layers,
+        (options.embedder, options.next_embedder),
+    )
+    whole, nearest = can.document_search, can.document_vector_search
+    sparse = sparse_lane(can.sparse, options.sparse_encoder)
+    return SearchEngine(
+        chunk=[
+            BM25Retriever(chunks),
+            VectorRetriever(chunks, *embedders),
+            *([] if sparse is None else [SparseRetriever(sparse)]),
+            *options.retrievers,
+        ],
+        layer=[
+            LayerRetriever(layers, Mode.BM25),
+            LayerRetriever(layers, Mode.VECTOR, *embedders),
+        ],
+        document=[
+            *([] if whole is None else [DocumentBM25Retriever(whole)]),
+            *([] if nearest is None else [DocumentVectorRetriever(nearest, *embedders)]),
+            *([] if sparse is None else [DocumentSparseRetriever(sparse)]),
+        ],
+        ranker=options.ranker,
     )
 
 
@@ -167,6 +198,7 @@ def build_search(
     options, can = parts.options, parts.capabilities
     searches = SearchPipeline(
         store=parts.store,
+        living=parts.living,
         capabilities=can,
         engine=engine,
         derivation=parts.deriver,

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 import attrs
 
+from triptych.answering.options import ASK_DEFAULTS, AskOptions
 from triptych.answering.prompt import AnswerPrompt
-from triptych.contracts import LLM, AnswerabilityJudge
-from triptych.records import Layer, Prices, Query, Result
-from triptych.records.search_options import SearchOptions
+from triptych.context.options import CONTEXT_DEFAULTS, ContextOptions
+from triptych.records import Query, Result
+from triptych.records.search_options import SearchOptions, split_options
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.query import check_queries
-from triptych.text.tokens import TokenCounter
 
 if TYPE_CHECKING:
     from triptych.answering.answerer import Answerer, AskRequest
@@ -57,100 +57,26 @@ class PipelineView:
         return searches.search_many([self.pipeline.query(query, options) for query in several])
 
     def context(
-        self,
-        query: Query | str,
-        token_budget: int | None = None,
-        *,
-        format: str = "text",
-        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
-        max_pieces: int | None = None,
-        counter: TokenCounter | Callable[[str], int] | None = None,
-        fence: bool = False,
-        **options: Unpack[SearchOptions],
+        self, query: Query | str, token_budget: int | None = None, **options: Unpack[ContextOptions]
     ) -> ContextPack:
         """`Service.context`, by the pipeline; ``token_budget`` None is the pipeline's."""
         from triptych.context.builder import ContextSettings
 
         contexts = self._contexts()
-        settings = ContextSettings.of(
-            self.pipeline.token_budget if token_budget is None else token_budget,
-            format=format,
-            layers=layers,
-            max_pieces=max_pieces,
-            counter=counter,
-            fence=fence,
-        )
-        return contexts.build(self._for_context(query, options), settings)
+        own, searched = split_options(options, CONTEXT_DEFAULTS)
+        budget = self.pipeline.token_budget if token_budget is None else token_budget
+        settings = ContextSettings.of(budget, **own)
+        return contexts.build(self._for_context(query, searched), settings)
 
-    def ask(
-        self,
-        question: Query | str,
-        *,
-        token_budget: int | None = None,
-        max_tokens: int = 1024,
-        llm: LLM | None = None,
-        prompt: AnswerPrompt | None = None,
-        prices: Prices | None = None,
-        answerability: AnswerabilityJudge | None = None,
-        abstain_if_weak: bool = False,
-        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
-        max_pieces: int | None = None,
-        counter: TokenCounter | Callable[[str], int] | None = None,
-        **options: Unpack[SearchOptions],
-    ) -> Answer:
+    def ask(self, question: Query | str, **options: Unpack[AskOptions]) -> Answer:
         """`Service.ask`, by the pipeline: its budget, model and prompt, where none is given."""
-        return self._answerer().ask(
-            self._ask_request(
-                question,
-                options,
-                token_budget=token_budget,
-                max_tokens=max_tokens,
-                llm=llm,
-                prompt=prompt,
-                prices=prices,
-                answerability=answerability,
-                abstain_if_weak=abstain_if_weak,
-                layers=layers,
-                max_pieces=max_pieces,
-                counter=counter,
-            )
-        )
+        return self._answerer().ask(self._ask_request(question, options))
 
-    def ask_stream(
-        self,
-        question: Query | str,
-        *,
-        token_budget: int | None = None,
-        max_tokens: int = 1024,
-        llm: LLM | None = None,
-        prompt: AnswerPrompt | None = None,
-        prices: Prices | None = None,
-        answerability: AnswerabilityJudge | None = None,
-        abstain_if_weak: bool = False,
-        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
-        max_pieces: int | None = None,
-        counter: TokenCounter | Callable[[str], int] | None = None,
-        **options: Unpack[SearchOptions],
-    ) -> AnswerStream:
+    def ask_stream(self, question: Query | str, **options: Unpack[AskOptions]) -> AnswerStream:
         """`Service.ask_stream`, by the pipeline, as `ask`."""
-        return self._answerer().stream(
-            self._ask_request(
-                question,
-                options,
-                token_budget=token_budget,
-                max_tokens=max_tokens,
-                llm=llm,
-                prompt=prompt,
-                prices=prices,
-                answerability=answerability,
-                abstain_if_weak=abstain_if_weak,
-                layers=layers,
-                max_pieces=max_pieces,
-                counter=counter,
-            )
-        )
+        return self._answerer().stream(self._ask_request(question, options))
 
-    def _for_context(self, query: Query | str, options: SearchOptions) -> Query:
+    def _for_context(self, query: Query | str, options: Mapping[str, Any]) -> Query:
         """The query, without what the pipeline says of lists of hits: a context has none."""
         asked = self.pipeline.query(query, options)
         lists: dict[str, Any] = {"offset": 0, "per_document": None}
@@ -168,27 +94,16 @@ class PipelineView:
         kb = self.service
         return ContextBuilder(self.searches, kb.documents, kb.chunks, kb.options.context)
 
-    def _ask_request(
-        self,
-        question: Query | str,
-        options: SearchOptions,
-        *,
-        token_budget: int | None,
-        llm: LLM | None,
-        prompt: AnswerPrompt | None,
-        answerability: AnswerabilityJudge | None,
-        **given: Any,
-    ) -> AskRequest:
+    def _ask_request(self, question: Query | str, options: AskOptions) -> AskRequest:
         from triptych.answering.answerer import AskRequest
 
-        pipeline, wired = self.pipeline, self.service.options
-        if prompt is None and pipeline.prompt is not None:
-            prompt = AnswerPrompt(instructions=pipeline.prompt)
-        return AskRequest.of(
-            self._for_context(question, options),
-            token_budget=pipeline.token_budget if token_budget is None else token_budget,
-            llm=llm or pipeline.llm or wired.llm,
-            prompt=prompt,
-            answerability=answerability or wired.answerability,
-            **given,
-        )
+        pipeline, service = self.pipeline, self.service.options
+        said = pipeline.prompt
+        wired = {
+            "token_budget": pipeline.token_budget,
+            "llm": pipeline.llm or service.llm,
+            "prompt": None if said is None else AnswerPrompt(instructions=said),
+            "answerability": service.answerability,
+        }
+        own, searched = split_options(options, ASK_DEFAULTS, wired)
+        return AskRequest.of(self._for_context(question, searched), **own)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from triptych.operations import Effect, operation
 from triptych.records import (
@@ -12,11 +12,6 @@ from triptych.records import (
 )
 from triptych.records.search_options import SearchOptions
 from triptych.search.query import check_queries, query_of
-
-if TYPE_CHECKING:
-    pass
-
-
 from triptych.service.base import ServiceBase
 
 __all__ = ["Searches"]
@@ -40,7 +35,6 @@ class Searches(ServiceBase):
             NotAvailableError: the mode cannot be served (in hybrid mode a warning).
             ModelMismatchError: vector mode over vectors of another model.
         """
-        self._open()
         return self._main.first.search(query_of(query, options))
 
     @operation(Effect.READS)
@@ -50,7 +44,6 @@ class Searches(ServiceBase):
         As `search`, but ``layer`` plays no role: hits have ``layer`` None, and their content
         is the document's opening.
         """
-        self._open()
         return self._main.first.search_documents(query_of(query, options))
 
     @operation(Effect.READS, long=True)
@@ -62,7 +55,6 @@ class Searches(ServiceBase):
         When the batch fails, each text is embedded by itself, and a query whose text still
         fails ends as it does in `search`: with a warning in hybrid mode, else with the error.
         """
-        self._open()
         several = check_queries(queries)
         searches = self._main.first
         return searches.search_many([query_of(query, options) for query in several])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from triptych import telemetry
 from triptych._internal.progress import ProgressCallback
@@ -21,11 +20,6 @@ from triptych.records import (
     RebuildReport,
     RebuildScope,
 )
-
-if TYPE_CHECKING:
-    pass
-
-
 from triptych.service.base import ServiceBase, check_names
 
 __all__ = ["Upkeep"]
@@ -61,7 +55,6 @@ class Upkeep(ServiceBase):
                 dataset has another configuration: rebuild the dataset.
             CancelledError: the deadline passed; what was rebuilt stays.
         """
-        self._open()
         if scope is not None and not isinstance(scope, RebuildScope):
             raise ValidationError(
                 f"rebuild takes a RebuildScope, not {type(scope).__name__}: to name a dataset, "
@@ -92,7 +85,6 @@ class Upkeep(ServiceBase):
         Raises:
             NotFoundError: there is no such dataset.
         """
-        self._open()
         datasets = self.documents.list_datasets()
         if dataset_id is not None:
             check_names(dataset_id)
@@ -114,7 +106,6 @@ class Upkeep(ServiceBase):
         Raises:
             NotAvailableError: the store keeps no answers.
         """
-        self._open()
         if self._main.cached is not None:
             return self._main.cached.stats()
         if self.capabilities.answers is None:
@@ -130,7 +121,6 @@ class Upkeep(ServiceBase):
         """
         from triptych.diagnostics.health import check_health
 
-        self._open()
         return check_health(
             self.documents,
             self.capabilities.diagnostics,
@@ -168,7 +158,6 @@ class Upkeep(ServiceBase):
         """
         from triptych.diagnostics import Doctor
 
-        self._open()
         check_progress(progress)
         if dataset_id is None:
             datasets: Callable[[], Sequence[str]] = self.documents.list_datasets

@@ -11,7 +11,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,18 @@ from typing import Any
 import attrs
 
 from triptych._internal.digests import digest
+from triptych.contracts import SettingsStore
+from triptych.errors import StoreError
 from triptych.records import Metadata, SystemData
 from triptych.records.metadata import metadata_to_plain
+from triptych.search.file_location import synced_folders
 from triptych.sync.scanner import FileStat
 
 __all__ = [
     "LEFT_OUT",
     "FileRecord",
     "broken_states",
+    "forget_files",
     "load_state",
     "outcome_of",
     "save_state",
@@ -115,6 +119,39 @@ def _is_broken(file: Path) -> bool:
     except (OSError, ValueError, TypeError, AttributeError):
         return True
     return False
+
+
+def forget_files(
+    folder: Path,
+    settings: SettingsStore,
+    dataset_id: str,
+    name: str | None,
+    others: Sequence[str],
+) -> None:
+    """Remove what syncs remember of the file of a document, or of those of a dataset (None).
+
+    What may be of it goes as well: all that is not of ``others``, the other datasets of the store.
+
+    Raises:
+        StoreError: it cannot be removed.
+    """
+    folders = synced_folders(settings)
+    kept = {state_file(folder, key, other) for key in folders for other in others}
+    try:
+        for key, (_, prefix) in folders.items():
+            file = state_file(folder, key, dataset_id)
+            if name is not None and (known := load_state(file)):
+                if name.startswith(prefix) and name.removeprefix(prefix) in known:
+                    del known[name.removeprefix(prefix)]
+                    save_state(file, known)
+                kept.add(file)
+        for file in folder.glob("*"):
+            if file not in kept:
+                file.unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"what syncs remember of files in {folder} cannot be removed ({error}): purge again"
+        ) from error
 
 
 def save_state(file: Path, known: Mapping[str, FileRecord]) -> None:

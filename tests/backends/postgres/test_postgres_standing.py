@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from urllib.parse import quote
 
 import pytest
@@ -106,6 +106,63 @@ def test_threads_that_wait_for_a_connection_end_with_their_deadlines(
             for each in threads:
                 each.join()
         assert len(ended) == 6
+
+
+def test_searches_that_queue_for_a_connection_end_with_their_deadlines(
+    server: PostgresServer,
+) -> None:
+    with PostgresStore.open(server.schema_url("queue")) as store:
+        fill(store, "d", {"a": "words"})
+        service = Service(store)
+        took: list[float] = []
+
+        def search() -> None:
+            began = time.monotonic()
+            with deadline(3), pytest.raises(CancelledError):
+                service.search("words", dataset_id="d")
+            took.append(time.monotonic() - began)
+
+        with woken(server):
+            threads = [threading.Thread(target=search) for _ in range(20)]
+            for each in threads:
+                each.start()
+            for each in threads:
+                each.join()
+        assert len(took) == 20
+        assert max(took) < 4.5
+
+
+def test_asking_whether_the_server_stands_ends_with_the_deadline_too(
+    server: PostgresServer,
+) -> None:
+    with PostgresStore.open(f"{server.schema_url('asking')}&statement_timeout=1") as store:
+        fill(store, "d", {"a": "words"})
+        with woken(server), deadline(1.3):
+            began = time.monotonic()
+            with pytest.raises(CancelledError):
+                store.documents.get("d", "a")
+            assert time.monotonic() - began < 2.5
+
+
+@pytest.mark.parametrize("stands", [True, False], ids=["stands", "is away"])
+def test_health_waits_once_and_says_who_does_not_answer(stands: bool) -> None:
+    with running_server() as server, PostgresStore.open(server.schema_url("health")) as store:
+        fill(store, "d", {"a": "words"})
+        service = Service(store)
+        assert service.health().ok
+        if not stands:
+            server.stop()
+        with server.standing() if stands else nullcontext():
+            began = time.monotonic()
+            health = service.health()
+            assert time.monotonic() - began < 8
+            with deadline(1), pytest.raises(CancelledError):
+                service.health()
+        (failed,) = [each for each in health.checks if each.status == "failed"]
+        assert failed.name == "store"
+        assert "did not answer within 5 seconds" in failed.detail
+        if stands:
+            assert service.health().ok
 
 
 def test_opening_a_store_ends_too(server: PostgresServer) -> None:

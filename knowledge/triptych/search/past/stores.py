@@ -83,11 +83,11 @@ class _Scratch:
         """The engine over this store, made once."""
         with self._lock:
             if id(engine) not in self._engines:
-                made, left_out = engine.over(self.store)
+                left_out: list[str] = []
+                made = engine.over(self.store, lambda lane: left_out.append(lane.name))
                 # The key stays good while its engine is held.
-                self._engines[id(engine)] = engine, made, left_out
-            _, made, left_out = self._engines[id(engine)]
-            return made, left_out
+                self._engines[id(engine)] = engine, made, tuple(dict.fromkeys(left_out))
+            return self._engines[id(engine)][1:]
 
     def close(self) -> None:
         for _, made, _ in self._engines.values():
