@@ -237,8 +237,8 @@ class Folders:
         from triptych.sync import SyncOptions
         from triptych_factory import wire
         from triptych_factory.backends import store_exists
-        from triptych_factory.locations import parse_location
-        from triptych_factory.remote import check_local, is_server
+        from triptych_factory.locations import is_server, parse_location
+        from triptych_factory.remote import check_local
         from triptych_factory.syncing import directory_sync, remembered_roots
 
         settings = session.settings().without_llm()

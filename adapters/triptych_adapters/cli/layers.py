@@ -137,7 +137,7 @@ def build(
     are counted apart, as they fall due only if the abstracts of their children change.
     """
     from triptych_adapters.wire.layer_build import LayerBuild
-    from triptych_factory.remote import is_server
+    from triptych_factory.locations import is_server
 
     if listed and not dry_run:
         raise ValidationError("--list lists what --dry-run plans: give both")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def list_pipelines(session: Session) -> Exit | None:
     """List the pipelines of triptych.toml, and check each; of a server their names."""
-    from triptych_factory.remote import is_server
+    from triptych_factory.locations import is_server
 
     settings = session.settings()
     remote = is_server(settings.url)
