@@ -24,7 +24,11 @@ import attrs
 
 import triptych
 from context import DATASET, QUESTIONS, Question, read_questions
-from triptych import (
+from triptych import Rerank, RRFRanker, Service
+from triptych.evaluation import randomisation_test
+from triptych.evaluation.metrics import score_ranking
+from triptych.records import Hit
+from triptych.search import (
     MMR,
     ChunkFilter,
     FragmentRewriter,
@@ -35,14 +39,9 @@ from triptych import (
     Parents,
     PerDocument,
     Pipeline,
-    Rerank,
-    RRFRanker,
-    Service,
     WeightedRanker,
 )
-from triptych.evaluation import randomisation_test
-from triptych.evaluation.metrics import score_ranking
-from triptych.records import Hit
+from triptych.service.pipeline import PipelineView
 from triptych_factory.rankers import build_reranker
 
 BASE = "hybrid"
@@ -115,7 +114,7 @@ def measure(kb: Service, pipeline: Pipeline, questions: Sequence[Question]) -> R
         rewriter=pipeline.rewriter,
         postprocessors=pipeline.postprocessors,
     ) as searches:
-        view = triptych.PipelineView(kb, pipeline, searches)
+        view = PipelineView(kb, pipeline, searches)
         view.search(questions[0].text, dataset_id=DATASET, top_k=DEPTH, **options)
         ndcg, found, lengths, seconds, calls = [], [], [], [], 0
         for question in questions:

@@ -21,9 +21,10 @@ from tempfile import TemporaryDirectory
 import attrs
 
 import triptych
-from triptych import Candidate, RankedList, ResolvedQuery, RRFRanker, Service, ZScoreRanker
+from triptych import RRFRanker, Service
 from triptych.contracts import Ranker
-from triptych.records import Layer, Mode
+from triptych.records import Candidate, Layer, Mode, RankedList, ResolvedQuery
+from triptych.search import ZScoreRanker
 from triptych.search.fusion import best_of
 from triptych.search.rewriters.fragments import fragments
 

@@ -19,6 +19,7 @@ import attrs
 
 import triptych
 from triptych import ChunkConfig, Progress
+from triptych.chunking import default_chunkers
 from triptych.evaluation import compare_modes, evaluate, read_beir, write_evaluation
 from triptych.search.fusion import RANKERS
 
@@ -50,7 +51,7 @@ def main() -> None:
         options.store,
         embedder=options.embedder,
         ranker=options.ranker,
-        chunkers=triptych.default_chunkers(config),
+        chunkers=default_chunkers(config),
     ) as kb:
         if "collection" not in kb.list_datasets():
             assert collection.documents is not None

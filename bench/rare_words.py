@@ -18,9 +18,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import triptych
-from triptych import RRFRanker, WeightedRanker, ZScoreRanker
+from triptych import RRFRanker
 from triptych.contracts import Ranker
 from triptych.evaluation import read_beir
+from triptych.search import WeightedRanker, ZScoreRanker
 
 WORD = re.compile(r"[A-Za-z_]{6,}")
 RANKERS: dict[str, Ranker] = {

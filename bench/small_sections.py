@@ -22,10 +22,11 @@ import attrs
 
 import triptych
 from context import DATASET, QUESTIONS, Question, read_questions
-from triptych import ChunkSpec, MarkdownChunker, Neighbours, Parents, default_chunkers
+from triptych.chunking import ChunkSpec, MarkdownChunker, default_chunkers
 from triptych.chunking.normalize import unify_line_ends
 from triptych.chunking.packing import Unit, pack
 from triptych.contracts import Postprocessor
+from triptych.search import Neighbours, Parents
 
 STEPS: tuple[Postprocessor | None, ...] = (
     None,

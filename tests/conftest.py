@@ -29,6 +29,10 @@ from support.targets import TARGETS, has_none_of, runs_in
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# Typer reads these once, when a process draws its first help page: no test may depend on which.
+for _variable in ("FORCE_COLOR", "GITHUB_ACTIONS", "PY_COLORS", "TERMINAL_WIDTH"):
+    os.environ.pop(_variable, None)
+
 ROOT = Path(__file__).parents[1]
 MEMORY = Path("/dev/shm")
 ENOUGH = 1 << 30

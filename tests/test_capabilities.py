@@ -1,84 +1,52 @@
-"""What a store is capable of is asked in one place."""
+"""What a store is capable of is said by the store, and asked of nobody else."""
 
 from __future__ import annotations
 
 import ast
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 
 import triptych
-import triptych.contracts
-from triptych.repositories import Repositories, capabilities_of
+from triptych.contracts import Capabilities
+from triptych.repositories import Repositories
 from triptych_backends.memory import MemoryStore
 
 ROOT = Path(triptych.__file__).parents[2]
 SOURCES = ("knowledge", "backends", "factory", "adapters")
-ONLY = "knowledge/triptych/repositories.py"
-OF_REPOSITORIES = {
-    "AnswerCache",
-    "ChunkRepo",
-    "ChunkSigReader",
-    "CorpusStatsReader",
-    "Diagnostics",
-    "DocLevelSearcher",
-    "DocVectorSearcher",
-    "DocumentRepo",
-    "LayerJournal",
-    "LayerRepo",
-    "SecureEraser",
-    "SettingsStore",
-    "SnapshotReader",
-    "StateLoader",
-    "Store",
-    "VersionReader",
-}
 
 
-@cache
-def sources() -> dict[str, list[ast.Call | ast.ClassDef]]:
-    """The classes and the calls of plain names in each module."""
-    return {
-        path.relative_to(ROOT).as_posix(): [
-            node
-            for node in ast.walk(ast.parse(path.read_text()))
-            if isinstance(node, ast.ClassDef)
-            or (isinstance(node, ast.Call) and isinstance(node.func, ast.Name))
-        ]
-        for folder in SOURCES
-        for path in (ROOT / folder).rglob("*.py")
-    }
-
-
-def asking(functions: set[str], names: set[str]) -> set[str]:
-    """The modules that call one of ``functions`` with one of ``names``."""
-    return {
-        path
-        for path, nodes in sources().items()
-        for node in nodes
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        if node.func.id in functions
-        if names & {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-    }
-
-
-def test_whether_a_store_has_a_capability_is_asked_in_one_module_only() -> None:
-    assert set(triptych.contracts.__all__) >= OF_REPOSITORIES
-    assert asking({"isinstance", "issubclass", "conforms", "first"}, OF_REPOSITORIES) == {ONLY}
+def sources() -> Iterator[tuple[str, ast.Call | ast.ClassDef]]:
+    """The classes and the calls of plain names, each with its module."""
+    for folder in SOURCES:
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef) or (
+                    isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+                ):
+                    yield path.relative_to(ROOT).as_posix(), node
 
 
 def test_no_protocol_is_asked_by_isinstance() -> None:
     """Interpreters differ in what it says of objects that wrap others."""
+    nodes = list(sources())
     protocols = {
         node.name
-        for nodes in sources().values()
-        for node in nodes
+        for _, node in nodes
         if isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(b) for b in node.bases)
     }
-    assert protocols > {"CoverageEmbedder", "SettingsStore", "StoreRetriever"}
-    assert asking({"isinstance", "issubclass"}, protocols) == set()
+    assert protocols > {"Embedder", "SettingsStore", "Store"}
+    asked = {
+        path
+        for path, node in nodes
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in {"isinstance", "issubclass"}
+        and protocols & {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    }
+    assert asked == set()
 
 
 class Wrapper:
@@ -91,15 +59,20 @@ class Wrapper:
         return getattr(self.inner, name)
 
 
-def test_a_store_that_wraps_another_can_do_what_the_other_can() -> None:
+def test_a_store_that_wraps_another_names_its_own_parts() -> None:
     with MemoryStore() as store:
-        of_its_own = attrs.asdict(capabilities_of(store), recurse=False)
-        parts: Any = {
-            name: Wrapper(getattr(store, name)) for name in ("documents", "chunks", "layers")
-        }
-        found = attrs.asdict(capabilities_of(Repositories(**parts)), recurse=False)
-        for name, part in of_its_own.items():
+        parts = {name: Wrapper(getattr(store, name)) for name in ("documents", "chunks", "layers")}
+        found = attrs.asdict(Repositories.over(store, **parts).capabilities, recurse=False)
+        for name, part in attrs.asdict(store.capabilities, recurse=False).items():
             if part in (store.documents, store.chunks, store.layers):
                 assert found[name].inner is part, name
-        found = attrs.asdict(capabilities_of(Wrapper(store)), recurse=False)  # type: ignore[arg-type]  # by `__getattr__`
-        assert {name for name, part in found.items() if part is None} == {"listener"}
+            else:
+                assert type(found[name]) is type(part), name
+        assert Repositories.over(store).documents is store.documents
+
+
+def test_three_repositories_alone_can_do_nothing_beside() -> None:
+    with MemoryStore() as store:
+        alone = Repositories(documents=store.documents, chunks=store.chunks, layers=store.layers)
+        assert alone.capabilities == Capabilities()
+        assert alone.scrub() is None

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from triptych.installation import install_command, lacking
-from triptych_adapters.wire.public_errors import public_message
+from triptych_adapters.wire.errors import public_message
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("knowledge", "backends", "factory", "adapters")

@@ -14,7 +14,9 @@ from xml.etree import ElementTree
 import pytest
 
 import triptych
-from triptych import Access, NotFoundError, Service, StoreLockedError, ValidationError
+from triptych import NotFoundError, Service, ValidationError
+from triptych.access import Access
+from triptych.errors import StoreLockedError
 from triptych.shortcuts import get_chunk, ingest_directory, ingest_file, query, query_context
 
 NAMES = [

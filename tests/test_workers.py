@@ -15,6 +15,7 @@ from triptych.deadlines import deadline
 from triptych.errors import CancelledError, ModelMismatchError, NotAvailableError, ValidationError
 from triptych.leases import LeaseHolder
 from triptych.records import Failure
+from triptych.repositories import Repositories
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import FakeEmbedder
 from triptych.workers import Share, Worker
@@ -218,8 +219,6 @@ def test_seconds_are_numbers_above_0(kb: Service, name: str, wrong: Any) -> None
 
 
 def test_a_store_without_settings_has_no_workers(store: MemoryStore) -> None:
-    bare = triptych.Repositories(
-        documents=store.documents, chunks=store.chunks, layers=store.layers
-    )
+    bare = Repositories(documents=store.documents, chunks=store.chunks, layers=store.layers)
     with pytest.raises(NotAvailableError, match="keeps no settings"):
         Worker(Service(bare))

@@ -1,6 +1,6 @@
-"""Write the asynchronous facade: `python tools/generate_aio.py` renews triptych/aio/generated.py.
+"""Write the types of the asynchronous facade: `python tools/generate_aio.py` for aio/methods.pyi.
 
-Each public method of `Service` and of its views becomes a coroutine of the same signature. A test
+Each public method of `Service` and of its views is a coroutine of the same signature. A test
 compares what is committed with what this writes.
 """
 
@@ -11,33 +11,32 @@ import subprocess
 import sys
 from pathlib import Path
 
+from triptych.aio.awaiting import NOT_AWAITED
+
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / "knowledge/triptych/service"
-TARGET = ROOT / "knowledge/triptych/aio/generated.py"
+TARGET = ROOT / "knowledge/triptych/aio/methods.pyi"
 PARTS = ("documents", "datasets", "searches", "answers", "layers", "upkeep")
 """The modules of the classes that make up a Service, in the order of its bases."""
-NOT_ASYNC = frozenset({"close", "dataset", "follow", "pipeline", "restricted"})
-HEAD = '''"""`Service` and its views, awaited. Written by tools/generate_aio.py: do not edit."""
-
-'''
+HEAD = '"""`Service` and its views, awaited. Written by tools/generate_aio.py: do not edit."""'
 
 
 def main() -> None:
-    """Write the module."""
+    """Write the stub."""
     TARGET.write_text(generated(), encoding="utf-8")
 
 
 def generated() -> str:
-    """The module's text, formatted."""
+    """The stub's text, formatted."""
     parts_of_service = [_parsed(name) for name in PARTS]
     dataset, pipelines = _parsed("dataset"), _parsed("pipeline")
     parts = [
         HEAD,
         _imports(*parts_of_service, dataset, pipelines),
-        '\n__all__ = ["AsyncDatasetMethods", "AsyncPipelineMethods", "AsyncServiceMethods"]\n\n',
-        _facade("AsyncServiceMethods", "Service", "service", *parts_of_service),
-        _facade("AsyncDatasetMethods", "Dataset", "view", dataset),
-        _facade("AsyncPipelineMethods", "PipelineView", "view", pipelines),
+        '__all__ = ["AsyncDatasetMethods", "AsyncPipelineMethods", "AsyncServiceMethods"]',
+        _facade("AsyncServiceMethods", "Service", *parts_of_service),
+        _facade("AsyncDatasetMethods", "Dataset", dataset),
+        _facade("AsyncPipelineMethods", "PipelineView", pipelines),
     ]
     return _formatted("\n".join(parts))
 
@@ -48,73 +47,39 @@ def _parsed(name: str) -> ast.Module:
 
 def _imports(*modules: ast.Module) -> str:
     """Every import of the modules; the linter drops those that are not needed."""
-    lines = ["from __future__ import annotations", "from abc import abstractmethod"]
-    lines += ["from collections.abc import Awaitable", "from typing import ParamSpec, TypeVar"]
+    lines = ["from triptych.aio.answers import AsyncAnswerStream"]
     for module in modules:
-        for node in ast.walk(module):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                text = ast.unparse(node)
-                if "__future__" not in text and text not in lines:
-                    lines.append(text)
-    lines += ["from triptych.service import Service"]
-    lines += ["from triptych.service.dataset import Dataset"]
-    lines += ["from triptych.service.pipeline import PipelineView"]
-    lines += ["from triptych.aio.answers import AsyncAnswerStream"]
-    return "\n".join(dict.fromkeys(lines)) + '\n\nP = ParamSpec("P")\nR = TypeVar("R")\n'
+        imports = (
+            each for each in ast.walk(module) if isinstance(each, ast.Import | ast.ImportFrom)
+        )
+        lines += map(ast.unparse, imports)
+    return "\n".join(dict.fromkeys(each for each in lines if "__future__" not in each))
 
 
-def _facade(name: str, of: str, inner: str, *modules: ast.Module) -> str:
+def _facade(name: str, of: str, *modules: ast.Module) -> str:
     """The facade of a class, whose methods are those of the one class of each module."""
-    lines = [
-        f"class {name}:",
-        f'    """Every method of `{of}`, awaited."""',
-        "    @property",
-        "    @abstractmethod",
-        f"    def {inner}(self) -> {of}:",
-        f'        """The {of} inside."""',
-        "    @abstractmethod",
-        "    def _call(",
-        "        self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs",
-        "    ) -> Awaitable[R]:",
-        '        """Run a method in a worker thread."""',
-    ]
+    lines = [f"class {name}:", f'    """Every method of `{of}`, awaited."""']
     for module in modules:
         (source,) = (node for node in module.body if isinstance(node, ast.ClassDef))
-        for node in source.body:
-            if isinstance(node, ast.FunctionDef) and _is_call(node):
-                lines += _method(node, of, inner)
-    return "\n".join(lines) + "\n"
+        lines += [
+            _method(node)
+            for node in source.body
+            if isinstance(node, ast.FunctionDef) and _is_call(node)
+        ]
+    return "\n".join(lines)
 
 
 def _is_call(node: ast.FunctionDef) -> bool:
     is_property = any(ast.unparse(each) == "property" for each in node.decorator_list)
-    return not (node.name.startswith("_") or node.name in NOT_ASYNC or is_property)
+    return not (node.name.startswith("_") or node.name in NOT_AWAITED or is_property)
 
 
-def _method(node: ast.FunctionDef, of: str, inner: str) -> list[str]:
-    taken = node.args
-    given = [each.arg for each in taken.args[1:]]
-    given += [f"{each.arg}={each.arg}" for each in taken.kwonlyargs]
-    given += [f"**{taken.kwarg.arg}"] if taken.kwarg else []
+def _method(node: ast.FunctionDef) -> str:
     assert node.returns is not None
-    assert taken.vararg is None
-    call = ", ".join([f"self.{inner}.{node.name}", *given])
-    if ast.unparse(node.returns) == "AnswerStream":
-        return _stream(node, of, f"self.{inner}.{node.name}({', '.join(given)})")
-    return [
-        f"    async def {node.name}({ast.unparse(taken)}) -> {ast.unparse(node.returns)}:",
-        f'        """`{of}.{node.name}`, awaited."""',
-        f"        return await self._call({call})",
-    ]
-
-
-def _stream(node: ast.FunctionDef, of: str, call: str) -> list[str]:
-    """A method whose answer is read piece by piece: it is not awaited, its pieces are."""
-    return [
-        f"    def {node.name}({ast.unparse(node.args)}) -> AsyncAnswerStream:",
-        f'        """`{of}.{node.name}`, followed with ``async for``."""',
-        f"        return AsyncAnswerStream(lambda: {call})",
-    ]
+    returns, taken = ast.unparse(node.returns), ast.unparse(node.args)
+    if returns == "AnswerStream":  # it is not awaited, its pieces are
+        return f"    def {node.name}({taken}) -> AsyncAnswerStream: ..."
+    return f"    async def {node.name}({taken}) -> {returns}: ..."
 
 
 def _formatted(text: str) -> str:

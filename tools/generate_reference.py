@@ -2,26 +2,38 @@
 
 The commands are those of the command line, each with what its help says first and its options; the
 settings are the fields of `Settings`. What a setting takes, and a default that depends on others,
-is said in its row of the page and kept. A test compares what is committed with what this writes.
+is said in its row of the page and kept. Which methods of a store a call needs is found by making
+it. A test compares what is committed with what this writes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 from typer.main import get_command
 
+from triptych.contracts import Capabilities
+from triptych.layers import LayerBuilder
+from triptych.replication import copy_store, follow_store
+from triptych.repositories import Repositories
+from triptych.search import SemanticCache
+from triptych.service import Service, ServiceOptions
+from triptych.spaces import drop_space, fill_space, list_spaces, swap_space
+from triptych.testing import FakeEmbedder, FakeLLM, FakeSparseEncoder
 from triptych_adapters.cli.app import app
 from triptych_adapters.cli.command import GLOBAL_OPTIONS
+from triptych_backends.memory import MemoryStore
 from triptych_factory import Settings
 from triptych_factory.settings import PREFIX
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 COMMANDS = "| command | does | options of its own |"
+BACKEND = "../how-to/write-a-backend.md"
+NEEDS = "| call | methods that no call before it needs |"
 SETTINGS = "| argument, key | variable | default | values |"
 PAGE_OF = {
     "init": "settings.md#which-store-is-used",
@@ -65,6 +77,7 @@ def pages() -> dict[str, str]:
     return {
         "command-line.md": _with_table("command-line.md", COMMANDS, lambda _: _commands()),
         "settings.md": _with_table("settings.md", SETTINGS, _settings),
+        BACKEND: _with_table(BACKEND, NEEDS, lambda _: _needs()),
     }
 
 
@@ -139,6 +152,117 @@ def _settings(old: list[str]) -> list[str]:
             )
         variable = "none" if field.name in FILE_ONLY else f"`{PREFIX}{field.name.upper()}`"
         rows.append(f"| `{field.name}` | {variable} | {default} | {values} |")
+    return rows
+
+
+class _Traced:
+    """A part of a store that tells which of its members are used."""
+
+    def __init__(self, inner: Any, place: str, used: dict[str, None]) -> None:
+        self._inner = inner
+        self._place = place
+        self._used = used
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_"):
+            self._used[f"{self._place}.{name}"] = None
+        return getattr(self._inner, name)
+
+
+def _calls(store: Any) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Calls of a program, in the order in which an author would have them work."""
+    plain = Service(store)
+    yield "`put_document`", lambda: plain.put_document("d", "a.md", "# Fish\n\nOne fish.")
+    yield "`get_document`", lambda: plain.get_document("d", "a.md")
+    yield "`search`", lambda: plain.search("fish", dataset_id="d")
+    yield "`list_documents`", lambda: plain.list_documents("d")
+    yield "`count_documents`", lambda: plain.count_documents("d")
+    yield "`put_documents`", lambda: plain.put_documents("d", {"b.md": "Two.", "c.md": "Red."})
+    yield "`update_metadata`", lambda: plain.update_metadata("d", {"lang": "en"}, names="a.md")
+    yield "`delete_document`", lambda: plain.delete_document("d", "b.md")
+    yield "`delete_documents`", lambda: plain.delete_documents("d", where={"lang": "fr"})
+    yield "`create_dataset`", lambda: plain.create_dataset("e")
+    yield "`delete_dataset`", lambda: plain.delete_dataset("e")
+    yield "`rebuild`", lambda: plain.rebuild()
+    yield "`purge`", lambda: plain.purge("d", "c.md")
+    embedding = ServiceOptions(embedder=FakeEmbedder())
+    dense = Service(store, options=embedding)
+    yield "an embedder: `embed_pending`", lambda: (dense.rebuild(), dense.embed_pending())
+    yield "`search` by vector", lambda: dense.search("fish", dataset_id="d")
+    yield "`put_document_layer`", lambda: dense.put_document_layer("d", "a.md", "L0", "Of fish.")
+    yield "`layer`, `layers`", lambda: (dense.layer("d", "a.md", "L0"), dense.layers("d"))
+    yield "`search(layer=…)`", lambda: dense.search("fish", dataset_id="d", layer="L0")
+    yield "`context`", lambda: dense.context("fish", 100, dataset_id="d")
+    yield "`stats`", dense.stats
+    yield "`search_documents`", lambda: dense.search_documents("fish", dataset_id="d")
+    yield "`history`", lambda: dense.history("d", "a.md")
+    yield "`restore`", lambda: dense.restore("d", "a.md", 1)
+    yield "`changes`", lambda: dense.changes(dataset_id="d")
+    yield "`health`, `doctor`", lambda: (dense.health(), dense.doctor(repair=True))
+    kept = Service(store, options=attrs.evolve(embedding, semantic_cache=SemanticCache()))
+    yield (
+        "the semantic cache",
+        lambda: (
+            kept.search("fish", dataset_id="d"),
+            kept.search("fish", dataset_id="d"),
+            kept.cache_stats(),
+        ),
+    )
+    encoder = FakeSparseEncoder()
+    sparse = Service(store, options=attrs.evolve(embedding, sparse_encoder=encoder))
+    yield (
+        "a sparse encoder",
+        lambda: (
+            sparse.rebuild(),
+            sparse.search("fish", dataset_id="d"),
+            sparse.search_documents("fish", dataset_id="d"),
+            sparse.stats(),
+        ),
+    )
+    other = FakeEmbedder("fake/2")
+    both = Service(
+        store, options=attrs.evolve(embedding, next_embedder=other, sparse_encoder=encoder)
+    )
+    yield (
+        "a next embedder: `triptych spaces`",
+        lambda: (
+            fill_space(both, "d"),
+            list_spaces(both),
+            swap_space(both, "d"),
+            drop_space(both, "d", FakeEmbedder().signature),
+        ),
+    )
+    yield "`LayerBuilder`", lambda: _build(both)
+    empty, replica = MemoryStore(), MemoryStore()
+    yield "`copy_store` from it", lambda: copy_store(store, empty)
+    yield "`copy_store` into it", lambda: copy_store(empty, store, replace=True)
+    yield "`follow_store`", lambda: next(follow_store(store, replica))
+
+
+def _build(service: Service) -> None:
+    builder = LayerBuilder(service, FakeLLM())
+    builder.apply(builder.plan("d"))
+    builder.ledger("d")
+
+
+def _needs() -> list[str]:
+    used: dict[str, None] = {}
+    inner = MemoryStore()
+    own = {name: getattr(inner, name) for name in ("documents", "chunks", "layers")}
+    traced = Repositories.over(inner, **{n: _Traced(part, n, used) for n, part in own.items()})
+    has = attrs.asdict(inner.capabilities, recurse=False)
+    store = attrs.evolve(
+        traced, capabilities=Capabilities(**{n: _Traced(p, n, used) for n, p in has.items()})
+    )
+    rows = []
+    seen: set[str] = set()
+    for call, act in _calls(_Traced(store, "store", used)):
+        act()
+        new = sorted(set(used) - seen)
+        seen |= set(new)
+        new = [each for each in new if each.partition(".")[2] not in (*own, "capabilities")]
+        if new:
+            rows.append(f"| {call} | {', '.join(f'`{name}`' for name in new)} |")
     return rows
 
 

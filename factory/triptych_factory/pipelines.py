@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import triptych
+from triptych import search
+from triptych._internal.nearest import did_you_mean
 from triptych.contracts import LLM, Embedder, Ranker, Reranker
 from triptych.errors import ValidationError
 from triptych.records.search_options import SearchOptions
@@ -25,7 +25,7 @@ REWRITERS: Mapping[str, str] = {
     "hyde": "HyDE",
     "follow-up": "FollowUpRewriter",
 }
-"""The classes of `triptych` that a pipeline's ``rewriters`` name."""
+"""The classes of `triptych.search` that a pipeline's ``rewriters`` name."""
 
 POSTPROCESSORS: Mapping[str, str] = {
     "rerank": "Rerank",
@@ -36,7 +36,7 @@ POSTPROCESSORS: Mapping[str, str] = {
     "parents": "Parents",
     "chunk-filter": "ChunkFilter",
 }
-"""The classes of `triptych` that a pipeline's ``postprocessors`` name."""
+"""The classes of `triptych.search` that a pipeline's ``postprocessors`` name."""
 
 _NOT_A_DEFAULT = ("dataset_id", "dataset_ids", "scope", "conversation")
 _SEARCH = tuple(key for key in SearchOptions.__annotations__ if key not in _NOT_A_DEFAULT)
@@ -170,10 +170,9 @@ def _step(given: Any, known: Mapping[str, str], models: Models, llm: LLM | None,
     options = {} if isinstance(given, str) else {**given}
     name = given if isinstance(given, str) else options.pop("name", None)
     if not isinstance(name, str) or name not in known:
-        nearest = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
-        meant = f"did you mean {nearest[0]!r}?" if nearest else f"there are {', '.join(known)}"
+        meant = did_you_mean(str(name), known, f"there are {', '.join(known)}")
         raise ValidationError(f"{key} has no step called {name!r}: {meant}")
-    kind = getattr(triptych, known[name])
+    kind = getattr(search, known[name])
     taken = {each.rstrip("_"): each for each in inspect.signature(kind).parameters}
     arguments: dict[str, Any] = {}
     if taken.pop("reranker", None):
@@ -203,8 +202,7 @@ def _check_keys(table: Mapping[str, Any], known: Iterable[str], where: str) -> N
     known = tuple(known)
     for key in table:
         if key not in known:
-            nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-            meant = f"did you mean {nearest[0]!r}?" if nearest else f"known are {', '.join(known)}"
+            meant = did_you_mean(key, known, f"known are {', '.join(known)}")
             raise ValidationError(f"{where} has the unknown key {key!r}: {meant}")
 
 

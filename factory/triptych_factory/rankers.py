@@ -1,60 +1,30 @@
-"""From a name to a ranker, or to a reranker: explicit dicts of builders."""
+"""From a name to a ranker, or to a reranker: explicit dicts of classes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from triptych.contracts import LLM, Ranker, Reranker
 from triptych.errors import ValidationError
 from triptych.search.fusion import RANKERS
 from triptych.search.model_steps import LLMReranker
-from triptych_factory.access import Access, Origin, access_arguments, named_model
+from triptych_factory.loading import load
+from triptych_factory.provider_access import Origin, ProviderAccess, access_arguments, named_model
 
 __all__ = ["RERANKERS", "RERANK_SERVERS", "build_ranker", "build_reranker"]
 
 
-def _cohere(model: str, how: Mapping[str, Any]) -> Reranker:
-    from triptych_backends.providers import CohereReranker
-
-    return CohereReranker(model, **how)
-
-
-def _jina(model: str, how: Mapping[str, Any]) -> Reranker:
-    from triptych_backends.providers import JinaReranker
-
-    return JinaReranker(model, **how)
-
-
-def _llama_cpp(how: Mapping[str, Any]) -> Reranker:
-    from triptych_backends.providers import LlamaCppReranker
-
-    return LlamaCppReranker(**how)
-
-
-def _tei(how: Mapping[str, Any]) -> Reranker:
-    from triptych_backends.providers import TEIReranker
-
-    return TEIReranker(**how)
-
-
-def _voyage(model: str, how: Mapping[str, Any]) -> Reranker:
-    from triptych_backends.providers import VoyageReranker
-
-    return VoyageReranker(model, **how)
-
-
-RERANKERS: Mapping[str, Callable[[str, Mapping[str, Any]], Reranker]] = {
-    "cohere": _cohere,
-    "jina": _jina,
-    "voyage": _voyage,
+RERANKERS: Mapping[str, str] = {
+    "cohere": "triptych_backends.providers:CohereReranker",
+    "jina": "triptych_backends.providers:JinaReranker",
+    "voyage": "triptych_backends.providers:VoyageReranker",
 }
 """Providers that are named with a model."""
 
-RERANK_SERVERS: Mapping[str, Callable[[Mapping[str, Any]], Reranker]] = {
-    "llamacpp": _llama_cpp,
-    "tei": _tei,
+RERANK_SERVERS: Mapping[str, str] = {
+    "llamacpp": "triptych_backends.providers:LlamaCppReranker",
+    "tei": "triptych_backends.providers:TEIReranker",
 }
 """Servers that have one model, and are named with their address."""
 
@@ -76,7 +46,7 @@ def build_reranker(
     reranker: Reranker | str | None,
     *,
     llm: LLM | None = None,
-    access: Mapping[str, Access] | None = None,
+    access: Mapping[str, ProviderAccess] | None = None,
     origin: Origin = "argument",
     source: str = "the argument reranker",
     environ: Mapping[str, str] | None = None,
@@ -112,15 +82,18 @@ def build_reranker(
     if named is not None:
         kind, what = named
         if kind == "onnx":
-            from triptych_backends.rerankers import CrossEncoder
-
-            return CrossEncoder(Path(what).expanduser())
+            made: Reranker = load("triptych_backends.rerankers:CrossEncoder")(
+                Path(what).expanduser()
+            )
+            return made
         if kind in RERANK_SERVERS:
-            given = Access(base_url=what, base_url_origin=origin, base_url_source=source)
-            return RERANK_SERVERS[kind](access_arguments(kind, given, environ))
+            given = ProviderAccess(base_url=what, base_url_origin=origin, base_url_source=source)
+            made = load(RERANK_SERVERS[kind])(**access_arguments(kind, given, environ))
+            return made
         if kind in RERANKERS:
             how = access_arguments(kind, (access or {}).get(kind), environ)
-            return RERANKERS[kind](what, how)
+            made = load(RERANKERS[kind])(what, **how)
+            return made
     models = [f"{provider}:MODEL" for provider in RERANKERS]
     servers = [f"{server}:URL" for server in RERANK_SERVERS]
     known = ", ".join([*models, *servers, "onnx:FOLDER", "llm", "none"])

@@ -9,8 +9,8 @@ from triptych._internal.redaction import shown_url
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.installation import lacking
 from triptych.service import Service
-from triptych_factory.access import TRUSTED_HOSTS, is_trusted
 from triptych_factory.locations import is_server
+from triptych_factory.provider_access import TRUSTED_HOSTS, is_trusted
 from triptych_factory.settings import Settings
 
 __all__ = ["check_local", "connect"]

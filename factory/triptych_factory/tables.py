@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from triptych._internal.protocols import conforms
+from triptych._internal.close_on_exit import close_model
 from triptych.chunking import default_chunkers
-from triptych.contracts import LLM, Closeable, Embedder, Ranker
+from triptych.contracts import LLM, Embedder, Ranker
 from triptych.errors import NotAvailableError, TriptychError, ValidationError
 from triptych.installation import lacking
 from triptych.records import DoctorReport, Finding
@@ -106,7 +106,7 @@ def open_tables(
 
     def close() -> None:
         if isinstance(embedder, str):
-            _close(made)
+            close_model(made)
 
     return Service(store, options=options, on_close=close)
 
@@ -291,9 +291,4 @@ def _examined(table: Mapping[str, Any], settings: Settings) -> tuple[int, Sequen
             return len(service.list_datasets()), table_findings(service)
     finally:
         for each in made:
-            _close(each)
-
-
-def _close(model: object) -> None:
-    if conforms(model, Closeable):
-        model.close()
+            close_model(each)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Unpack, runtime_checkable
+from typing import TYPE_CHECKING, Any, Unpack
 
 import attrs
 
-from triptych._internal.protocols import conforms
+from triptych._internal.close_on_exit import close_model
+from triptych._internal.nearest import did_you_mean
 from triptych.chunking import (
     ChunkConfig,
     ChunkerSet,
@@ -23,7 +23,6 @@ from triptych.chunking import (
 )
 from triptych.contracts import (
     LLM,
-    Closeable,
     Embedder,
     Reranker,
     SettingsStore,
@@ -32,14 +31,12 @@ from triptych.contracts import (
 )
 from triptych.copies.unfinished import UnfinishedStoreWarning, unfinished_copy
 from triptych.errors import ValidationError
-from triptych.repositories import capabilities_of
 from triptych.search.cache_options import SemanticCache, to_cache
 from triptych.search.file_location import file_locator
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.reranking import Rerank
 from triptych.service import Service
 from triptych.service_options import OpenOptions, ServiceOptions
-from triptych_factory.access import Access
 from triptych_factory.backends import open_store
 from triptych_factory.embedders import build_embedder, build_sparse_encoder
 from triptych_factory.locations import (
@@ -49,6 +46,7 @@ from triptych_factory.locations import (
     state_folder,
     store_paths,
 )
+from triptych_factory.provider_access import ProviderAccess
 from triptych_factory.rankers import build_ranker, build_reranker
 from triptych_factory.settings import Settings
 from triptych_factory.stored_model import likely_signature, recall_embedder, stored_signature
@@ -69,14 +67,6 @@ _NAMED: Mapping[str, type] = {
 }
 """What is a setting where it is of this type, and an object otherwise."""
 _OBJECTS = {"chunkers", "executor", "retrievers", "rewriter", "postprocessors", "pipelines"}
-
-
-@runtime_checkable
-class Preloadable(Protocol):
-    """An embedder whose model takes a while to load, which can happen beside other work."""
-
-    def preload(self) -> None:
-        """Begin to load, and return at once."""
 
 
 def every_format() -> FileParsers:
@@ -126,8 +116,7 @@ def _check_names(options: Iterable[str]) -> None:
     known = ("embedder", "llm", "create", *OpenOptions.__annotations__)
     for name in options:
         if name not in known:
-            nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            meant = f"did you mean {nearest[0]!r}?" if nearest else f"it takes {', '.join(known)}"
+            meant = did_you_mean(name, known, f"it takes {', '.join(known)}")
             raise ValidationError(f"triptych.open has no option {name!r}: {meant}")
 
 
@@ -144,13 +133,9 @@ def _forgetter(
 
 
 def _preload(model: object) -> None:
-    if conforms(model, Preloadable):
-        model.preload()
-
-
-def _close(model: object) -> None:
-    if conforms(model, Closeable):
-        model.close()
+    preload = getattr(model, "preload", None)
+    if preload is not None:
+        preload()
 
 
 def wire(
@@ -235,22 +220,22 @@ def wire(
             if likely is not None and chosen is not None and likely.signature == chosen.signature:
                 chosen = likely  # which loads already
             elif preload:
-                _close(likely)
+                close_model(likely)
                 _preload(chosen)
             options = attrs.evolve(options, embedder=chosen)
         except BaseException:
             store.close()
-            _close(likely)
+            close_model(likely)
             raise
         made_here.insert(0, chosen)
-    kept = capabilities_of(store).settings
+    kept = store.capabilities.settings
     if kept is not None:
         forget = _forgetter(state_folder(location), kept)
         options = attrs.evolve(options, locate=file_locator(kept), forget_files=forget)
 
     def close_models() -> None:
         for made in (*made_here, *(() if models is None else models.made)):
-            _close(made)
+            close_model(made)
 
     service = Service(store, options=options, on_close=close_models)
     unfinished = unfinished_copy(kept)
@@ -316,7 +301,7 @@ def _likely(location: Location, settings: Settings, dataset_id: str) -> Embedder
     if not signature:
         return None
     embedder = recall_embedder(signature, concurrency=settings.embed_concurrency)
-    return embedder if conforms(embedder, Preloadable) else None
+    return embedder if hasattr(embedder, "preload") else None
 
 
 def _of_store(store: Store, settings: Settings, dataset_id: str, fill: bool) -> Embedder | None:
@@ -367,7 +352,7 @@ def settings_llm(settings: Settings, name: str) -> LLM | None:
     from triptych_factory.llms import build_llm
 
     provider = settings.llm.partition(":")[0]
-    given = Access(
+    given = ProviderAccess(
         api_key=settings.llm_api_key,
         base_url=settings.llm_base_url,
         api_key_origin=settings.origin("llm_api_key"),

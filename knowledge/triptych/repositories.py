@@ -1,4 +1,4 @@
-"""What every store is helped by: defaults for repositories, and the capabilities of a store.
+"""What every store is helped by: defaults for repositories and stores.
 
 The base classes implement the methods of the contracts that only make an answer faster, with the
 help of the others. Inherit from them, and replace a default where your store can do better.
@@ -10,36 +10,12 @@ import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import TypeVar
+from typing import Any
 
 import attrs
 
-from triptych._internal.protocols import conforms
-from triptych.contracts import (
-    AnswerCache,
-    Capabilities,
-    ChangeListener,
-    ChangeReader,
-    ChunkRepo,
-    CorpusStatsReader,
-    Diagnostics,
-    DocLevelSearcher,
-    DocumentRepo,
-    DocVectorSearcher,
-    LayerJournal,
-    LayerRepo,
-    SecureEraser,
-    SettingsStore,
-    SnapshotReader,
-    SpaceRepo,
-    SparseRepo,
-    StateLoader,
-    Store,
-    VersionReader,
-    WorkLeases,
-)
+from triptych.contracts import Capabilities, ChunkRepo, DocumentRepo, LayerRepo, Store
 from triptych.errors import ConflictError
-from triptych.leases import SettingsLeases
 from triptych.records import (
     ChunkVector,
     CompleteSet,
@@ -52,6 +28,7 @@ from triptych.records import (
     Layer,
     NewDocument,
     PutOutcome,
+    ScrubReport,
     Vector,
 )
 from triptych.records.expiry import expired_by
@@ -63,10 +40,7 @@ __all__ = [
     "LayerRepoBase",
     "Repositories",
     "StoreBase",
-    "capabilities_of",
 ]
-
-P = TypeVar("P")
 
 
 class DocumentRepoBase:
@@ -247,7 +221,16 @@ class LayerRepoBase:
 
 
 class StoreBase:
-    """`Store.stats`, by reading everything."""
+    """`Store.stats`, by reading everything; no capabilities, and nothing to scrub."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """See `Store.capabilities`. None."""
+        return Capabilities()
+
+    def scrub(self) -> ScrubReport | None:
+        """See `Store.scrub`. Does nothing."""
+        return None
 
     def stats(
         self: Store, dataset_id: str, *, chunker_sig: str, embed_sig: str
@@ -303,40 +286,21 @@ class Repositories(StoreBase):
     documents: DocumentRepo
     chunks: ChunkRepo
     layers: LayerRepo
+    capabilities: Capabilities = attrs.field(factory=Capabilities)
     close: Callable[[], None] = _leave_open
 
+    @classmethod
+    def over(cls, store: Store, **instead: Any) -> Repositories:
+        """``store`` with other ``documents``, ``chunks`` or ``layers`` in place of its own.
 
-def capabilities_of(store: Store) -> Capabilities:
-    """What ``store`` can do that others cannot, itself or by one of its repositories.
-
-    Where several of them have a capability, the first counts: the store, its documents, its
-    chunks, its layers. A store that shows part of another says what it can do by an attribute
-    ``capabilities``.
-    """
-    declared = getattr(store, "capabilities", None)
-    if isinstance(declared, Capabilities):
-        return declared
-    parts = (store, store.documents, store.chunks, store.layers)
-
-    def first(protocol: Callable[..., P]) -> P | None:
-        return next((part for part in parts if conforms(part, protocol)), None)
-
-    settings = first(SettingsStore)
-    return Capabilities(
-        versions=first(VersionReader),
-        document_search=first(DocLevelSearcher),
-        document_vector_search=first(DocVectorSearcher),
-        corpus_stats=first(CorpusStatsReader),
-        eraser=first(SecureEraser),
-        journal=first(LayerJournal),
-        diagnostics=first(Diagnostics),
-        settings=settings,
-        sparse=first(SparseRepo),
-        answers=first(AnswerCache),
-        changes=first(ChangeReader),
-        snapshots=first(SnapshotReader),
-        loader=first(StateLoader),
-        leases=first(WorkLeases) or (None if settings is None else SettingsLeases(settings)),
-        listener=first(ChangeListener),
-        spaces=first(SpaceRepo),
-    )
+        What they replace they also replace in its capabilities.
+        """
+        own = {name: getattr(store, name) for name in ("documents", "chunks", "layers")}
+        shown = {id(part): instead.get(name, part) for name, part in own.items()}
+        has = attrs.asdict(store.capabilities, recurse=False)
+        return cls(
+            **{**own, **instead},
+            capabilities=Capabilities(
+                **{name: shown.get(id(part), part) for name, part in has.items()}
+            ),
+        )

@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 import attrs
 import numpy as np
 
-from triptych.errors import ConflictError, ModelMismatchError, NotFoundError
+from triptych.errors import ConflictError, ModelMismatchError, NotFoundError, ValidationError
 from triptych.records import (
     CompleteSet,
     DatasetConfig,
@@ -58,6 +58,7 @@ __all__ = [
     "metadata_after",
     "missing_dataset",
     "next_version",
+    "only_dataset",
     "page_of_names",
     "plan_put",
     "read_chunk",
@@ -79,6 +80,21 @@ _NO_SYSTEM = SystemData()
 
 
 # Datasets
+
+
+def only_dataset(datasets: Sequence[str]) -> str:
+    """The one dataset there is.
+
+    Raises:
+        NotFoundError: there is none.
+        ValidationError: there are several; the message names the first ten.
+    """
+    if not datasets:
+        raise NotFoundError("there is no dataset yet: name the one that is to come into being")
+    if len(datasets) > 1:
+        known = ", ".join(map(repr, datasets[:10]))
+        raise ValidationError(f"the store has several datasets ({known}): name one")
+    return datasets[0]
 
 
 def missing_dataset(dataset_id: str, datasets: Sequence[str]) -> NotFoundError:
@@ -293,7 +309,7 @@ def versions_to_load(
     *,
     replace: bool,
 ) -> tuple[Sequence[SourceDocument], bool]:
-    """Those of ``versions``, oldest first, that `StateLoader.load_states` has to store.
+    """Those of ``versions``, oldest first, that `CopyableStore.load_states` has to store.
 
     With them: whether the stored document is to be removed before, with its history.
 

@@ -19,7 +19,7 @@ import pytest
 import triptych
 from support.foreign_tables import ForeignTables, foreign_tables, vector_of
 from support.postgres import PostgresServer
-from triptych import Access
+from triptych.access import Access
 from triptych.contracts import Store
 from triptych.records import Condition, Layer, NewDocument, Subject
 from triptych.search.pipeline_record import Pipeline

@@ -25,8 +25,8 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.service import Service
-from triptych_adapters.access import KeyAuthenticator, KeyStore, authenticator
-from triptych_adapters.access.rate_limit import RateLimiter
+from triptych_adapters.keys import KeyAuthenticator, KeyStore, authenticator
+from triptych_adapters.keys.rate_limit import RateLimiter
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore

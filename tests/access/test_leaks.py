@@ -12,21 +12,21 @@ import pytest
 
 import triptych
 from support.access_pair import OURS, THEIRS, Pair, filled, names_nothing, options
-from triptych import Pipeline, contracts
+from triptych import contracts
 from triptych.access import Access
 from triptych.access.changes import AccessChanges
 from triptych.access.chunks import AccessChunks
 from triptych.access.documents import AccessDocuments, AccessVersions
 from triptych.access.layers import AccessLayers
 from triptych.access.searches import (
-    AccessCorpusStats,
     AccessDocumentSearch,
-    AccessDocumentVectorSearch,
     AccessSparse,
 )
 from triptych.access.store_settings import AccessAnswers, AccessSettings
 from triptych.errors import AccessDeniedError, NotAvailableError, NotFoundError, TriptychError
 from triptych.records import NewDocument
+from triptych.repositories import Repositories
+from triptych.search import Pipeline
 from triptych.service import Service
 from triptych.sync import DirectorySync, SyncRoot
 from triptych.testing import ScriptedLLM
@@ -51,9 +51,7 @@ def kb() -> Iterator[Service]:
         (AccessVersions, contracts.VersionReader),
         (AccessChunks, contracts.ChunkRepo),
         (AccessLayers, contracts.LayerRepo),
-        (AccessCorpusStats, contracts.CorpusStatsReader),
         (AccessDocumentSearch, contracts.DocLevelSearcher),
-        (AccessDocumentVectorSearch, contracts.DocVectorSearcher),
         (AccessSparse, contracts.SparseRepo),
         (AccessSettings, contracts.SettingsStore),
         (AccessAnswers, contracts.AnswerCache),
@@ -72,7 +70,7 @@ def test_every_method_of_a_repository_is_decided_on(view: type, contract: type) 
 
 def test_a_capability_that_nobody_decided_on_is_not_there(kb: Service) -> None:
     known = {
-        "versions", "document_search", "document_vector_search", "corpus_stats", "eraser",
+        "versions", "document_search",
         "settings", "sparse", "answers", "changes", "leases", "journal",
     }  # fmt: skip
     for access in (Access(can_write=True), Access(where=OURS, can_write=True)):
@@ -104,11 +102,15 @@ def test_what_is_forbidden_and_what_is_missing_take_the_same_path(kb: Service) -
         chunks = Traced(kb.store.chunks, "chunks")
         layers = Traced(kb.store.layers, "layers")
         stats = Traced(kb.store, "store").stats
+        scrub = kb.store.scrub
+        capabilities = Repositories.over(
+            kb.store, documents=documents, chunks=chunks, layers=layers
+        ).capabilities
 
         def close(self) -> None:
             pass
 
-    traced = Service(Store(), options=options())  # type: ignore[arg-type]
+    traced = Service(Store(), options=options())
     ours = traced.restricted(Access(where=OURS, can_write=True))
     one = traced.restricted(Access(dataset_ids=["kb"]))
     cases: list[tuple[Any, Sequence[tuple[str, str]]]] = [
@@ -137,7 +139,7 @@ def test_what_is_forbidden_and_what_is_missing_take_the_same_path(kb: Service) -
 
 def test_statistics_of_terms_are_of_the_callers_chunks(by_filter: Pair) -> None:
     terms = get_analyzer("english").analyze_query("zebra anchor rope tide code")
-    readers = [each.capabilities.corpus_stats for each in (by_filter.ours, by_filter.twin)]
+    readers = [each.capabilities.document_search for each in (by_filter.ours, by_filter.twin)]
     found, wanted = (
         each.corpus_stats(["kb", "zoo"], terms) for each in readers if each is not None
     )

@@ -12,11 +12,13 @@ import pytest
 import triptych
 from support.cli_run import Shell, fresh_shell
 from support.servers import served
-from triptych import Access, AccessDeniedError, NewDocument, NotAvailableError, Service
+from triptych import NewDocument, NotAvailableError, Service
+from triptych.access import Access
+from triptych.errors import AccessDeniedError
 from triptych.replication import copy_store
 from triptych.search.file_location import synced_folders
 from triptych.sync import DirectorySync, SyncRoot
-from triptych_adapters.access import KeyStore, authenticator
+from triptych_adapters.keys import KeyStore, authenticator
 
 pytest.importorskip("uvicorn")
 
@@ -121,7 +123,7 @@ def test_files_never_leave_their_folder(shell: Shell, kb: Service, named: str) -
     os.symlink(shell.directory, shell.directory / "notes" / "folder")
     kb.put_documents("default", [NewDocument(name=named, content="zebra", sync_root=own_key(kb))])
     found = shell("search", "zebra", "--mode", "bm25", "-d", "default", "--json")
-    assert found.json["hits"][0]["path"] is None
+    assert found.json["hits"][0]["file"] is None
     opened = shell("search", "zebra", "--mode", "bm25", "-d", "default", "--open")
     assert (opened.code, "did not come from a file" in opened.err) == (7, True)
     printed = shell("search", "zebra", "--mode", "bm25", "-d", "default", "--files")
@@ -129,14 +131,14 @@ def test_files_never_leave_their_folder(shell: Shell, kb: Service, named: str) -
         assert (printed.text, named in printed.err) == ("", True)
     else:
         assert printed.text == f"{named}\n"
-    assert shell("get", named, "--json").json["document"]["path"] is None
+    assert shell("get", named, "--json").json["document"]["file"] is None
 
 
 def test_a_link_inside_of_the_folder_is_found(shell: Shell, kb: Service) -> None:
     os.symlink("a.md", shell.directory / "notes" / "b.md")
     assert shell("sync", "notes", "-q").code == 0
     hits = shell("search", "kettle", "--mode", "bm25", "-d", "default", "--json").json["hits"]
-    assert {hit["path"] for hit in hits} == {
+    assert {hit["file"] for hit in hits} == {
         str(shell.directory / "notes" / name) for name in ("a.md", "b.md")
     }
 

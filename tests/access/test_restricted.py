@@ -26,6 +26,7 @@ from triptych.errors import (
 from triptych.layers import LayerBuilder
 from triptych.operations import Effect, operations_of
 from triptych.records import Layer, ModelUsage, NewDocument, QuarantinedLayer, RebuildScope
+from triptych.repositories import Repositories
 from triptych.service import Service
 from triptych_backends.memory import MemoryStore
 
@@ -253,6 +254,7 @@ def test_a_document_that_becomes_anothers_while_it_is_written_is_left_alone(kb: 
     class Store:
         documents = Meddling()
         chunks, layers, stats = kb.store.chunks, kb.store.layers, kb.store.stats
+        capabilities = Repositories.over(kb.store, documents=documents).capabilities
 
         def close(self) -> None:
             pass

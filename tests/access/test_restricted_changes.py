@@ -12,8 +12,7 @@ from hypothesis import given, strategies as st
 
 import triptych
 from triptych.access import Access
-from triptych.access.changes import AccessChanges
-from triptych.access.cursor_seal import CursorSeal
+from triptych.access.changes import AccessChanges, CursorSeal
 from triptych.access.view import AccessView
 from triptych.errors import CancelledError, NotAvailableError, StoreLockedError
 from triptych.records import ChangeCursor, ChangePage

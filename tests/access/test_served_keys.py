@@ -15,12 +15,12 @@ from support.asgi import Client
 from triptych.operations import Effect
 from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service
-from triptych_adapters.access import KeyAuthenticator, KeyStore, authenticator
+from triptych_adapters.keys import KeyAuthenticator, KeyStore, authenticator
 from triptych_adapters.wire.operations import OPERATIONS
 from triptych_adapters.wire.routes import ROUTES
 from triptych_backends.memory import MemoryStore
 
-pytest.importorskip("fastapi")
+pytest.importorskip("starlette")
 
 ARGUMENTS: dict[str, Any] = {
     "query": "zebra anchor", "queries": ["zebra", "anchor rope"], "question": "zebra?",
@@ -113,7 +113,7 @@ def test_changes_over_http_are_the_callers(whole: Service) -> None:
     reader = client(whole, dataset_ids=["kb"])
     found = reader("GET", "/v1/changes", params={"limit": 100})
     assert found.status_code == 200
-    assert {each["dataset"] for each in found.json()["changes"]} == {"kb"}
+    assert {each["dataset_id"] for each in found.json()["changes"]} == {"kb"}
     since = found.json()["cursor"]
     whole.put_document("zoo", "more.md", "A zebra.")
     later = reader("GET", "/v1/changes", params={"since": since}).json()

@@ -18,11 +18,11 @@ from support.access_pair import Pair
 from triptych.context import Citation
 from triptych.operations import Effect, operations_of
 from triptych.records import Query
+from triptych.records.serialization import to_json
 from triptych.service import Service
 from triptych.service.dataset import Dataset
 from triptych.service.pipeline import PipelineView
 from triptych.testing import ScriptedLLM
-from triptych_adapters.wire.schema import to_json
 
 Call = Callable[[Service], Any]
 

@@ -13,13 +13,12 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("fastapi")
+pytest.importorskip("starlette")
 
 from support.asgi import Client
 from support.key_pair import FILTERS, OURS, THEIRS, KeyPair, key_pair, without_times
 from triptych_adapters.wire.operations import OPERATIONS, PIPELINE_OPERATIONS, Effect
-from triptych_adapters.wire.query_string import query_pairs
-from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route
+from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route, query_pairs
 
 Rows = list[dict[str, Any]]
 

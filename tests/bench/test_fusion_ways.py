@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from support.ranking import fuse_lanes
-from triptych import RRFRanker, WeightedRanker, ZScoreRanker
+from triptych import RRFRanker
 from triptych.contracts import Ranker
 from triptych.records import Candidate
+from triptych.search import WeightedRanker, ZScoreRanker
 
 # The script is not an installed package: it is imported from where it stands.
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))

@@ -72,9 +72,9 @@ def test_json_is_the_answer_with_paths_and_its_receipt(
     assert ran.code == 0, ran.both
     answer = ran.json
     assert answer["text"] == "Retries back off [1]. Wait."
-    assert answer["citations"][0]["path"] == str(tmp_path / "docs" / "guide.md")
-    assert answer["citations"][0]["citation"]["lines"] == [1, 7]
-    assert answer["uncited"] == ["Wait."]
+    assert answer["citations"][0]["file"] == str(tmp_path / "docs" / "guide.md")
+    assert answer["citations"][0]["piece"]["citation"]["lines"] == [1, 7]
+    assert [each["text"] for each in answer["uncited"]] == ["Wait."]
     assert answer["removed"] == [9]
     assert answer["cost"] == pytest.approx(11.000007)
     assert from_dict(AnswerReceipt, answer["receipt"]).cited == (1,)

@@ -114,7 +114,7 @@ def golden(shell: Shell) -> Shell:
 
 def test_a_golden_set_is_asked_of_the_store(golden: Shell, tmp_path: Path) -> None:
     ran = golden(
-        *("eval", "retrieval", "--golden", "golden.yaml", "--granularity", "chunk"),
+        *("eval", "retrieval", "golden.yaml", "--granularity", "chunk"),
         *("--modes", "bm25,hybrid", "--metrics", "recall@1,evidence@500", "--runs", "runs"),
     )
     assert ran.code == 0, ran.err
@@ -171,7 +171,7 @@ def checked(file: Path) -> tuple[str, set[str]]:
 def test_the_report_is_one_page_that_needs_nothing(golden: Shell, tmp_path: Path) -> None:
     file = golden.write("golden.yaml", GOLDEN.replace("id: tea", "id: 'a<b>&c'"))
     ran = golden(
-        *("eval", "retrieval", "--golden", str(file), "--granularity", "chunk"),
+        *("eval", "retrieval", str(file), "--granularity", "chunk"),
         *("--html", "report.html", "--output", "out.json"),
     )
     assert ran.code == 0, ran.err
@@ -210,7 +210,7 @@ def test_two_evaluations_are_compared(shell: Shell, tmp_path: Path) -> None:
     ("arguments", "code", "said"),
     [
         (["retrieval"], 2, "one of the two"),
-        (["retrieval", "--beir", "tea", "--golden", "g.yaml"], 2, "one of the two"),
+        (["retrieval", "--beir", "tea", "g.yaml"], 2, "one of the two"),
         (["retrieval", "--beir", "nowhere"], 3, "no collection"),
         (["retrieval", "--beir", "tea", "--split", "dev"], 3, "qrels/dev.tsv"),
         (["retrieval", "--beir", "tea", "--k", "ten"], 2, "whole numbers"),
@@ -261,7 +261,7 @@ def test_a_calibration_is_shown_and_kept_when_asked_for(shell: Shell) -> None:
     assert json.loads(shell("search", "violin2", "--json").out)["answerability"] is None
     ran = shell("eval", "calibrate", "golden.yaml", "--save", "--json")
     answer = json.loads(ran.out)
-    assert (answer["dataset"], answer["saved"], answer["missed"]) == ("default", True, 0)
+    assert (answer["dataset_id"], answer["saved"], answer["missed"]) == ("default", True, 0)
     assert answer["calibration"]["answered"] == 12
     found = json.loads(shell("search", "what is the violin2", "--json").out)
     assert found["answerability"] == "enough"
@@ -344,7 +344,7 @@ def test_retrieval_and_ablate_say_the_same_of_the_same_and_list_what_failed(shel
     shell.write("golden.yaml", rows + lost)
     assert shell("put", "docs", "--quiet").code == 0
     asked = ("golden.yaml", "--output")
-    assert shell("eval", "retrieval", "--golden", *asked, "a.json").code == 0
+    assert shell("eval", "retrieval", *asked, "a.json").code == 0
     ran = shell("eval", "ablate", *asked, "b.json")
     assert f"hybrid: nothing relevant among the first 10 for {len(WORDS) + 1}: where is" in ran.err
     ran = shell("eval", "compare", "a.json", "b.json", "--metrics", "ndcg@10,recall@5,mrr,map")
@@ -378,5 +378,5 @@ def test_questions_that_nobody_reviewed_are_pointed_out(shell: Shell) -> None:
         "golden.yaml",
         "reviewed: false\nqueries:\n- {question: the kettle, expected_files: [kettle.md]}\n",
     )
-    ran = shell("eval", "retrieval", "--golden", "golden.yaml", "--modes", "bm25")
+    ran = shell("eval", "retrieval", "golden.yaml", "--modes", "bm25")
     assert "1 of 1 questions are not reviewed" in ran.err

@@ -130,5 +130,5 @@ def test_questions_are_proposed_for_review(shell: Shell, tmp_path: Path) -> None
     assert not first.reviewed
     assert shell(*arguments).code == 2
     assert "--force" in shell(*arguments).err
-    ran = shell("eval", "retrieval", "--golden", "proposed.yaml", "--modes", "bm25")
+    ran = shell("eval", "retrieval", "proposed.yaml", "--modes", "bm25")
     assert "2 of 2 questions are not reviewed" in ran.err

@@ -51,19 +51,18 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ProviderServe
 
 def test_plan_build_show_and_ledger(shell: Shell, server: ProviderServer) -> None:
     plan = shell("layers", "build", "--dry-run", "--json").json
-    assert plan["counts"] == {
-        "artifacts": 10,
-        "conditional": 0,
-        "quarantined": 0,
-        "gone": 0,
-        "kept": 0,
-    }
+    counts = ("artifacts", "conditional", "quarantined", "gone", "kept")
+    assert [plan[name] for name in counts] == [10, 0, 0, 0, 0]
     assert (plan["reasons"], plan["cost"]["calls"]) == ({"new": 10}, 10)
     assert plan["model"] == "openai/small"
     assert server.asked == []
 
     built = shell("layers", "build", "--json", "--price-input", "1", "--price-output", "10")
-    assert (built.code, built.json["counts"]["made"], built.json["stopped"]) == (0, 10, None)
+    assert (built.code, built.json["report"]["made"], built.json["report"]["stopped"]) == (
+        0,
+        10,
+        None,
+    )
     assert "about 10 calls" in built.err
     assert len(server.asked) == 10
     assert all(asked.headers["authorization"] == f"Bearer {KEY}" for asked in server.asked)
@@ -102,8 +101,8 @@ def test_edited_document_is_listed_with_the_folders_around_it(shell: Shell) -> N
         ["", "L1", "input", "True", "1"],
     ]
     one = shell("layers", "build", "--dry-run", "top.md", "--json").json
-    assert one["counts"]["artifacts"] == 0
-    assert shell("layers", "build", "--json").json["counts"]["calls"] == 2
+    assert one["artifacts"] == 0
+    assert shell("layers", "build", "--json").json["report"]["calls"] == 2
 
 
 def test_document_that_breaks_the_model_is_named(shell: Shell) -> None:
@@ -111,8 +110,8 @@ def test_document_that_breaks_the_model_is_named(shell: Shell) -> None:
     shell("put", "docs")
     built = shell("layers", "build", "--json")
     assert built.code == 8
-    assert {each["name"] for each in built.json["quarantined"]} == {"broken.md"}
-    assert built.json["counts"]["made"] == 10
+    assert {each["doc_name"] for each in built.json["report"]["quarantined"]} == {"broken.md"}
+    assert built.json["report"]["made"] == 10
     assert "broken.md: its L0 is quarantined (refusal)" in built.err
     plan = shell("layers", "build", "--dry-run")
     assert "2 quarantined" in plan.err
@@ -129,25 +128,33 @@ def test_wrong_key_ends_a_build_after_one_call_of_each_worker(
 ) -> None:
     server.answer = lambda _: Reply(status=401, body=b"{}")
     built = shell("layers", "build", "--concurrency", "1", "--json")
-    assert (built.code, built.json["stopped"], len(server.asked)) == (6, "provider", 1)
+    assert (built.code, built.json["report"]["stopped"], len(server.asked)) == (6, "provider", 1)
     assert "key is missing, wrong" in built.err
 
 
 def test_ceiling_ends_a_build_and_the_next_goes_on(shell: Shell) -> None:
     first = shell("layers", "build", "--max-calls", "4", "--json")
-    assert (first.code, first.json["stopped"], first.json["counts"]["made"]) == (0, "max_calls", 4)
+    assert (first.code, first.json["report"]["stopped"], first.json["report"]["made"]) == (
+        0,
+        "max_calls",
+        4,
+    )
     assert "max_calls" in first.err
-    assert shell("layers", "build", "--json").json["counts"]["made"] == 6
+    assert shell("layers", "build", "--json").json["report"]["made"] == 6
 
 
 def test_ceiling_that_is_too_small_for_any_layer_says_what_would_do(shell: Shell) -> None:
     built = shell("layers", "build", "--max-tokens", "100", "--json")
-    assert (built.code, built.json["stopped"], built.json["counts"]["made"]) == (2, "max_tokens", 0)
-    least = str(built.json["least"])
+    assert (built.code, built.json["report"]["stopped"], built.json["report"]["made"]) == (
+        2,
+        "max_tokens",
+        0,
+    )
+    least = str(built.json["report"]["least"])
     assert (
         f"--max-tokens is too small for any layer: the least that would do is {least}" in built.err
     )
-    assert shell("layers", "build", "--max-tokens", least, "--json").json["counts"]["made"] == 1
+    assert shell("layers", "build", "--max-tokens", least, "--json").json["report"]["made"] == 1
 
 
 def test_name_of_nothing_is_not_found(shell: Shell) -> None:
@@ -155,7 +162,7 @@ def test_name_of_nothing_is_not_found(shell: Shell) -> None:
         refused = shell("layers", "build", *dry, "tpo.md")
         assert refused.code == 3
         assert "no document or folder 'tpo.md'" in refused.err
-    assert shell("layers", "build", "--dry-run", "guide", "--json").json["counts"]["artifacts"] == 8
+    assert shell("layers", "build", "--dry-run", "guide", "--json").json["artifacts"] == 8
 
 
 def test_stale_layers_that_stay_are_reported(shell: Shell, server: ProviderServer) -> None:
@@ -182,8 +189,8 @@ def test_calls_for_parts_of_long_documents_are_reported_as_the_most_there_are(sh
 
 def test_without_a_model_sentences_are_taken(shell: Shell, server: ProviderServer) -> None:
     built = shell("layers", "build", "--llm", "none", "--json")
-    assert (built.code, built.json["counts"]["made"]) == (0, 10)
-    assert built.json["usage"] == []
+    assert (built.code, built.json["report"]["made"]) == (0, 10)
+    assert built.json["report"]["usage"] == []
     assert server.asked == []
     assert shell("layers", "build", "--dry-run", "--json").json["reasons"] == {"model": 10}
 

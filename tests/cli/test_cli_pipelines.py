@@ -40,7 +40,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
 def found(shell: Shell, *arguments: str) -> list[str]:
     ran = shell("search", "retries", *arguments, "--json")
     assert ran.code == 0, ran.err
-    return [f"{hit['dataset']}/{hit['name']}" for hit in ran.json["hits"]]
+    return [f"{hit['dataset_id']}/{hit['doc_name']}" for hit in ran.json["hits"]]
 
 
 def test_search_by_a_pipeline(shell: Shell) -> None:

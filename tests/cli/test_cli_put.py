@@ -29,14 +29,14 @@ def test_a_directory_gives_its_text_files_by_their_paths_in_it(shell: Shell) -> 
     shell.write("docs/logo.png", b"\x89PNG")
     ran = shell("put", "docs", "--json")
     assert ran.code == 0
-    assert ran.json["counts"]["added"] == 2
+    assert ran.json["added"] == 2
     assert names(shell) == ["guide/start.md", "notes.TXT"]
 
 
 def test_putting_the_same_again_changes_nothing(shell: Shell) -> None:
     shell.write("docs/a.md", GUIDE)
     shell("put", "docs")
-    counts = shell("put", "docs", "--json").json["counts"]
+    counts = shell("put", "docs", "--json").json
     assert (counts["unchanged"], counts["added"], counts["embedded"]) == (1, 0, 0)
 
 
@@ -94,9 +94,9 @@ def test_one_bad_file_of_many_is_reported_and_holds_up_no_other(shell: Shell) ->
     shell.write("docs/latin.txt", b"\xff\xfea")
     ran = shell("put", "docs", "--json")
     assert ran.code == 8
-    assert ran.json["counts"]["added"] == 1
-    assert [failure["name"] for failure in ran.json["failures"]] == ["latin.txt"]
-    assert ran.json["failures"][0]["error"]["type"] == "ParseError"
+    assert ran.json["added"] == 1
+    assert [failure["name"] for failure in ran.json["failed"]] == ["latin.txt"]
+    assert ran.json["failed"][0]["error"]["type"] == "ParseError"
     assert "latin.txt" in ran.err
 
 
@@ -110,7 +110,7 @@ def test_when_every_document_fails_the_cause_is_the_exit_code(
     shell.write("docs/b.md", GUIDE + "more")
     monkeypatch.setenv("TRIPTYCH_READ_ONLY", "true")
     ran = shell("put", "docs", "--json")
-    assert (ran.code, ran.json["counts"]["failed"]) == (5, 2)
+    assert (ran.code, len(ran.json["failed"])) == (5, 2)
     assert shell("search", "retries").code == 0
 
 
@@ -192,7 +192,7 @@ def test_what_is_skipped_in_a_folder_is_reported(shell: Shell) -> None:
     for name in ("docs/a.md", "docs/logo.png", "docs/deep/Makefile", "docs/.hidden/x.md"):
         shell.write(name, "text")
     ran = shell("put", "docs", "--json")
-    assert ran.json["counts"]["added"] == 1
+    assert ran.json["added"] == 1
     assert ran.json["skipped"] == [
         {"name": ".hidden/", "reason": "hidden"},
         {"name": "deep/Makefile", "reason": "has no ending"},
@@ -225,7 +225,7 @@ def test_a_dataset_is_created_empty(shell: Shell) -> None:
     assert shell("admin", "create", "docs", "--json").json == {
         "schema": 1,
         "command": "admin create",
-        "dataset": "docs",
+        "dataset_id": "docs",
         "created": True,
     }
     assert shell("admin", "create", "docs", "--json").json["created"] is False

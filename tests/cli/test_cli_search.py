@@ -30,15 +30,15 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
 def found(shell: Shell, *arguments: str) -> list[str]:
     ran = shell("search", *arguments, "--json")
     assert ran.code == 0, ran.err
-    return [f"{hit['dataset']}/{hit['name']}" for hit in ran.json["hits"]]
+    return [f"{hit['dataset_id']}/{hit['doc_name']}" for hit in ran.json["hits"]]
 
 
 def test_a_hit_says_where_it_is_and_how_it_was_found(shell: Shell) -> None:
     ran = shell("search", "requests", "per", "second", "--json")
     assert ran.json["query"] == "requests per second"
     hit = ran.json["hits"][0]
-    assert (hit["dataset"], hit["name"], hit["layer"]) == ("default", "guide.md", "L2")
-    assert hit["line"] == 5
+    assert (hit["dataset_id"], hit["doc_name"], hit["layer"]) == ("default", "guide.md", "L2")
+    assert hit["start_line"] == 5
     assert hit["heading_path"] == ["Guide", "Limits"]
     assert set(hit["scores"]) == {"bm25", "vector"}
     assert hit["stale"] is None
@@ -112,8 +112,8 @@ def test_where_takes_conditions_in_json(shell: Shell) -> None:
 
 def test_documents_are_found_whole(shell: Shell) -> None:
     hits = shell("search", "retries", "--documents", "--json", "-d", "default").json["hits"]
-    assert hits[0]["name"] == "guide.md"
-    assert (hits[0]["layer"], hits[0]["chunk"]) == (None, None)
+    assert hits[0]["doc_name"] == "guide.md"
+    assert (hits[0]["layer"], hits[0]["chunk_index"]) == (None, -1)
 
 
 def test_top_k_and_threshold_cut(shell: Shell) -> None:
@@ -208,17 +208,17 @@ def test_a_synced_hit_has_its_file(shell: Shell) -> None:
     shell.write("notes/deep/a.md", "# Lighthouse\n\nA keeper.\n")
     assert shell("sync", "notes", "--prefix", "n/", "-q").code == 0
     (hit,) = shell("search", "lighthouse", "--mode", "bm25", "--json").json["hits"]
-    assert hit["path"] == str(shell.directory / "notes" / "deep" / "a.md")
+    assert hit["file"] == str(shell.directory / "notes" / "deep" / "a.md")
     ran = shell("search", "lighthouse", "--mode", "bm25", "-d", "default")
     assert ran.text.startswith("notes/deep/a.md:1  n/deep/a.md  Lighthouse  #1\n")
     assert shell("search", "lighthouse", "--mode", "bm25", "--files").text == "notes/deep/a.md\n"
     for name in ("n/deep/a.md", "notes/deep/a.md", "notes/deep/a.md:3"):
         assert shell("get", name).text.endswith("A keeper.\n"), name
-    assert shell("get", "n/deep/a.md", "--json").json["document"]["path"] == hit["path"]
+    assert shell("get", "n/deep/a.md", "--json").json["document"]["file"] == hit["file"]
     # Without the file there is none to open.
     (shell.directory / "notes" / "deep" / "a.md").unlink()
     (hit,) = shell("search", "lighthouse", "--mode", "bm25", "--json").json["hits"]
-    assert hit["path"] is None
+    assert hit["file"] is None
 
 
 def test_files_are_named_once_and_by_name_where_there_is_none(shell: Shell) -> None:
@@ -355,7 +355,7 @@ def test_get_prints_lines_and_several_documents(shell: Shell) -> None:
     ran = shell("get", "guide.md:1", "extra.md:1-1")
     assert ran.text == "==> guide.md <==\n# Guide\n\n==> extra.md <==\n# Extra\n"
     documents = shell("get", "guide.md:1", "other.md", "--json").json["documents"]
-    assert [(each["name"], each.get("line")) for each in documents] == [
+    assert [(each["name"], each.get("start_line")) for each in documents] == [
         ("guide.md", 1),
         ("other.md", None),
     ]
@@ -412,7 +412,7 @@ def test_layers_are_built_and_shown(shell: Shell) -> None:
     assert shell("search", "retries", "--layer", "L0", "--json").json["hits"][0]["layer"] == "L0"
     again = shell("layers", "build", "--json").json
     assert again["command"] == "layers build"
-    assert (again["counts"]["made"], again["counts"]["failed"]) == (0, 0)
+    assert (again["report"]["made"], again["report"]["failed"]) == (0, [])
 
 
 def test_a_layer_tells_that_its_document_has_changed(shell: Shell) -> None:

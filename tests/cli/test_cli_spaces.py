@@ -29,7 +29,7 @@ def test_dataset_without_vectors_takes_on_the_next_embedder(
     monkeypatch.setenv("TRIPTYCH_EMBEDDER", "none")
     filled = shell("admin", "spaces", "fill", "--json").json
     assert (filled["documents"], filled["embedded"], filled["lacking"]) == (2, 2, 0)
-    assert filled["embedder"] == SIGNATURE
+    assert filled["embed_sig"] == SIGNATURE
     rows = [["default", "none", "yes", "0", "0"], ["default", SIGNATURE, "no", "2", "0"]]
     assert shell("admin", "spaces", "list").rows == rows
     swapped = shell("admin", "spaces", "swap", "--json").json
@@ -50,4 +50,4 @@ def test_what_cannot_be_done_says_what_to_do(shell: Shell) -> None:
     shell.write("triptych.toml", 'next_embedder = "hash"')
     assert shell("admin", "spaces", "fill", "--dataset", "none").code == Exit.NOT_FOUND
     both = shell("eval", "retrieval", "--beir", "x.zip", "--space", "next")
-    assert "give --golden" in both.err
+    assert "give GOLDEN" in both.err

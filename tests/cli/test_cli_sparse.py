@@ -24,17 +24,17 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
 
 def test_what_is_put_is_found_in_the_mode_sparse_and_counted(shell: Shell) -> None:
     ran = shell("put", "docs", "--json")
-    assert ran.json["counts"]["encoded"] == 2
+    assert ran.json["encoded"] == 2
     found = shell("search", "c", "--mode", "sparse", "--json").json
     assert found["warnings"] == []
-    scores = {hit["name"]: hit["scores"] for hit in found["hits"]}
+    scores = {hit["doc_name"]: hit["scores"] for hit in found["hits"]}
     assert set(scores["two.md"]) == {"sparse"}
     both = shell("search", "c", "--json").json["hits"][0]["scores"]
     assert {"vector", "sparse"} <= set(both)
     (dataset,) = shell("status", "--json").json["datasets"]
-    assert (dataset["sparse_vectors"], dataset["sparse_pending"]) == (2, 0)
-    assert dataset["sparse_encoder"].startswith("splade/letters@")
-    assert [dataset["sparse_encoder"], "default", "2", "", "0"] in shell("status").rows
+    assert (dataset["sparse_spaces"][0]["vectors"], dataset["sparse_pending"]) == (2, 0)
+    assert dataset["config"]["sparse_sig"].startswith("splade/letters@")
+    assert [dataset["config"]["sparse_sig"], "default", "2", "", "0"] in shell("status").rows
     assert "(2 embedded, 2 encoded)" in shell("put", "docs", "-d", "again").text
 
 
@@ -45,8 +45,8 @@ def test_what_waits_is_told_and_embed_adds_it(shell: Shell) -> None:
     assert any("sparse vectors" in each for each in shell("status", "--json").json["problems"])
     ran = shell("search", "c", "--json")
     assert any("2 documents have no sparse vectors yet" in each for each in ran.json["warnings"])
-    assert shell("embed", "--json").json["counts"]["encoded"] == 2
-    assert shell("embed", "--json").json["counts"]["encoded"] == 0
+    assert shell("embed", "--json").json["encoded"] == 2
+    assert shell("embed", "--json").json["encoded"] == 0
     assert shell("search", "c", "--json").json["warnings"] == []
     assert shell("doctor", "--json").json["findings"] == []
 
@@ -62,5 +62,5 @@ def test_a_rebuild_adds_them_to_a_store_that_had_none(
         assert "the setting sparse_encoder" in ran.err
         assert "splade/letters@" not in shell("status").text
     assert shell("search", "c", "--mode", "sparse").code != 0
-    assert shell("rebuild", "--json").json["counts"]["encoded"] == 2
+    assert shell("rebuild", "--json").json["encoded"] == 2
     assert shell("search", "c", "--mode", "sparse", "--json").json["hits"]

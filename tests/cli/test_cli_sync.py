@@ -27,21 +27,9 @@ def test_a_folder_is_synced_and_synced_again(shell: Shell) -> None:
     shell.write("docs/a.md", "# A\n\nother\n")
     (shell.directory / "docs" / "deep" / "b.txt").rename(shell.directory / "docs" / "c.txt")
     again = shell("sync", "docs", "--prefix", "docs/", "--json").json
-    assert again["counts"] == {
-        "added": 0,
-        "updated": 1,
-        "renamed": 1,
-        "deleted": 0,
-        "unchanged": 0,
-        "repaired": 0,
-        "failed": 0,
-        "skipped": 1,
-        "chunks": 2,
-        "embedded": 1,
-        "pending": 0,
-        "reused": 1,
-        "expired": 0,
-    }
+    counts = ("added", "updated", "unchanged", "repaired", "chunks", "embedded", "reused")
+    assert [again[name] for name in counts] == [0, 1, 0, 0, 2, 1, 1]
+    assert (again["deleted"], again["failed"], again["pending"], again["expired"]) == ([], [], 0, 0)
     assert again["renamed"] == [["docs/deep/b.txt", "docs/c.txt"]]
     assert again["skipped"] == [{"name": "c.bin", "reason": "ends in .bin"}]
 
@@ -112,7 +100,7 @@ def test_a_store_inside_of_the_folder_is_no_document(shell: Shell, store: str) -
     shell.write("a.md", "one")
     for _ in range(3):
         report = shell("sync", ".", "--store", store, "--include", "*", "--json").json
-        assert report["counts"]["failed"] == 0
+        assert report["failed"] == []
         shell("search", "one", "--store", store)
     assert [row[0] for row in shell("list", "--store", store).rows] == ["a.md"]
 
@@ -140,7 +128,7 @@ def test_a_name_that_is_no_text_fails_alone_and_is_reported_as_json(
     (shell.directory / "docs" / os.fsdecode(b"caf\xe9.md")).write_text("two")
     ran = shell(*arguments, "docs", "--json")
     assert ran.code == 8
-    assert [os.fsencode(each["name"]) for each in ran.json["failures"]] == [b"caf\xe9.md"]
+    assert [os.fsencode(each["name"]) for each in ran.json["failed"]] == [b"caf\xe9.md"]
     assert shell(*arguments, "docs").code == 8
 
 

@@ -59,7 +59,7 @@ top_k = 5
 def test_search_and_context_by_tables_without_a_store(shell: Shell) -> None:
     ran = shell("search", "open the kettle", "--pipeline", "manuals", "--json")
     assert ran.code == 0, ran.err
-    assert ran.json["hits"][0]["name"] == "k-1"
+    assert ran.json["hits"][0]["doc_name"] == "k-1"
     assert ran.json["hits"][0]["metadata"] == {"lang": "en"}
     assert not shell.store.exists()
     plain = shell("search", "open the kettle", "--pipeline", "manuals", "--explain")
@@ -84,7 +84,7 @@ def test_the_doctor_and_the_list_of_pipelines_name_what_is_wrong(
     shell.write("triptych.toml", described(tables, text="bdy"))
     assert "did you mean 'body'" in shell("list", "--pipelines").text
     (finding,) = shell("doctor", "--json").json["findings"]
-    assert (finding["check"], finding["dataset"]) == ("tables.columns", "manuals")
+    assert (finding["check"], finding["dataset_id"]) == ("tables.columns", "manuals")
     assert "did you mean 'body'" in finding["detail"]
     failed = shell("search", "kettle", "--pipeline", "manuals")
     assert failed.code != 0
@@ -138,13 +138,13 @@ def test_a_table_is_followed_into_a_dataset(shell: Shell, tables: ForeignTables)
     stamped = (*arguments, "--updated-at", "changed", "--json")
     first = shell(*stamped)
     assert first.code == 0, first.both
-    assert (first.json["dataset"], first.json["added"]) == ("articles", 3)
+    assert (first.json["dataset_id"], first.json["added"]) == ("articles", 3)
     tables.execute("UPDATE articles SET body = 'A lighthouse', changed = now() WHERE id = 2")
     tables.execute("DELETE FROM articles WHERE id = 3")
     again = shell(*stamped)
     assert (again.json["updated"], again.json["deleted"]) == (1, 1)
     hits = shell("search", "lighthouse", "--dataset", "articles", "--json").json["hits"]
-    assert (hits[0]["name"], hits[0]["metadata"]) == ("2", {"lang": "en"})
+    assert (hits[0]["doc_name"], hits[0]["metadata"]) == ("2", {"lang": "en"})
     tables.execute("DELETE FROM articles")
     held = shell(*stamped)
     assert held.code != 0

@@ -39,7 +39,7 @@ def test_status_shows_sources_and_counts(shell: Shell) -> None:
     assert ran.json["settings"]["language"]["source"].endswith("triptych.toml")
     assert ran.json["settings"]["embedder"] == {"value": "hash", "source": "TRIPTYCH_EMBEDDER"}
     (dataset,) = ran.json["datasets"]
-    assert (dataset["dataset"], dataset["documents"], dataset["stale"]) == ("default", 2, 0)
+    assert (dataset["dataset_id"], dataset["documents"], dataset["stale"]) == ("default", 2, 0)
     assert ran.json["problems"] == []
     assert ["embedder", "hash", "TRIPTYCH_EMBEDDER"] in shell("status").rows
 
@@ -60,9 +60,9 @@ def test_status_tells_of_another_embedder_and_of_none(
 def test_embed_adds_the_vectors_that_are_pending(shell: Shell) -> None:
     shell.write("late/a.md", "# Tea\n\nHot water on leaves.")
     ran = shell("put", "late", "--later", "--json")
-    assert (ran.json["counts"]["embedded"], ran.json["counts"]["pending"]) == (0, 1)
+    assert (ran.json["embedded"], ran.json["pending"]) == (0, 1)
     (hit,) = shell("search", "leaves", "--mode", "bm25", "--json").json["hits"]
-    assert (hit["name"], hit["stale"]) == ("a.md", None)
+    assert (hit["doc_name"], hit["stale"]) == ("a.md", None)
     found = shell("search", "leaves", "--json")
     assert found.json["warnings"] == ["1 document has no vectors yet: it is found by keyword only"]
     (dataset,) = shell("status", "--json").json["datasets"]
@@ -73,13 +73,16 @@ def test_embed_adds_the_vectors_that_are_pending(shell: Shell) -> None:
     assert [each["check"] for each in report["findings"]] == ["vectors.pending"]
     ran = shell("embed", "--json")
     assert ran.code == 0
-    assert ran.json["counts"] == {
+    assert ran.json == {
+        "schema": 1,
+        "command": "embed",
+        "dataset_id": None,
         "documents": 1,
-        "failed": 0,
         "embedded": 1,
         "reused": 0,
         "encoded": 0,
         "pending": 0,
+        "failed": [],
     }
     assert shell("search", "leaves", "--json").json["warnings"] == []
     assert shell("embed", "--dataset", "default").rows[0] == ["documents", "0"]
@@ -91,10 +94,10 @@ def test_status_shows_the_model_the_width_and_the_count_of_vectors(shell: Shell)
     shell("rebuild")
     (dataset,) = shell("status", "--json").json["datasets"]
     (space,) = dataset["spaces"]
-    assert space == {"embedder": dataset["embedder"], "dimension": 256, "vectors": 2}
+    assert space == {"embed_sig": dataset["config"]["embed_sig"], "dimension": 256, "vectors": 2}
     rows = shell("status").rows
     assert ["default", "2", "2", "2", "0", "0", "0", str(dataset["size"])] in rows
-    assert [dataset["embedder"], "default", "2", "256", ""] in rows
+    assert [dataset["config"]["embed_sig"], "default", "2", "256", ""] in rows
     shell("rebuild", "--embedder", "none")
     (dataset,) = shell("status", "--json").json["datasets"]
     assert (dataset["vectors"], dataset["spaces"]) == (0, [])
@@ -165,10 +168,10 @@ def test_status_tells_of_stale_documents_and_rebuild_repairs_them(
 ) -> None:
     monkeypatch.setenv("TRIPTYCH_CHUNK_SIZE", "100")
     assert "2 of 2 documents stale" in shell("status", "--json").json["problems"][0]
-    counts = shell("rebuild", "--json").json["counts"]
-    assert (counts["checked"], counts["rebuilt"], counts["failed"]) == (2, 2, 0)
+    counts = shell("rebuild", "--json").json
+    assert (counts["checked"], counts["rebuilt"], counts["failed"]) == (2, 2, [])
     assert shell("status", "--json").json["problems"] == []
-    assert shell("rebuild", "--doc", "a.md", "--json").json["counts"]["fresh"] == 1
+    assert shell("rebuild", "--doc", "a.md", "--json").json["fresh"] == 1
     assert shell("rebuild", "--all").code == 0
     assert shell("rebuild", "--all", "--doc", "a.md").code == 2
 

@@ -36,13 +36,13 @@ def test_as_json_each_share_is_a_line_and_the_last_has_the_sums(shell: Shell) ->
     assert shell("put", "docs", "--later").code == 0
     ran = shell("work", "--once", "--json", "--dataset", "default")
     share, end = map(json.loads, ran.text.splitlines())
-    assert (share["event"], share["dataset"], share["counts"]["embedded"]) == (
+    assert (share["event"], share["dataset_id"], share["embedded"]) == (
         "share",
         "default",
         2,
     )
     assert end["event"] == "end"
-    assert end["counts"]["documents"] == 2
+    assert end["documents"] == 2
     assert {each["command"] for each in (share, end)} == {"work"}
 
 
@@ -51,7 +51,7 @@ def test_another_model_is_a_failure_and_is_named(shell: Shell) -> None:
     ran = shell("--embedder", "none", "work", "--once", "--json")
     assert ran.code == 6
     assert "default: the dataset 'default' holds vectors of" in ran.err
-    assert json.loads(ran.text.splitlines()[-1])["counts"]["failed"] == 1
+    assert json.loads(ran.text.splitlines()[-1])["failed"][0]["dataset_id"] == "default"
 
 
 def test_options_that_cannot_be_and_servers_are_refused(shell: Shell) -> None:
@@ -84,7 +84,7 @@ def test_it_waits_for_work_until_a_signal_ends_it(tmp_path: Path) -> None:
             process.send_signal(signal.SIGTERM)
             rest, said = process.communicate(timeout=60)
         assert kb.stats()[0].pending == 0
-    assert [each["counts"]["embedded"] for each in lines] == [1, 1]
+    assert [each["embedded"] for each in lines] == [1, 1]
     assert process.returncode == 0
-    assert json.loads(rest)["counts"]["documents"] == 2
+    assert json.loads(rest)["documents"] == 2
     assert said == "waiting for work; Ctrl-C ends it\nstopped\n"

@@ -83,10 +83,7 @@ COMMANDS = (
 
 def page(command: str, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("TERMINAL_WIDTH", "100")
     monkeypatch.setenv("NO_COLOR", "1")
-    for variable in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"):
-        monkeypatch.delenv(variable, raising=False)
     done = CliRunner().invoke(app, [*command.split(), "--help"], prog_name="triptych")
     assert done.exit_code == 0
     return done.stdout

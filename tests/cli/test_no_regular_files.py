@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from support.cli_run import ran
+from support.sync_folder import until
 from triptych._internal.regular_files import open_regular
 from triptych.errors import ValidationError
 from triptych.evaluation import read_beir
@@ -20,7 +24,7 @@ COMMANDS = (
     ("import", "{}"),
     ("put", "{}"),
     ("put", "tea.md", "{}"),
-    ("eval", "retrieval", "--golden", "{}"),
+    ("eval", "retrieval", "{}"),
     ("eval", "retrieval", "--beir", "{}"),
     ("eval", "ablate", "{}"),
     ("eval", "tune", "golden.yaml", "--grid", "{}"),
@@ -49,6 +53,47 @@ def test_no_command_reads_a_pipe_or_a_device(command: tuple[str, ...], special: 
     assert ended.code not in (0, 1)
     assert "a pipe or a device" in ended.both or "not a regular file" in ended.both
     assert not Path("other.db").exists()
+
+
+WRITERS = (
+    ("backup", "pipe", "--overwrite"),
+    ("export", "-o", "pipe"),
+    ("eval", "retrieval", "golden.yaml", "-o", "pipe"),
+    ("eval", "retrieval", "golden.yaml", "--html", "pipe"),
+    ("eval", "retrieval", "golden.yaml", "--runs", "runs"),
+)
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("tea.md").write_text("# Tea\n\nhot\n")
+    Path("golden.yaml").write_text("- question: tea\n  expected_files: [tea.md]\n")
+    assert ran(["--store", "kb.db", "put", "tea.md"]).code == 0
+    os.mkfifo("pipe")
+    Path("runs").mkdir()
+    os.mkfifo(Path("runs") / "qrels.txt")
+    return tmp_path / "pipe"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("command", WRITERS, ids=" ".join)
+def test_no_command_waits_for_somebody_who_reads_a_pipe(
+    command: tuple[str, ...], written: Path
+) -> None:
+    words = [sys.executable, "-m", "triptych_adapters.cli", "--store", "kb.db", *command]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+    assert ended.returncode not in (0, 1)
+    assert "is a pipe that nobody reads" in ended.stderr
+    assert written.is_fifo()
+
+
+def test_pipe_that_somebody_reads_is_written(written: Path) -> None:
+    with ThreadPoolExecutor() as reader:
+        got = reader.submit(written.read_bytes)
+        # The reader may not have opened it yet.
+        until(lambda: ran(["--store", "kb.db", "export", "-o", "pipe"]).code == 0)
+        assert b"hot" in got.result(30)
 
 
 def test_library_refuses_them_too(special: str) -> None:

@@ -52,7 +52,7 @@ def test_the_command_excludes(shell: Shell) -> None:
     assert shell("put", "notes", "-d", "d").code == 0
     for words in (["failed", "-draft"], ["-draft failed"], ["failed", "-dra*"]):
         hits = shell("search", *words, "-d", "d", "--json", "--mode", "bm25").json["hits"]
-        assert [hit["name"] for hit in hits] == ["a.md"]
+        assert [hit["doc_name"] for hit in hits] == ["a.md"]
 
 
 def test_a_comparison_outside_of_json_is_refused_with_the_right_form(shell: Shell) -> None:

@@ -25,8 +25,8 @@ from triptych.errors import (
     StoreError,
     TooManyRequestsError,
 )
-from triptych_adapters.access import KeyStore, authenticator
 from triptych_adapters.client import answers
+from triptych_adapters.keys import KeyStore, authenticator
 
 Answer = Callable[[socket.socket], None]
 

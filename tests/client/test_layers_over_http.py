@@ -11,8 +11,8 @@ from support.cli_run import ran
 from support.servers import served
 from triptych.errors import AccessDeniedError, NotAvailableError, NotFoundError
 from triptych.records import Layer
-from triptych_adapters.access import KeyStore, authenticator
 from triptych_adapters.client import connect
+from triptych_adapters.keys import KeyStore, authenticator
 
 TEA = "# Tea\n\nA pot of tea is warm for an hour. It is made of leaves and of water.\n"
 
@@ -28,7 +28,7 @@ def test_they_are_built_there_and_once(kb: triptych.Service) -> None:
     with served(kb, write=True) as url:
         built = ran(["layers", "build", "--llm", "none", "--store", url, "--json"])
         assert built.code == 0, built.err
-        assert built.json["counts"]["made"] == 10
+        assert built.json["report"]["made"] == 10
         here = kb.layer("default", "a/tea.md", Layer.ABSTRACT)
         assert here is not None
         assert "pot of tea" in here.content

@@ -11,6 +11,7 @@ import triptych
 from support.cli_run import ran
 from support.servers import served
 from triptych.errors import ValidationError
+from triptych.search import Pipeline
 from triptych_adapters.client import RemoteService
 from triptych_factory import Settings, wire
 from triptych_factory.remote import connect
@@ -19,7 +20,7 @@ from triptych_factory.remote import connect
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder: Path = tmp_path_factory.mktemp("served")
-    short = triptych.Pipeline(name="short", datasets=["default"], search={"top_k": 1})
+    short = Pipeline(name="short", datasets=["default"], search={"top_k": 1})
     with triptych.open(folder / "kb.db", embedder="hash", pipelines=[short]) as kb:
         kb.put_documents("default", {"tea.md": "# Tea\n\nA pot of tea.\n", "a/b.md": "Milk.\n"})
         with served(kb, write=True) as address:

@@ -66,14 +66,14 @@ def test_the_server_has_what_the_folder_has_and_unchanged_files_are_not_sent(
 ) -> None:
     write("a.md", "# Tea\n\nA pot of tea.\n")
     write("b/c.md", "# Milk\n\nA jug of milk.\n")
-    assert synced(url)["counts"]["added"] == 2
+    assert synced(url)["added"] == 2
     versions = {info.name: info.version for info in kb.list_documents("default")}
     assert set(versions) == {"a.md", "b/c.md"}
     assert kb.search("pot", dataset_id="default").hits[0].doc_name == "a.md"
 
-    assert synced(url)["counts"]["unchanged"] == 2
+    assert synced(url)["unchanged"] == 2
     write("a.md", "# Tea\n\nA pot of green tea.\n")
-    counts = synced(url)["counts"]
+    counts = synced(url)
     assert (counts["updated"], counts["unchanged"]) == (1, 1)
     now = {info.name: info.version for info in kb.list_documents("default")}
     assert (now["a.md"] > versions["a.md"], now["b/c.md"]) == (True, versions["b/c.md"])
@@ -117,7 +117,7 @@ def test_a_dry_run_names_what_would_be_sent_and_sends_nothing(
     write("a.md", "# Tea\n")
     plan = synced(url, "--dry-run")
     assert plan["added"] == ["a.md"]
-    assert plan["counts"]["chunks"] is None  # the server cuts
+    assert plan["chunks"] is None  # the server cuts
     assert kb.list_datasets() == []
     assert "would be: 1 added" in ran(["sync", "notes", "--store", url, "-n"]).text
 
@@ -138,7 +138,7 @@ def test_vectors_that_an_outage_left_pending_are_added_by_the_next_sync(
 ) -> None:
     write("a.md", "# Tea\n\nA pot of tea.\n")
     kb.put_documents("default", {"b.md": "# Milk\n"}, embed="later")
-    assert synced(url)["counts"]["embedded"] == 2
+    assert synced(url)["embedded"] == 2
     assert kb.stats("default")[0].pending == 0
 
 

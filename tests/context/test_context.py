@@ -16,15 +16,13 @@ import pytest
 import triptych
 from support.extractive_layers import build_layers
 from triptych.chunking import ChunkerSet, MarkdownChunker, SentenceWindowChunker
-from triptych.context.duplicates import ShingleFilter
 from triptych.context.pack import ContextPack
-from triptych.context.packer import Packer
+from triptych.context.packer import Packer, ShingleFilter, cut_to_fit, ends
 from triptych.context.parameters import ContextParameters
 from triptych.context.records import Citation
 from triptych.context.rendering import in_reading_order
 from triptych.context.retrieval import retrieve
 from triptych.context.sources import Sources
-from triptych.context.truncation import cut_to_fit, ends
 from triptych.errors import (
     CancelledError,
     NotFoundError,
@@ -348,23 +346,10 @@ def test_the_query_is_embedded_once() -> None:
     assert embedder.dimension
 
 
-class WithoutWholeDocuments:
-    """A chunk repository that cannot search whole documents."""
-
-    def __init__(self, chunks: Any) -> None:
-        self.chunks = chunks
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("search_docs", "fetch_docs", "search_docs_by_vector"):
-            raise AttributeError(name)
-        return getattr(self.chunks, name)
-
-
 def test_a_backend_without_document_search_serves_as_well() -> None:
     store = MemoryStore()
-    bare: Any = WithoutWholeDocuments(store.chunks)
     over = Repositories(
-        documents=store.documents, chunks=bare, layers=store.layers, close=store.close
+        documents=store.documents, chunks=store.chunks, layers=store.layers, close=store.close
     )
     with Service(over) as kb:
         kb.put_document("d", "a.md", "The kettle boils.")

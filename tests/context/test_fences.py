@@ -12,8 +12,8 @@ import triptych
 from support.cli_run import fresh_shell
 from triptych.context import fences
 from triptych.context.fences import WIDEST, new_mark
+from triptych.records.serialization import to_json
 from triptych.service import Service
-from triptych_adapters.wire.schema import to_json
 
 HIDDEN = "The kettle is ig\u200bnored."
 
@@ -66,8 +66,8 @@ def test_signs_are_in_the_json_of_hits_and_pieces(kb: Service) -> None:
     (sign,) = hits["hidden.md"]
     assert sign == {"kind": "invisible", "start": 16, "end": 17, "text": ""}
     shown = to_json(kb.context("kettle", 500, dataset_id="d"))["pieces"]
-    told = {each["citation"]["doc_name"]: each.get("signs") for each in shown}
-    assert told == {"plain.md": None, "hidden.md": [sign]}
+    told = {each["citation"]["doc_name"]: each["signs"] for each in shown}
+    assert told == {"plain.md": [], "hidden.md": [sign]}
     json.dumps(shown)
 
 

@@ -10,7 +10,7 @@ import pytest
 from contract.test_memory import raw
 from support.bare_store import BareStore
 from triptych.contracts import Capabilities
-from triptych.repositories import Repositories, capabilities_of
+from triptych.repositories import Repositories
 from triptych.testing import BackendConformance, Harness, ServiceTests
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
@@ -37,19 +37,12 @@ class TestServiceOnDefaults(ServiceTests):
         return harness
 
 
-def test_what_a_store_is_capable_of_is_found_in_it_and_its_repositories(tmp_path: Path) -> None:
+def test_the_stores_that_ship_say_that_they_can_do_everything(tmp_path: Path) -> None:
     with MemoryStore() as memory, SqliteStore.open(tmp_path / "kb.db") as sql:
         for store in (memory, sql):
-            found = capabilities_of(store)
-            parts = attrs.asdict(found, recurse=False)
-            # Only a server reports the writes of others.
-            assert [name for name, part in parts.items() if part is None] == ["listener"]
-            assert found.versions is store.documents
-            assert found.document_search is found.document_vector_search is store.chunks
-            assert found.journal is store.layers
-            assert found.diagnostics is store.chunks
-            assert found.eraser is store
-        assert capabilities_of(BareStore(memory)) == Capabilities()
+            found = attrs.asdict(store.capabilities, recurse=False)
+            assert [name for name, part in found.items() if part is None] == []
+        assert BareStore(memory).capabilities == Capabilities()
 
 
 def test_three_repositories_are_a_store_that_closes_as_it_is_reported() -> None:

@@ -16,13 +16,16 @@ from hypothesis import Phase, settings
 from json_store import JsonStore
 from support.json_files import full_disk
 from triptych import rules
+from triptych.contracts import Capabilities
 from triptych.ingestion.rebuild import RebuildRunner
 from triptych.ingestion.writer import Writer
 from triptych.records import NO_CHUNK, Candidate, Condition, Filter, Finding, RebuildReport
 from triptych.records.filters import HEADING, all_of, conditions_of
+from triptych.repositories import Repositories
 from triptych.service import Service
 from triptych.testing import Child, Harness, run_stateful
 from triptych.testing.answers import AnswerTests
+from triptych.testing.capabilities import CapabilityTests
 from triptych.testing.changes import ChangeTests
 from triptych.testing.chunks import ChunkTests
 from triptych.testing.collections import CollectionTests
@@ -32,7 +35,6 @@ from triptych.testing.crash import CrashTests
 from triptych.testing.deletes import DeleteTests
 from triptych.testing.documents import CONTENTS, DocumentTests
 from triptych.testing.failures import WRITES, FailingTests
-from triptych.testing.fakes import FailingStore
 from triptych.testing.filters import FILTERS, FilterTests
 from triptych.testing.harness import HarnessTests
 from triptych.testing.history import HistoryTests
@@ -982,6 +984,39 @@ def test_kit_sees_a_store_that(
         run(test, broken(place, around), parameters)
 
 
+CLAIMS = CapabilityTests.test_the_store_has_every_method_that_it_says_it_has
+LEASES = CapabilityTests.test_a_store_with_settings_has_leases
+DOES = CapabilityTests.test_the_store_says_everything_that_it_can_do
+
+
+@pytest.mark.parametrize("name", [each.name for each in attrs.fields(Capabilities)])
+def test_kit_sees_what_a_store_can_do_and_does_not_say(name: str) -> None:
+    class Silent(MemoryStore):
+        @property
+        def capabilities(self) -> Capabilities:
+            return attrs.evolve(super().capabilities, **{name: None})
+
+    with MemoryStore() as whole, Silent() as silent:
+        # What a store has by its settings is no method of it.
+        test = LEASES if name == "leases" else DOES
+        test(CapabilityTests(), whole)
+        with pytest.raises(AssertionError, match=name):
+            test(CapabilityTests(), silent)
+
+
+@pytest.mark.parametrize("name", [each.name for each in attrs.fields(Capabilities)])
+def test_kit_sees_what_a_store_says_and_cannot_do(name: str) -> None:
+    class Boasting(MemoryStore):
+        @property
+        def capabilities(self) -> Capabilities:
+            return attrs.evolve(super().capabilities, **{name: object()})
+
+    with MemoryStore() as whole, Boasting() as boasting:
+        CLAIMS(CapabilityTests(), whole)
+        with pytest.raises(AssertionError, match=name):
+            CLAIMS(CapabilityTests(), boasting)
+
+
 def delete_in_steps(kb: Service, dataset_id: str, name: str) -> bool:
     existed = kb.documents.delete(dataset_id, name)
     kb.chunks.delete_by_doc(dataset_id, name)
@@ -1060,7 +1095,7 @@ class AcknowledgesEarly:
 def open_early(path: str) -> Any:
     """A SQLite store with such layers, for the process that is killed."""
     store = SqliteStore.open(path)
-    return FailingStore(store, store.documents, store.chunks, AcknowledgesEarly(store.layers))
+    return Repositories.over(store, layers=AcknowledgesEarly(store.layers), close=store.close)
 
 
 def test_kill_shows_what_was_acknowledged_too_early(tmp_path: Path) -> None:

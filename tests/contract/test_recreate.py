@@ -10,6 +10,7 @@ import pytest
 import triptych
 from triptych import NotFoundError, Service, StoreError
 from triptych.chunking import ChunkerSet, FixedWindowChunker
+from triptych.records import DatasetConfig
 from triptych.testing import FakeEmbedder, failing_store
 from triptych.testing.fakes import kept_open
 from triptych_backends.memory import MemoryStore
@@ -46,7 +47,7 @@ def test_everything_goes_but_the_language_and_the_versions(
         assert docs.search("Häuser", layer="L0").hits == ()
         stored = docs.put("a.md", "Häuser")
         assert stored.version == 2
-        assert docs.stats().config == triptych.DatasetConfig(
+        assert docs.stats().config == DatasetConfig(
             chunker_sig=kb.options.chunkers.signature, language="german"
         )
         assert [hit.doc_name for hit in docs.search("Haus").hits] == ["a.md"]

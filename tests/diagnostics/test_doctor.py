@@ -482,7 +482,7 @@ def test_content_that_is_not_what_was_put_is_reported() -> None:
                 return None if found is None else attrs.evolve(found, content="other")
 
         documents: DocumentRepo = Rotten()  # type: ignore[assignment]  # the rest by __getattr__
-        over = Repositories(documents=documents, chunks=store.chunks, layers=store.layers)
+        over = Repositories.over(store, documents=documents)
         with Service(over) as kb:
             kb.put_document("d", "a", "text")
             assert names(kb.doctor(repair=True)) == {"documents.checksum"}

@@ -16,7 +16,7 @@ import triptych
 from triptych import Service
 from triptych.errors import CancelledError, ProviderError, StoreError, StoreLockedError
 from triptych.records import EmbedKind
-from triptych.repositories import Repositories, capabilities_of
+from triptych.repositories import Repositories
 from triptych.testing import Failing, FakeEmbedder
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
@@ -112,16 +112,10 @@ def test_a_locked_store_fails_its_check(path: Path, kb: Service) -> None:
             health.require()
 
 
-def over(store: MemoryStore, **others: Any) -> Repositories:
-    """The store with other repositories."""
-    parts = {name: getattr(store, name) for name in ("documents", "chunks", "layers")}
-    return Repositories(**{**parts, **others})
-
-
 def test_a_store_that_cannot_be_read_fails_its_check() -> None:
     with MemoryStore() as store:
         documents = Failing(store.documents, {"list_datasets": StoreError("gone")})
-        with Service(over(store, documents=documents)) as kb:
+        with Service(Repositories.over(store, documents=documents)) as kb:
             (problem,) = kb.health().problems
             assert (problem.name, problem.status, problem.detail) == ("store", "failed", "gone")
 
@@ -130,7 +124,7 @@ def test_a_deadline_ends_the_check_and_is_no_finding() -> None:
     with MemoryStore() as store:
         documents = Failing(store.documents, {"list_datasets": CancelledError("cancelled")})
         with (
-            Service(over(store, documents=documents)) as kb,
+            Service(Repositories.over(store, documents=documents)) as kb,
             pytest.raises(CancelledError),
         ):
             kb.health()
@@ -147,8 +141,8 @@ def test_a_foreign_exception_is_a_finding_too() -> None:
                 raise KeyError("odd")
 
         chunks = Odd()
-        assert capabilities_of(over(store, chunks=chunks)).diagnostics is chunks
-        with Service(over(store, chunks=chunks)) as kb:
+        assert Repositories.over(store, chunks=chunks).capabilities.diagnostics is chunks
+        with Service(Repositories.over(store, chunks=chunks)) as kb:
             assert "KeyError" in problem_of(kb)
             with pytest.raises(KeyError):
                 kb.health().require()

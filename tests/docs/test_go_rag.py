@@ -66,5 +66,5 @@ def test_the_shape_of_json() -> None:
     with filled() as kb:
         value = json.loads(query_context(kb, "kettle lid", "d", format="json"))
     assert set(value) == {"hits", "warnings", "exhausted"}
-    named = {"name", "content", "chunk", "section", "category", "score"}
+    named = {"doc_name", "content", "chunk_index", "section", "category", "score"}
     assert named <= set(value["hits"][0])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from triptych import ZScoreRanker
 from triptych.aio.threads import THREADS
+from triptych.search import ZScoreRanker
 from triptych.search.fusion import depth_of
 from triptych.search.query import over_fetch
 

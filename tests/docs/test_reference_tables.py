@@ -16,7 +16,7 @@ from support.doc_pages import prose
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
-PAGES = ("command-line.md", "settings.md")
+PAGES = ("command-line.md", "settings.md", "../how-to/write-a-backend.md")
 
 
 def _tool() -> Any:
@@ -103,7 +103,7 @@ RUN: dict[str, list[str]] = {
     "layers build": [],
     "layers show": ["default/a.md"],
     "layers ledger": [],
-    "eval retrieval": ["--golden", "golden.yaml", "--output", "one.json"],
+    "eval retrieval": ["golden.yaml", "--output", "one.json"],
     "eval compare": ["one.json", "one.json"],
     "eval ablate": ["golden.yaml"],
     "eval tune": ["calibration.yaml", "--grid", "top_k=5,10"],

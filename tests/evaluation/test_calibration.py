@@ -17,13 +17,13 @@ from triptych.evaluation import calibrate, read_golden
 from triptych.evaluation.calibration import JudgedSignals, area_under_curve, fit_model
 from triptych.evaluation.collections import Collection, JudgedQuery
 from triptych.records import Candidate, RankedList
-from triptych.search.answerability import verdict_of
 from triptych.search.calibration import (
     Calibration,
     HeldOut,
     LaneModel,
+    calibration_text,
     lanes_key,
-    read_calibration,
+    parse_calibration,
     save_calibration,
 )
 from triptych.search.signals import signals_of
@@ -154,7 +154,10 @@ def test_calibrated_searches_say_whether_they_answer(kb: Service) -> None:
     assert set(found.calibration.models) == {"bm25", "vector", "bm25+vector"}
     assert found.calibration.models["bm25"].held_out.auc > 0.9
     save_calibration(kb.capabilities.settings, "shore", found.calibration)
-    assert read_calibration(kb.capabilities.settings, "shore") == found.calibration
+    assert kb.capabilities.settings is not None
+    kept = calibration_text(kb.capabilities.settings, "shore")
+    assert kept is not None
+    assert parse_calibration(kept) == found.calibration
     for mode in ("hybrid", "bm25", "vector"):
         for top_k in (1, 5):
             asked = Query(text="who keeps the ferry", dataset_id="shore", mode=mode, top_k=top_k)
@@ -165,16 +168,14 @@ def test_calibrated_searches_say_whether_they_answer(kb: Service) -> None:
     # What is shown of it, and in which order, does not matter.
     page = kb.search("who keeps the ferry", dataset_id="shore", offset=2)
     assert page.answerability == "enough"
-    assert [verdict_of(each) for each in (page, lost)] == ["enough", "nothing"]
     assert kb.search("ferry", dataset_id="shore", layer="L0").answerability is None
     assert kb.search_documents("ferry", dataset_id="shore").answerability is None
 
 
 def test_without_hits_there_is_nothing_calibrated_or_not(kb: Service) -> None:
     found = kb.search("glacier", dataset_id="shore", mode="bm25")
-    assert (found.hits, found.answerability, verdict_of(found)) == ((), "nothing", "nothing")
+    assert (found.hits, found.answerability) == ((), "nothing")
     assert kb.search("ferry", dataset_id="shore", offset=50).answerability is None
-    assert verdict_of(kb.search("ferry", dataset_id="shore")) == "enough"
 
 
 def test_a_calibration_of_another_configuration_is_not_used(kb: Service) -> None:
@@ -204,7 +205,8 @@ def test_it_goes_with_its_dataset(kb: Service) -> None:
     made = calibrate(kb, questions(), dataset_id="shore").calibration
     save_calibration(kb.capabilities.settings, "shore", made)
     kb.delete_dataset("shore")
-    assert read_calibration(kb.capabilities.settings, "shore") is None
+    assert kb.capabilities.settings is not None
+    assert calibration_text(kb.capabilities.settings, "shore") is None
 
 
 def test_a_lane_without_a_model_leaves_the_result_unjudged(kb: Service) -> None:

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 import triptych
-from triptych import ChunkFilter, FragmentRewriter, ParaphraseRewriter, Pipeline, Service
+from triptych import Service
 from triptych.contracts import HitReader
 from triptych.errors import ValidationError
 from triptych.evaluation import evaluation_html, evaluation_json
@@ -16,6 +16,7 @@ from triptych.evaluation.collections import Collection, JudgedQuery
 from triptych.evaluation.pipelines import ablation_stages, evaluate_pipelines, service_pipeline
 from triptych.evaluation.tuning import grid_of, is_tuned_on, tune
 from triptych.records import Candidate, Hit, RankedList, ResolvedQuery
+from triptych.search import ChunkFilter, FragmentRewriter, ParaphraseRewriter, Pipeline
 from triptych.search.fusion import RRFRanker
 from triptych.testing import FakeLLM
 

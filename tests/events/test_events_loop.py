@@ -21,7 +21,6 @@ from hypothesis import example, given, settings, strategies as st
 from support.examples import examples
 from triptych import (
     CancelledError,
-    ChangeEvent,
     NotFoundError,
     ProviderError,
     RebuildReport,
@@ -29,7 +28,7 @@ from triptych import (
     deadlines,
 )
 from triptych.events import EventReloader, QueueNotifier, RebuildRecord, ReloaderOptions
-from triptych.records import Failure
+from triptych.records import ChangeEvent, Failure
 
 pytestmark = pytest.mark.property
 

@@ -8,18 +8,11 @@ from typing import Any
 import attrs
 import pytest
 
-from triptych import (
-    CancelledError,
-    ChangeEvent,
-    RebuildReport,
-    RebuildScope,
-    ValidationError,
-    deadline,
-)
+from triptych import CancelledError, RebuildReport, RebuildScope, ValidationError, deadline
 from triptych.events import QueueNotifier, ReloaderOptions, join_scopes, scope_of
 from triptych.events.scopes import failed_scope
 from triptych.events.window import Window
-from triptych.records import Failure
+from triptych.records import ChangeEvent, Failure
 
 A = RebuildScope(dataset_id="d", doc_name="a")
 B = RebuildScope(dataset_id="d", doc_name="b")

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 import triptych
 from triptych import (
     CancelledError,
-    ChangeEvent,
     DerivationError,
     NotFoundError,
     ProviderError,
@@ -21,7 +20,7 @@ from triptych import (
     deadlines,
 )
 from triptych.events import EventReloader, QueueNotifier, RebuildRecord, ReloaderOptions
-from triptych.records import EmbedKind
+from triptych.records import ChangeEvent, EmbedKind
 from triptych.testing import FakeEmbedder
 
 WAIT = 60

@@ -16,7 +16,6 @@ import pytest
 import triptych
 from triptych import (
     CancelledError,
-    ChangeEvent,
     NotAvailableError,
     ProviderError,
     RebuildReport,
@@ -32,6 +31,7 @@ from triptych.events import (
     ReloaderOptions,
     SystemClock,
 )
+from triptych.records import ChangeEvent
 
 pytestmark = pytest.mark.process
 
@@ -285,7 +285,8 @@ def test_a_program_that_forgets_to_close_still_exits_and_cancels_its_rebuild() -
             "-c",
             """
 import threading
-from triptych import CancelledError, ChangeEvent, deadlines
+from triptych import CancelledError, deadlines
+from triptych.records import ChangeEvent
 from triptych.events import EventReloader, QueueNotifier, ReloaderOptions
 
 began = threading.Event()

@@ -7,17 +7,8 @@ from pathlib import Path
 import pytest
 
 import triptych
-from triptych import (
-    MMR,
-    FragmentRewriter,
-    HyDE,
-    NearDuplicates,
-    NotFoundError,
-    PerDocument,
-    Pipeline,
-    Rerank,
-    ValidationError,
-)
+from triptych import NotFoundError, Rerank, ValidationError
+from triptych.search import MMR, FragmentRewriter, HyDE, NearDuplicates, PerDocument, Pipeline
 from triptych.search.fusion import RRFRanker, ZScoreRanker
 from triptych.search.rewriters.chain import rewriters_of
 

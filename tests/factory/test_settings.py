@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from triptych.errors import TriptychError, ValidationError
-from triptych_factory.access import Access
 from triptych_factory.locations import parse_location
+from triptych_factory.provider_access import ProviderAccess
 from triptych_factory.settings import Settings, find_file, unknown_variables
 
 
@@ -189,7 +189,7 @@ def test_a_key_is_shown_nowhere(tmp_path: Path) -> None:
 def test_no_part_of_an_address_that_may_be_secret_is_shown(tmp_path: Path, url: str) -> None:
     settings = resolve(tmp_path, {"TRIPTYCH_LLM_BASE_URL": url})
     assert settings.llm_base_url == url
-    assert "hidden" not in f"{settings!r} {settings.explain()} {Access(base_url=url)}"
+    assert "hidden" not in f"{settings!r} {settings.explain()} {ProviderAccess(base_url=url)}"
     write(tmp_path, f'llm_base_url = ["{url}"]')
     with pytest.raises(ValidationError) as caught:
         resolve(tmp_path)

@@ -74,8 +74,8 @@ def test_a_proxy_of_the_environment_is_used_except_for_this_machine() -> None:
     near = build_sparse_encoder("tei:http://localhost:8080", environ=environ)
     assert isinstance(far, TEISparseEncoder)
     assert isinstance(near, TEISparseEncoder)
-    assert far._client._exchange.connection.proxy == "http://proxy:3128"
-    assert near._client._exchange.connection.proxy is None
+    assert far._client.connection.proxy == "http://proxy:3128"
+    assert near._client.connection.proxy is None
     far.close()
     near.close()
 
@@ -86,7 +86,7 @@ def test_a_key_goes_where_the_user_sends_it_and_nowhere_else() -> None:
         build_sparse_encoder("tei:http://far.example", origin="file", environ=environ)
     near = build_sparse_encoder("tei:http://localhost:9090", origin="file", environ=environ)
     assert isinstance(near, TEISparseEncoder)
-    assert "authorization" not in near._client._exchange.headers
+    assert "authorization" not in near._client.headers
     near.close()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import triptych
 from triptych.errors import ValidationError
-from triptych_factory.access import Access, Origin, access_arguments
+from triptych_factory.provider_access import Origin, ProviderAccess, access_arguments
 from triptych_factory.settings import Settings, unknown_variables
 from triptych_factory.wiring import wire
 
@@ -32,7 +32,9 @@ PROVIDERS = pytest.mark.parametrize("provider", ["anthropic", "ollama", "openai"
 def arguments(
     provider: str, url: str, origin: Origin, environ: Mapping[str, str] = KEYS, **how: Any
 ) -> dict[str, Any]:
-    given = Access(base_url=url, base_url_origin=origin, base_url_source=f"the {origin}", **how)
+    given = ProviderAccess(
+        base_url=url, base_url_origin=origin, base_url_source=f"the {origin}", **how
+    )
     return access_arguments(provider, given, environ)
 
 

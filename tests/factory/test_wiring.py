@@ -7,16 +7,15 @@ from typing import Any
 import pytest
 
 import triptych
-from triptych import (
-    ChunkConfig,
+from triptych import ChunkConfig, OpenOptions, ValidationError
+from triptych.chunking import (
     DefaultChunker,
     FixedWindowChunker,
     MarkdownChunker,
-    OpenOptions,
     SentenceWindowChunker,
-    ValidationError,
     default_chunkers,
 )
+from triptych.contracts import Chunker
 
 
 def test_chunkers_and_the_bound_of_embedding_are_taken_on() -> None:
@@ -45,7 +44,7 @@ def test_chunkers_and_sizes_together_are_refused(size: dict[str, int]) -> None:
     ],
 )
 def test_a_setting_names_the_chunker(
-    name: str, markdown: triptych.Chunker, monkeypatch: pytest.MonkeyPatch
+    name: str, markdown: Chunker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIPTYCH_CHUNKER", name)
     with triptych.open("memory://", embedder=None, chunk_size=200, chunk_overlap=0) as kb:

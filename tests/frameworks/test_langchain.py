@@ -120,7 +120,7 @@ def test_a_passage_says_where_it_is_from(kb: Service) -> None:
     where = found.metadata["triptych"]
     text = kb.get_document("docs", "tea.md").content
     assert text[where["start"] : where["end"]] == found.page_content
-    assert (where["dataset"], where["version"], where["stale"]) == ("docs", 1, None)
+    assert (where["dataset_id"], where["version"], where["stale"]) == ("docs", 1, None)
 
 
 def test_what_is_put_comes_back_whole(kb: Service) -> None:

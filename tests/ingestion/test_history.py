@@ -19,7 +19,6 @@ from support.store_jobs import put_editions
 from triptych import (
     AsyncService,
     ConflictError,
-    CorruptStoreError,
     NewDocument,
     NotAvailableError,
     NotFoundError,
@@ -28,6 +27,7 @@ from triptych import (
     StoreError,
     ValidationError,
 )
+from triptych.errors import CorruptStoreError
 from triptych.testing import FakeEmbedder
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore

@@ -42,10 +42,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
 
 
 def serve(store: Any, chunks: Any = None, embedder: Any = None, documents: Any = None) -> Service:
-    over = Repositories(
-        documents=documents or store.documents,
-        chunks=chunks or store.chunks,
-        layers=store.layers,
+    over = Repositories.over(
+        store, documents=documents or store.documents, chunks=chunks or store.chunks
     )
     return Service(over, options=ServiceOptions(embedder=embedder or FakeEmbedder()))
 

@@ -75,9 +75,7 @@ def lose(store: MemoryStore, name: str, dataset_id: str = "d") -> None:
 
 
 def serve(store: Any, embedder: Any = None, *, chunks: Any = None, **options: Any) -> Service:
-    over = Repositories(
-        documents=store.documents, chunks=chunks or store.chunks, layers=store.layers
-    )
+    over = Repositories.over(store, chunks=chunks or store.chunks)
     return Service(over, options=ServiceOptions(embedder=embedder, **options))
 
 

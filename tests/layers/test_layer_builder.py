@@ -13,7 +13,6 @@ import pytest
 import triptych
 from support.bare_store import BareStore
 from triptych._internal.progress import Progress
-from triptych.contracts import LayerJournal
 from triptych.errors import (
     BudgetExceededError,
     CancelledError,
@@ -27,9 +26,9 @@ from triptych.errors import (
     UnusableAnswerError,
     ValidationError,
 )
-from triptych.layers import ExtractiveSummarizer, LayerBuilder, LayerPlan, LayerPrompts, Prices
+from triptych.layers import ExtractiveSummarizer, LayerBuilder, LayerPlan, LayerPrompts
 from triptych.layers.prompts import FRAME
-from triptych.records import DocumentSummary, Generation, Layer, ModelUsage, Usage
+from triptych.records import DocumentSummary, Generation, Layer, ModelUsage, Prices, Usage
 from triptych.service import Service
 from triptych.testing import FakeLLM
 from triptych_backends.memory import MemoryStore
@@ -722,8 +721,8 @@ def test_counts_of_tokens_that_cannot_be_are_none_to_the_ledger(kb: Service, cou
 def test_ledger_refuses_counts_beyond_64_bits(tmp_path: Path) -> None:
     with triptych.open(str(tmp_path / "kb.db"), embedder=None) as kb:
         kb.put_document("d", "a.md", "Text.")
-        journal = kb.layer_repo
-        assert isinstance(journal, LayerJournal)
+        journal = kb.capabilities.journal
+        assert journal is not None
         for count in (2**63, -1):
             with pytest.raises(ValidationError, match="64 bits"):
                 journal.record_usage("d", ModelUsage(model="m", input_tokens=count))
@@ -765,11 +764,12 @@ def test_long_document_is_read_whole_and_only_its_changed_parts_again(kb: Servic
 def test_notes_on_what_a_document_said_once_are_forgotten(kb: Service) -> None:
     kb.put_document("d", "long.md", long_text(10))
     builder = built(kb, FakeLLM(), input_tokens=400)
-    assert isinstance(kb.layer_repo, LayerJournal)
-    assert kb.layer_repo.checkpoints("d", "long.md")
+    journal = kb.capabilities.journal
+    assert journal is not None
+    assert journal.checkpoints("d", "long.md")
     kb.put_document("d", "long.md", "Short.")
     builder.apply(builder.plan("d"))
-    assert not kb.layer_repo.checkpoints("d", "long.md")
+    assert not journal.checkpoints("d", "long.md")
 
 
 def test_notes_that_are_too_long_are_noted_again() -> None:

@@ -18,7 +18,7 @@ from triptych.ingestion.folder_tree import (
     pages_of,
 )
 from triptych.layers import LayerBuilder
-from triptych.layers.builder.pieces import lines_in_parts, text_in_parts
+from triptych.layers.builder.generators import lines_in_parts, text_in_parts
 from triptych.records import DocumentSummary, Layer
 from triptych.signatures import SummariesDigest, summaries_input_sig
 from triptych.testing import FakeLLM

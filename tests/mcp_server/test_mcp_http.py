@@ -28,7 +28,7 @@ from triptych.errors import (
 )
 from triptych.service import Service, ServiceOptions
 from triptych.testing import FakeEmbedder
-from triptych_adapters.access.loopback import listen
+from triptych_adapters.keys.loopback import listen
 from triptych_adapters.mcp.http import check_binding, make_app
 from triptych_adapters.mcp.server import ServerOptions, make_server
 from triptych_adapters.tools import TOOL_NAMES, knowledge_tools
@@ -128,7 +128,7 @@ def test_an_answer_is_text_and_structure_of_the_same(client: Connected) -> None:
     assert not answer.is_error
     assert json.loads(answer.content[0].text) == answer.structured_content
     (hit,) = answer.structured_content["hits"]
-    assert (hit["name"], hit["version"]) == ("guide/ä b.md", 2)
+    assert (hit["doc_name"], hit["version"]) == ("guide/ä b.md", 2)
     assert hit["content"].endswith("\U0001f375.")
 
 
@@ -194,7 +194,7 @@ def test_a_document_is_put_where_writing_is_served(client: Connected) -> None:
     put = client.call_tool("knowledge_put", {"name": "new.md", "content": "samovar"})
     assert put.structured_content["status"] in ("added", "unchanged")
     found = client.call_tool("knowledge_search", {"query": "samovar"}).structured_content
-    assert [hit["name"] for hit in found["hits"]] == ["new.md"]
+    assert [hit["doc_name"] for hit in found["hits"]] == ["new.md"]
 
 
 def test_a_call_reports_its_progress_while_it_runs(client: Connected) -> None:

@@ -24,8 +24,8 @@ from support.mcp_clients import served
 from support.sync_folder import until
 from triptych import Service
 from triptych.records import Query, QueryVariant
-from triptych_adapters.access import KeyStore, authenticator
 from triptych_adapters.http import Limits, senders
+from triptych_adapters.keys import KeyStore, authenticator
 from triptych_adapters.mcp.http import make_app
 from triptych_adapters.mcp.server import ServerOptions, make_server
 

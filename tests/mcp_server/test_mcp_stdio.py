@@ -18,7 +18,7 @@ import triptych
 from support.cli_run import ran
 from support.mcp_clients import ERAS, Connected, connected
 from support.servers import served
-from triptych_adapters.access import KeyStore
+from triptych_adapters.keys import KeyStore
 
 mcp = pytest.importorskip("mcp")
 httpx2 = pytest.importorskip("httpx2")
@@ -47,7 +47,7 @@ def client(store: Path, request: pytest.FixtureRequest) -> Iterator[Connected]:
 def test_an_agent_searches_puts_and_reads(client: Connected, store: Path) -> None:
     assert "knowledge_put" in [tool.name for tool in client.list_tools().tools]
     found = client.call_tool("knowledge_search", {"query": "kettle"})
-    assert [hit["name"] for hit in found.structured_content["hits"]] == ["guide/tea.md"]
+    assert [hit["doc_name"] for hit in found.structured_content["hits"]] == ["guide/tea.md"]
     name = f"{client.client.mode}.md"
     client.call_tool("knowledge_put", {"dataset_id": "docs", "name": name, "content": "samovar"})
     with triptych.open(store, embedder=None) as service:
@@ -67,7 +67,7 @@ def test_an_agent_works_on_a_knowledge_base_on_a_server(tmp_path: Path) -> None:
             with connected(server, ERAS[0]) as client:
                 found = client.call_tool("knowledge_search", {"query": "kettle"})
                 hits = found.structured_content["hits"]
-                assert [hit["name"] for hit in hits] == ["guide/tea.md"]
+                assert [hit["doc_name"] for hit in hits] == ["guide/tea.md"]
                 new = {"dataset_id": "docs", "name": "new.md", "content": "samovar"}
                 client.call_tool("knowledge_put", new)
                 assert kb.get_document("docs", "new.md").content == "samovar"
@@ -138,7 +138,7 @@ def test_stdout_holds_the_protocol_and_nothing_else(number: int | None) -> None:
         assert server.stdout.read() == ""
         printed = server.stderr.read()
     assert server.returncode == 0
-    assert answers[2]["result"]["structuredContent"]["hits"][0]["name"] == "a.md"
+    assert answers[2]["result"]["structuredContent"]["hits"][0]["doc_name"] == "a.md"
     assert {"looking", "for it"} < set(printed.splitlines())
 
 
@@ -167,7 +167,7 @@ def test_a_server_over_http_asks_for_keys_and_ends_well_at_a_signal(
         with connected(transport, "2026-07-28") as client:
             assert "knowledge_put" not in [tool.name for tool in client.list_tools().tools]
             hits = client.call_tool("knowledge_search", {"query": "kettle"}).structured_content
-            assert [hit["dataset"] for hit in hits["hits"]] == ["mine"]
+            assert [hit["dataset_id"] for hit in hits["hits"]] == ["mine"]
             client.portal.call(asking.aclose)
         server.send_signal(number)
         printed = server.stdout.read(), server.stderr.read()

@@ -63,9 +63,9 @@ def test_put_reads_every_format_in_a_folder_and_tells_what_it_did_not(shell: She
     shell.write("docs/tool.sh", b"echo hello\n")
     ran = shell("put", "docs", "--json")
     assert ran.code == 8
-    assert ran.json["counts"]["added"] == 4
-    assert [each["name"] for each in ran.json["failures"]] == ["broken.json"]
-    assert ran.json["failures"][0]["error"]["type"] == "ParseError"
+    assert ran.json["added"] == 4
+    assert [each["name"] for each in ran.json["failed"]] == ["broken.json"]
+    assert ran.json["failed"][0]["error"]["type"] == "ParseError"
     assert ran.json["skipped"] == [{"name": "logo.png", "reason": "ends in .png"}]
     found = shell("search", "whistles", "--json").json["hits"][0]
     assert found["locator"] == "lines 1-2"

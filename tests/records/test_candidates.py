@@ -3,7 +3,8 @@
 import pytest
 
 from support.ranking import fuse_lanes
-from triptych import Candidate, Candidates, RRFRanker
+from triptych import RRFRanker
+from triptych.records import Candidate, Candidates
 
 
 def record(name: str, score: float, **fields: object) -> Candidate:

@@ -14,7 +14,6 @@ import triptych
 from support.cli_run import Shell, fresh_shell
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import Failure, PutReport, RebuildReport, Result
-from triptych.records.queries import HIT_FIELDS
 from triptych.records.search_options import DatasetSearchOptions, QuestionOptions, SearchOptions
 from triptych.sync import SyncReport
 
@@ -86,7 +85,7 @@ def test_a_hit_of_a_remembered_folder_knows_its_file(
         whole = kb.search_documents("fish", dataset_id="default")
         assert {hit.path for hit in whole} == {file, other}
     rows = shell("search", "fish", "--json").json["hits"]
-    assert {row["name"]: row["path"] for row in rows}["n/deep/a.md"] == str(file)
+    assert {row["doc_name"]: row["file"] for row in rows}["n/deep/a.md"] == str(file)
 
 
 def test_a_search_without_remembered_folders_imports_no_sync(tmp_path: Path) -> None:
@@ -111,19 +110,22 @@ def test_html_shows_hits_and_warnings_and_is_escaped(kb: triptych.Service) -> No
     assert Result(warnings=("a < b",))._repr_html_() == "<p>no hits</p>\n<p>a &lt; b</p>"
 
 
-def test_dicts_have_the_words_of_the_command_line(kb: triptych.Service) -> None:
-    rows = kb.search("fish", dataset_id="d").to_dicts()
-    assert all(tuple(row) == HIT_FIELDS for row in rows)
+def test_dicts_have_the_names_of_a_hit(kb: triptych.Service) -> None:
+    found = kb.search("fish", dataset_id="d")
+    rows = found.to_dicts()
     assert json.loads(json.dumps(rows)) == rows
-    assert rows[0]["end_line"] >= rows[0]["line"]
+    assert rows[0]["end_line"] >= rows[0]["start_line"]
+    for row, hit in zip(rows, found, strict=True):
+        assert all(hasattr(hit, name) for name in row)
+        assert (row["doc_name"], row["snippet"]) == (hit.doc_name, hit.snippet)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pandas") is None, reason="pandas is not installed")
 def test_a_result_is_a_table(kb: triptych.Service) -> None:
     table = kb.search("fish", dataset_id="d").to_pandas()
-    assert list(table.columns) == list(HIT_FIELDS)
-    assert set(table["name"]) == {"a.md", "b.md"}
-    assert list(Result().to_pandas().columns) == list(HIT_FIELDS)
+    assert list(table.columns) == list(kb.search("fish", dataset_id="d").to_dicts()[0])
+    assert set(table["doc_name"]) == {"a.md", "b.md"}
+    assert list(Result().to_pandas().columns) == list(table.columns)
 
 
 def test_without_pandas_a_table_is_not_available(

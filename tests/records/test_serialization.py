@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as arrays
 
-from triptych.context import ContextPack
 from triptych.errors import (
     ConflictError,
     DeletionHeldError,
@@ -219,13 +218,18 @@ def test_damage_deep_inside_is_named() -> None:
     refused([], r"^an object belongs here, not \[\]$")
 
 
+@attrs.frozen
+class Odd:
+    names: set[str]
+
+
 def test_what_has_no_plain_form_is_refused() -> None:
     with pytest.raises(TypeError, match="a set has no plain form"):
         to_dict({"a": {1}})
     with pytest.raises(TypeError, match="a ndarray has no plain form"):
         to_dict(np.zeros(3))
     with pytest.raises(TypeError, match="no plain form"):
-        from_dict(ContextPack, {})
+        from_dict(Odd, {})
 
 
 @pytest.mark.parametrize(

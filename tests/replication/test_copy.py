@@ -22,7 +22,6 @@ from triptych.contracts import SettingsStore, Store
 from triptych.errors import ConflictError, NotAvailableError, NotFoundError, ValidationError
 from triptych.records import NewDocument
 from triptych.replication import Archive, copy_store, follow_store, write_archive
-from triptych.repositories import capabilities_of
 from triptych.service import Service
 from triptych.testing import FakeEmbedder
 from triptych.testing.builders import (
@@ -364,7 +363,7 @@ def test_copy_gives_no_set_a_sparse_vector_that_the_source_lost(stores: dict[str
         put(source, "d", "b", "hot tea")
         assert derive(source, "d", "b", config)
         vectors = {c.sig.input_sig: sparse_of(c.content) for c in source.chunks.iter_chunks("d")}
-        sparse = capabilities_of(source).sparse
+        sparse = source.capabilities.sparse
         assert sparse is not None
         assert sparse.add_sparse_vectors("d", SPARSE, ["b"], vectors) == ["b"]
         copy_store(source, target)
@@ -376,7 +375,7 @@ def test_copy_gives_no_set_a_sparse_vector_that_the_source_lost(stores: dict[str
 
 
 def settings_of(store: Store) -> SettingsStore:
-    found = capabilities_of(store).settings
+    found = store.capabilities.settings
     assert found is not None
     return found
 

@@ -16,7 +16,6 @@ from triptych.contracts import Store
 from triptych.errors import NotFoundError
 from triptych.records import ChangePage
 from triptych.replication import copy_store, follow_store
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import fill, put
 from triptych_backends.memory import MemoryStore
 
@@ -113,9 +112,7 @@ def test_replica_goes_on_where_the_log_does_not_reach_back(
     for name in ("a", "b"):
         assert source.documents.delete("d", name)
     put(source, "d", "c", "three")
-    eraser = capabilities_of(source).eraser
-    assert eraser is not None
-    eraser.scrub()
+    source.scrub()
     first_report(source, target)
     assert contents(target) == contents(source)
 

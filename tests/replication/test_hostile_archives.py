@@ -24,7 +24,6 @@ from triptych.records import NameState, NewDocument
 from triptych.records.serialization import from_dict, to_dict
 from triptych.replication import Archive, copy_store, write_archive
 from triptych.replication.report import Counts, count
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import CONFIG, SPARSE, fill as fill_plainly, put, sparse_of
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
@@ -45,7 +44,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sparse = attrs.evolve(CONFIG, sparse_sig=SPARSE)
     fill_plainly(store, "c", {"a": "one\n\ntwo", "b": "three"}, sparse)
     vectors = {each.sig.input_sig: sparse_of("one") for each in store.chunks.iter_chunks("c", "a")}
-    repo = capabilities_of(store).sparse
+    repo = store.capabilities.sparse
     assert repo is not None
     repo.add_sparse_vectors("c", SPARSE, ["a"], vectors)
     write_archive(store, path)

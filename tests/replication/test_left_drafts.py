@@ -16,7 +16,6 @@ from triptych import Service
 from triptych._internal.drafts import left_drafts, written_whole
 from triptych.records import Finding
 from triptych.replication import write_archive
-from triptych.repositories import capabilities_of
 from triptych.search.question_log import QuestionLog
 from triptych.testing.builders import fill_at_once
 from triptych_backends.filesystem.disk import Disk
@@ -66,7 +65,7 @@ def test_next_backup_removes_what_a_killed_one_left(
     assert drafts(tmp_path) == []
     assert findings(tmp_path) == []
     with open_kind("sqlite", tmp_path, "kb") as store:
-        settings = capabilities_of(store).settings
+        settings = store.capabilities.settings
         assert settings is not None
         assert dict(settings.list_settings("backup.")) == {}
 
@@ -140,7 +139,7 @@ def test_draft_of_a_question_log_goes_with_the_next_write_and_with_a_purge(
     with open_kind("files", tmp_path, "kb") as store:
         fill_at_once(store, "d", {"a": "text"})
         service = Service(store)
-        log = QuestionLog(capabilities_of(store).settings)
+        log = QuestionLog(store.capabilities.settings)
         for end in (lambda: ask(log, "another"), lambda: service.purge("d", "a")):
             with monkeypatch.context() as patch:
                 patch.setattr(Disk, "rename", die)

@@ -23,7 +23,6 @@ from triptych.contracts import Store
 from triptych.copies.unfinished import UnfinishedStoreWarning, unfinished_copy
 from triptych.errors import ConflictError, StoreError
 from triptych.replication import Archive, copy_store, follow_store, write_archive
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import fill as fill_plainly, fill_at_once, put
 from triptych_backends.memory import MemoryStore
 
@@ -31,7 +30,7 @@ DOCUMENTS = 200
 
 
 def unfinished(store: Store) -> StoreError | None:
-    return unfinished_copy(capabilities_of(store).settings)
+    return unfinished_copy(store.capabilities.settings)
 
 
 def kill_half_way(do: str, one: str, other: str, *, replace: bool) -> None:

@@ -6,8 +6,9 @@ import math
 
 from hypothesis import given, strategies as st
 
-import triptych
-from triptych import DEFAULT_THRESHOLD, Service
+from triptych import Service
+from triptych.search import DEFAULT_THRESHOLD
+from triptych.text import corpus_stats, score_text
 from triptych_backends.memory import MemoryStore
 
 K1, B = 1.2, 0.75
@@ -52,6 +53,6 @@ def test_it_keeps_what_the_reference_keeps(
 
 
 def test_score_text_is_on_the_same_scale() -> None:
-    stats = triptych.corpus_stats([["green", "tea"], ["black", "tea"]])
-    ours = triptych.score_text(["tea"], ["green", "tea"], stats)
+    stats = corpus_stats([["green", "tea"], ["black", "tea"]])
+    ours = score_text(["tea"], ["green", "tea"], stats)
     assert math.isclose(ours * (K1 + 1), 0.18232155679395465)

@@ -12,19 +12,9 @@ from hypothesis import given, settings, strategies as st
 
 import triptych
 from support.examples import examples
-from triptych import (
-    MMR,
-    Hit,
-    ModelMismatchError,
-    NearDuplicates,
-    NotAvailableError,
-    PerDocument,
-    Query,
-    ResolvedQuery,
-    Service,
-    ValidationError,
-)
-from triptych.records import DerivedSig, Layer, Mode, Vector
+from triptych import Hit, ModelMismatchError, NotAvailableError, Query, Service, ValidationError
+from triptych.records import DerivedChunk, DerivedSig, Layer, Mode, ResolvedQuery, Vector
+from triptych.search import MMR, NearDuplicates, Neighbours, Parents, PerDocument
 
 SAME = "The kettle whistles when the water in it boils, and the tea is near."
 
@@ -45,10 +35,10 @@ class Given:
     def source(self, hit: Hit) -> str | None:
         raise AssertionError
 
-    def neighbours(self, hit: Hit, before: int, after: int) -> Sequence[triptych.DerivedChunk]:
+    def neighbours(self, hit: Hit, before: int, after: int) -> Sequence[DerivedChunk]:
         raise AssertionError
 
-    def section(self, hit: Hit) -> Sequence[triptych.DerivedChunk]:
+    def section(self, hit: Hit) -> Sequence[DerivedChunk]:
         raise AssertionError
 
     def warn(self, message: str) -> None:
@@ -263,7 +253,7 @@ def test_at_most_so_many_of_each_document() -> None:
 
 
 def test_steps_combine_in_any_order() -> None:
-    steps = [MMR(0.7), NearDuplicates(), PerDocument(1), triptych.Neighbours(), triptych.Parents()]
+    steps = [MMR(0.7), NearDuplicates(), PerDocument(1), Neighbours(), Parents()]
     for turn in range(len(steps)):
         for order in (steps[turn:] + steps[:turn], steps[turn::-1] + steps[:turn:-1]):
             with opened("memory://", *order) as kb:

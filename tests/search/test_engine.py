@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 import attrs
 import pytest
 
-from triptych import CancelledError, NotAvailableError, SearchEngine, ValidationError, deadline
+from triptych import CancelledError, NotAvailableError, ValidationError, deadline
 from triptych.records import Candidate, Layer, Mode, ResolvedQuery
+from triptych.search import SearchEngine
 
 
 def candidate(name: str, score: float) -> Candidate:

@@ -12,22 +12,11 @@ from hypothesis import given, settings, strategies as st
 
 import triptych
 from support.examples import examples
-from triptych import (
-    ChunkConfig,
-    ChunkerSet,
-    Hit,
-    HitReader,
-    MarkdownChunker,
-    Neighbours,
-    Parents,
-    Postprocessor,
-    ResolvedQuery,
-    SentenceWindowChunker,
-    Service,
-    ValidationError,
-    default_chunkers,
-)
-from triptych.records import DerivedChunk, DerivedSig, Layer, Mode, Vector
+from triptych import ChunkConfig, Hit, Service, ValidationError
+from triptych.chunking import ChunkerSet, MarkdownChunker, SentenceWindowChunker, default_chunkers
+from triptych.contracts import HitReader, Postprocessor
+from triptych.records import DerivedChunk, DerivedSig, Layer, Mode, ResolvedQuery, Vector
+from triptych.search import Neighbours, Parents
 from triptych.search.hit_reader import StoreHitReader
 
 GUIDE = """\

@@ -92,7 +92,7 @@ class Meddled:
 
 def over(documents: Any, store: MemoryStore) -> Repositories:
     """A store with other documents."""
-    return Repositories(documents=documents, chunks=store.chunks, layers=store.layers)
+    return Repositories.over(store, documents=documents)
 
 
 def meddled(times: int, meddle: Callable[[Service, int], object]) -> triptych.Result:

@@ -13,19 +13,10 @@ from hypothesis import given, settings, strategies as st
 
 import triptych
 from support.examples import examples
-from triptych import (
-    ChunkerSet,
-    ChunkFilter,
-    Generation,
-    LLMReranker,
-    Message,
-    ProviderError,
-    Rerank,
-    SentenceWindowChunker,
-    Service,
-    ValidationError,
-)
+from triptych import Generation, Message, ProviderError, Rerank, Service, ValidationError
+from triptych.chunking import ChunkerSet, SentenceWindowChunker
 from triptych.errors import UnusableAnswerError
+from triptych.search import ChunkFilter, LLMReranker
 
 TEXTS = {
     "kettle.md": "A kettle whistles when the water boils.",

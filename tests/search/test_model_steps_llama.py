@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import triptych
-from triptych import ChunkFilter, LLMReranker, Rerank
+from triptych import Rerank
 from triptych.errors import ProviderError, UnusableAnswerError
+from triptych.search import ChunkFilter, LLMReranker
 from triptych_backends.providers import (
     BatchLimits,
     Connection,

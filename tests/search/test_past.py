@@ -25,12 +25,12 @@ from triptych import (
 from triptych.deadlines import deadline
 from triptych.errors import CancelledError, ProviderError
 from triptych.records import Candidate, ResolvedQuery, Result
+from triptych.records.serialization import to_json
 from triptych.search.past.moments import to_moment, version_then
 from triptych.search.pipeline_record import Pipeline
 from triptych.testing import FakeEmbedder, ScriptedLLM
 from triptych.testing.past import tick
 from triptych_adapters.wire.operations import OPERATIONS
-from triptych_adapters.wire.schema import to_json
 from triptych_backends.memory import MemoryStore
 
 OLD = "# Ferry\n\nThe ferry is late.\n"

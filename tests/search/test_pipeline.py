@@ -11,20 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 import triptych
-from triptych import (
-    Candidate,
-    Hit,
-    HitReader,
-    ProviderError,
-    Query,
-    QueryVariant,
-    RankedList,
-    Rerank,
-    ResolvedQuery,
-    Service,
-    ValidationError,
-    WeightedRanker,
-)
+from triptych import Hit, ProviderError, Query, Rerank, Service, ValidationError
+from triptych.contracts import HitReader
+from triptych.records import Candidate, QueryVariant, RankedList, ResolvedQuery
+from triptych.search import WeightedRanker, ZScoreRanker
 
 TEXTS = {
     "kettle.md": "# Kettle\n\nThe lid of the kettle whistles when the water boils.\n",
@@ -74,7 +64,7 @@ def test_a_ranker_has_a_name_in_settings(tmp_path: Path, monkeypatch: pytest.Mon
         assert kb.ranker == triptych.RRFRanker()
     (tmp_path / "triptych.toml").unlink()
     with triptych.open("memory://") as kb:
-        assert kb.ranker == triptych.ZScoreRanker()
+        assert kb.ranker == ZScoreRanker()
     with pytest.raises(ValidationError, match="no ranker is called 'mean': use one of z-score"):
         triptych.open("memory://", ranker="mean")
 

@@ -10,8 +10,8 @@ from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
 import triptych
-from triptych import Candidate, Query, ResolvedQuery, ValidationError
-from triptych.records import EmbedKind
+from triptych import Query, ValidationError
+from triptych.records import Candidate, EmbedKind, ResolvedQuery
 from triptych.search import verification
 from triptych.search.syntax import ParsedQuery, TextConditions, parse_query
 from triptych.testing import FakeEmbedder

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from support.ranking import fuse_lanes
-from triptych import RRFRanker, ValidationError, WeightedRanker
+from triptych import RRFRanker, ValidationError
 from triptych.records import Candidate
+from triptych.search import WeightedRanker
 
 
 def candidate(name: str, score: float, index: int = 0, dataset: str = "d") -> Candidate:

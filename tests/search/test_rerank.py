@@ -13,18 +13,10 @@ from numpy.typing import NDArray
 
 import triptych
 from support.examples import examples
-from triptych import (
-    ChunkerSet,
-    Hit,
-    ProviderError,
-    Query,
-    Rerank,
-    Reranker,
-    ResolvedQuery,
-    SentenceWindowChunker,
-    ValidationError,
-)
-from triptych.records import DerivedSig, Layer, Mode
+from triptych import Hit, ProviderError, Query, Rerank, ValidationError
+from triptych.chunking import ChunkerSet, SentenceWindowChunker
+from triptych.contracts import Reranker
+from triptych.records import DerivedSig, Layer, Mode, ResolvedQuery
 from triptych.search.hit_reader import StoreHitReader
 
 

@@ -129,34 +129,15 @@ def test_json() -> None:
     value = json.loads(format_json(RESULT))
     assert (value["warnings"], value["exhausted"]) == (["no vectors"], True)
     chunk, windowed, abstract = value["hits"]
-    assert chunk == {
-        "dataset": "docs",
-        "name": "guide/a&b.md",
-        "layer": "L2",
-        "chunk": 2,
-        "chunk_id": CHUNK.chunk_id,
-        "line": 5,
-        "end_line": 6,
-        "start": 40,
-        "end": 67,
-        "heading_path": ["Guide", "Limits"],
-        "locator": None,
-        "score": 0.03278688,
-        "scores": {"bm25": 1.5, "vector": 0.25},
-        "stale": "source",
-        "version": 3,
-        "path": None,
-        "metadata": {"category": 'say "help"', "lang": "en"},
-        "signs": [],
-        "snippet": CHUNK.content,
-        "content": CHUNK.content,
-        "section": "Guide > Limits",
-        "category": 'say "help"',
-        "lines": [5, 6],
-        "window": None,
-    }
+    about = {"section": "Guide > Limits", "category": 'say "help"', "lines": [5, 6]}
+    assert chunk == {**CHUNK.to_dict(), **about}
+    assert (chunk["dataset_id"], chunk["doc_name"], chunk["start_line"]) == (
+        "docs",
+        "guide/a&b.md",
+        5,
+    )
     assert (windowed["window"], windowed["lines"]) == (WINDOWED.window, [1, 4])
-    assert (abstract["chunk"], abstract["lines"], abstract["category"]) == (None, None, None)
+    assert (abstract["chunk_index"], abstract["lines"], abstract["category"]) == (-1, None, None)
     assert abstract["chunk_id"] is None
 
 

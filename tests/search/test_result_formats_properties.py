@@ -76,7 +76,7 @@ def test_xml_parses_and_says_everything(hits: list[Hit]) -> None:
 @given(HITS)
 def test_json_parses_to_what_went_in(hits: list[Hit]) -> None:
     value = json.loads(format_json(hits))
-    assert [(each["content"], each["window"], each["name"]) for each in value["hits"]] == [
+    assert [(each["content"], each["window"], each["doc_name"]) for each in value["hits"]] == [
         (hit.content, hit.window, hit.doc_name) for hit in hits
     ]
     assert [each["score"] for each in value["hits"]] == [hit.score for hit in hits]

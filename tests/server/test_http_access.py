@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import re
 import socket
 import threading
 import time
@@ -18,22 +19,15 @@ import triptych
 from support.asgi import Client
 from support.servers import listening, served
 from support.sync_folder import until
-from triptych import (
-    AccessDeniedError,
-    AuthenticationError,
-    ProviderError,
-    Service,
-    ServiceOptions,
-    TooManyRequestsError,
-    ValidationError,
-)
+from triptych import ProviderError, Service, ServiceOptions, ValidationError
+from triptych.errors import AccessDeniedError, AuthenticationError, TooManyRequestsError
 from triptych.sync import SyncRoot
 from triptych.testing import FakeEmbedder
-from triptych_adapters.access import KeyStore, authenticator
 from triptych_adapters.http import Limits, create_app
+from triptych_adapters.http.guard import check_origins
 from triptych_adapters.http.workers import _sync
+from triptych_adapters.keys import KeyStore, authenticator
 from triptych_adapters.wire.operations import OPERATIONS
-from triptych_adapters.wire.records import RECORD_TYPE
 from triptych_adapters.wire.routes import ROUTES
 from triptych_backends.memory import MemoryStore
 from triptych_factory import Settings, wire
@@ -117,6 +111,38 @@ def test_pages_of_named_origins_may_ask(service: Service) -> None:
     client = Client(create_app(service, origins=["https://app.example"]))
     for origin, status in (("https://app.example", 200), ("https://app.example.evil", 403)):
         assert client("GET", "/v1/live", headers={"Origin": origin}).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("origin", "typed"),
+    [
+        ("https://app.example/", "https://app.example"),
+        ("https://app.example/page", "https://app.example"),
+        ("app.example", "https://app.example"),
+        ("app.example:8080", "https://app.example:8080"),
+        ("https://app.example:443", "https://app.example"),
+        ("http://app.example:80", "http://app.example"),
+        ("https://b\u00fccher.example", "https://xn--bcher-kva.example"),
+        ("https://*.example", "each origin"),
+        ("https://[app", "each origin"),
+        ("", "https://app.example"),
+        ("*", "each origin"),
+    ],
+)
+def test_an_origin_that_no_page_has_is_refused(origin: str, typed: str, service: Service) -> None:
+    with pytest.raises(ValidationError, match=re.escape(typed)):
+        create_app(service, origins=[origin])
+    with pytest.raises(ValidationError, match=re.escape(typed)):
+        check_origins([origin], keys=False)
+
+
+def test_every_page_may_ask_where_each_request_needs_a_key(service: Service) -> None:
+    client = Client(create_app(service, authenticate=Keys(service), origins=["*"]))
+    answer = client("GET", "/v1/live", headers={"Origin": "https://any.example"})
+    assert answer.status_code == 200
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert "access-control-allow-credentials" not in answer.headers
+    check_origins(["null", "http://localhost:3000", "app://obsidian.md"], keys=False)
 
 
 def test_it_is_mounted_below_a_path_of_another_app(service: Service) -> None:
@@ -308,10 +334,9 @@ class Refusing(FakeEmbedder):
 def test_health_does_not_show_what_a_provider_said() -> None:
     with Service(MemoryStore(), options=ServiceOptions(embedder=Refusing())) as service:
         client = Client(create_app(service))
-        for accept in ("application/json", RECORD_TYPE):
-            answer = client("GET", "/v1/health", headers={"Accept": accept})
-            assert "a model's provider failed" in answer.text
-            assert "sk-123" not in answer.text
+        answer = client("GET", "/v1/health")
+        assert "a model's provider failed" in answer.text
+        assert "sk-123" not in answer.text
 
 
 def test_a_key_to_everything_that_writes_syncs_the_remembered_folders(tmp_path: Path) -> None:

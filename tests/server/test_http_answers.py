@@ -14,12 +14,15 @@ import pytest
 
 import triptych
 from support.asgi import Client
-from triptych import Pipeline, ProviderError, Service
+from triptych import ProviderError, Service
 from triptych.answering import Answer
+from triptych.context import ContextPack
 from triptych.records import Generation, Message
+from triptych.records.serialization import from_dict
+from triptych.search import Pipeline
 from triptych.testing import ScriptedLLM
-from triptych_adapters.http import create_app, nadir_routes
-from triptych_adapters.wire.records import RECORD_TYPE, from_record
+from triptych_adapters.http import create_app
+from triptych_adapters.http.foreign import nadir
 
 ANSWER = "Turn the lid\nto the left [1]."
 
@@ -140,19 +143,16 @@ def test_an_unforeseen_failure_of_a_pipeline_is_internal(monkeypatch: pytest.Mon
     assert "secret" not in answer.text
 
 
-@pytest.mark.parametrize("form", ["", f", {RECORD_TYPE}"])
-def test_ask_answers_as_server_sent_events(form: str) -> None:
+def test_ask_answers_as_server_sent_events() -> None:
     asked = {"question": "How do I open the lid?", "dataset_id": "default"}
-    accept = {"Accept": f"text/event-stream{form}"}
+    accept = {"Accept": "text/event-stream"}
     found = events(client_of()("POST", "/v1/ask", json=asked, headers=accept))
     names = [name for name, _ in found]
-    first = "context" if form else "sources"
-    assert (names[0], names[-1], set(names[1:-1])) == (first, "answer", {"text"})
+    assert (names[0], names[-1], set(names[1:-1])) == ("context", "answer", {"text"})
     assert "".join(each["text"] for name, each in found if name == "text") == ANSWER
-    assert found[-1][1]["text"] == ANSWER
-    if form:
-        answer = from_record(Answer, found[-1][1])
-        assert answer.citations[0].citation.doc_name == "kettle.md"
+    answer = from_dict(Answer, found[-1][1])
+    assert (answer.text, answer.pack) == (ANSWER, from_dict(ContextPack, found[0][1]))
+    assert answer.citations[0].citation.doc_name == "kettle.md"
 
 
 def test_what_fails_before_the_stream_has_a_status() -> None:
@@ -304,7 +304,7 @@ def test_healthz_looks_once_for_many_that_ask(monkeypatch: pytest.MonkeyPatch) -
         return original(**options)
 
     monkeypatch.setattr(service, "health", look)
-    monkeypatch.setattr(nadir_routes, "_FRESH", 60.0)
+    monkeypatch.setattr(nadir, "_FRESH", 60.0)
 
     async def many() -> None:
         transport = httpx.ASGITransport(create_app(service))

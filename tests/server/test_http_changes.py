@@ -17,8 +17,8 @@ from support.asgi import Client
 from support.servers import served
 from triptych import Service
 from triptych.records import DocumentChange
+from triptych.records.serialization import from_dict
 from triptych_adapters.http import Limits, create_app
-from triptych_adapters.wire.records import RECORD_TYPE, from_record
 
 EVENTS = {"Accept": "text/event-stream"}
 
@@ -71,14 +71,13 @@ def test_changes_are_streamed_and_go_on_from_the_last_that_was_seen(service: Ser
 def test_a_change_is_sent_when_it_is_committed(service: Service) -> None:
     service.put_document("d", "a.md", "x")
     with served(service) as url, httpx.Client(base_url=url, timeout=30) as client:
-        accept = {"Accept": f"text/event-stream, {RECORD_TYPE}"}
-        with client.stream("GET", "/v1/changes", headers=accept) as answer:
+        with client.stream("GET", "/v1/changes", headers=EVENTS) as answer:
             found = read(answer.iter_lines())
             assert next(found)[2]["name"] == "a.md"
             thread = threading.Timer(0.3, service.put_document, ("d", "b.md", "y"))
             thread.start()
             began = time.monotonic()
-            change = from_record(DocumentChange, next(found)[2])
+            change = from_dict(DocumentChange, next(found)[2])
             assert (change.name, change.kind) == ("b.md", "added")
             assert time.monotonic() - began > 0.2
             thread.join()

@@ -16,8 +16,8 @@ import triptych
 from support.asgi import Client
 from support.sync_folder import until
 from triptych import Service
+from triptych.access import Access
 from triptych_adapters.http import Limits, create_app, idempotency, senders
-from triptych_adapters.wire.records import RECORD_TYPE
 
 PATH = "/v1/datasets/d/documents/a.md"
 
@@ -45,9 +45,6 @@ def test_what_a_client_has_is_not_sent_again(client: Client) -> None:
     assert tag.startswith('"1-')
     again = client("GET", PATH, headers={"If-None-Match": f'"other", {tag}'})
     assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
-    record = client("GET", PATH, headers={"Accept": RECORD_TYPE, "If-None-Match": tag})
-    assert record.status_code == 200
-    assert record.headers["etag"] not in (tag, "")
     put(client, "two")
     assert client("GET", PATH, headers={"If-None-Match": tag}).json()["content"] == "two"
     listed = client("GET", "/v1/datasets").headers["etag"]
@@ -58,7 +55,6 @@ def test_a_write_holds_only_over_the_version_that_it_names(
     service: Service, client: Client
 ) -> None:
     tag = client("GET", PATH).headers["etag"]
-    record_tag = client("GET", PATH, headers={"Accept": RECORD_TYPE}).headers["etag"]
     assert put(client, "two", If_Match=tag).json()["version"] == 2
     for old in (tag, f"W/{tag}", '"2"', "2", '"x-1"', f'W/"2-{tag[3:]}'):
         answer = put(client, "three", If_Match=old)
@@ -66,7 +62,7 @@ def test_a_write_holds_only_over_the_version_that_it_names(
         assert client("DELETE", PATH, headers={"If-Match": old}).status_code == 412
     assert service.get_document("d", "a.md").content == "two"
     newer = client("GET", PATH).headers["etag"]
-    assert put(client, "three", If_Match=f"{record_tag}, {newer}").status_code == 200
+    assert put(client, "three", If_Match=f"{tag}, {newer}").status_code == 200
     assert put(client, "four", If_Match="*").status_code == 200
     assert client("DELETE", PATH, headers={"If-Match": "*"}).json() is True
     assert put(client, "five", If_Match="*").status_code == 412
@@ -130,13 +126,13 @@ def test_a_request_that_is_sent_again_is_answered_as_before(
     service: Service, client: Client
 ) -> None:
     first = changes(client, "k1")
-    assert first.json()["counts"]["updated"] == 1
+    assert first.json()["updated"] == 1
     assert "idempotent-replayed" not in first.headers
     elsewhere = Client(create_app(service, write=True))  # another process
     again = changes(elsewhere, "k1")
     assert again.content == first.content
     assert again.headers["idempotent-replayed"] == "true"
-    assert changes(client, "k2").json()["counts"]["updated"] == 0
+    assert changes(client, "k2").json()["updated"] == 0
 
 
 def test_a_precondition_is_a_part_of_the_request(client: Client) -> None:
@@ -159,8 +155,8 @@ def test_what_was_done_is_answered_where_the_answer_cannot_be_kept(
 
     with monkeypatch.context() as patch:
         patch.setattr(kind, "set_setting", fails)
-        assert changes(client, "k").json()["counts"]["updated"] == 1
-    assert changes(client, "k").json()["counts"]["unchanged"] == 1
+        assert changes(client, "k").json()["updated"] == 1
+    assert changes(client, "k").json()["unchanged"] == 1
 
 
 def test_a_key_belongs_to_one_request_and_one_sender(client: Client) -> None:
@@ -168,7 +164,7 @@ def test_a_key_belongs_to_one_request_and_one_sender(client: Client) -> None:
     other = changes(client, "k", "tuesday")
     assert (other.status_code, other.json()["error"]["code"]) == (422, "IDEMPOTENCY_KEY_REUSED")
     mine = changes(client, "k", "tuesday", Authorization="Bearer somebody else")
-    assert mine.json()["counts"]["updated"] == 1
+    assert mine.json()["updated"] == 1
     assert changes(client, "").status_code == 400
     assert changes(client, "x" * 256).status_code == 400
 
@@ -192,7 +188,7 @@ def test_a_refusal_is_repeated_and_a_failure_is_tried_again(
     with monkeypatch.context() as patch:
         patch.setattr(Service, "update_metadata", broken)
         assert changes(client, "later").status_code == 500
-    assert changes(client, "later").json()["counts"]["updated"] == 1
+    assert changes(client, "later").json()["updated"] == 1
 
 
 def test_the_same_request_twice_at_once_is_done_once(
@@ -215,7 +211,7 @@ def test_the_same_request_twice_at_once_is_done_once(
     go_on.set()
     thread.join()
     assert (second.status_code, second.json()["error"]["code"]) == (409, "IDEMPOTENCY_IN_PROGRESS")
-    assert first[0].json()["counts"]["updated"] == 1
+    assert first[0].json()["updated"] == 1
 
 
 def test_kept_answers_are_bounded(service: Service) -> None:
@@ -236,9 +232,9 @@ def test_a_key_that_a_killed_process_left_open_is_taken_over(service: Service) -
     assert settings is not None
     ((name, state),) = settings.list_settings("http.idempotency.state.").items()
     left = {**json.loads(state), "at": time.time() - 16}
-    del left["status"], left["type"]
+    del left["status"]
     assert settings.set_setting(name, json.dumps(left), expected=state)
-    assert changes(client, "k").json()["counts"]["unchanged"] == 1
+    assert changes(client, "k").json()["unchanged"] == 1
 
 
 def test_a_request_that_lasts_keeps_its_key(
@@ -273,7 +269,7 @@ def test_a_request_that_lasts_keeps_its_key(
     go_on.set()
     thread.join()
     assert (second.status_code, second.json()["error"]["code"]) == (409, "IDEMPOTENCY_IN_PROGRESS")
-    assert first[0].json()["counts"]["updated"] == 1
+    assert first[0].json()["updated"] == 1
     assert changes(client, "k").headers["idempotent-replayed"] == "true"
 
 
@@ -285,7 +281,7 @@ def test_a_purge_removes_the_answers_that_hold_the_document(
     settings = service.capabilities.settings
     assert settings is not None
     (body,) = settings.list_settings("http.idempotency.body.").values()
-    access = triptych.Access(dataset_ids=["d"], can_write=True, where={"team": "red"})
+    access = Access(dataset_ids=["d"], can_write=True, where={"team": "red"})
     mine = service.restricted(access)
     mine.put_document("d", "other.md", "x", {"team": "red"})
     purged = client("POST", "/v1/datasets/d/purge", json={"name": "iban.md"})
@@ -317,7 +313,7 @@ def test_a_purge_removes_no_answers_of_others(service: Service, client: Client) 
 
     ask()
     assert kept() == 5
-    access = triptych.Access(dataset_ids=["d"], can_write=True, where={"team": "red"})
+    access = Access(dataset_ids=["d"], can_write=True, where={"team": "red"})
     mine = service.restricted(access)
     assert not mine.purge("d", "a.md")
     assert not mine.purge("d", "none.md")

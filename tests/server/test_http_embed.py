@@ -12,7 +12,8 @@ import pytest
 
 import triptych
 from support.asgi import Client
-from triptych import AuthenticationError, ProviderError, Service, ServiceOptions
+from triptych import ProviderError, Service, ServiceOptions
+from triptych.errors import AuthenticationError
 from triptych.records import QueryVariant
 from triptych.search.reranking import Rerank
 from triptych_adapters.http import Limits, create_app

@@ -1,4 +1,4 @@
-"""Every operation of a Service over HTTP: as JSON views, and as records that come back."""
+"""Every operation of a Service over HTTP: as JSON, of which records come back."""
 
 from __future__ import annotations
 
@@ -15,18 +15,14 @@ from support.asgi import Client
 from support.wire_calls import CALLS
 from triptych import Service, ServiceOptions
 from triptych.context import ContextPack
-from triptych.records.serialization import to_dict
+from triptych.records.serialization import from_dict, to_dict, to_json
 from triptych.testing import ScriptedLLM
 from triptych_adapters.http import create_app
 from triptych_adapters.wire.operations import OPERATIONS
-from triptych_adapters.wire.query_string import query_pairs
-from triptych_adapters.wire.records import RECORD_TYPE, from_record
-from triptych_adapters.wire.routes import ROUTES
-from triptych_adapters.wire.schema import to_json
+from triptych_adapters.wire.routes import ROUTES, query_pairs
 from triptych_backends.embedders import HashEmbedder
 from triptych_backends.memory import MemoryStore
 
-RECORDS = {"Accept": RECORD_TYPE}
 STORED = "# Tea\n\nTea is hot.\n"
 
 
@@ -52,12 +48,14 @@ def client(service: Service) -> Client:
     return Client(create_app(service, write=True))
 
 
-def test_every_operation_is_served_as_its_json_view(client: Client) -> None:
+def test_every_operation_is_served_as_json_of_which_records_come_back(client: Client) -> None:
     for name, arguments, holds in CALLS:
         answer = ask(client, name, arguments)
         assert answer.is_success, (name, answer.text)
         assert answer.headers["content-type"] == "application/json"
         assert holds(answer.json()), (name, answer.text)
+        record = from_dict(OPERATIONS[name].result, answer.json())
+        assert to_json(record) == answer.json(), name
         if name == "ask":
             again = ask(client, "replay", {"receipt": answer.json()["receipt"]})
             assert again.json()["identical"]
@@ -66,15 +64,6 @@ def test_every_operation_is_served_as_its_json_view(client: Client) -> None:
     if pack["pieces"]:
         citation = {"citation": pack["pieces"][0]["citation"]}
         assert ask(client, "verify", citation).json()["status"] == "fresh"
-
-
-def test_every_operation_is_served_as_records_that_come_back(client: Client) -> None:
-    for name, arguments, holds in CALLS:
-        answer = ask(client, name, arguments, **RECORDS)
-        assert answer.is_success, (name, answer.text)
-        assert answer.headers["content-type"] == RECORD_TYPE
-        record = from_record(OPERATIONS[name].result, answer.json())
-        assert holds(to_json(record)), (name, record)
 
 
 def test_records_are_those_of_the_service(service: Service, client: Client) -> None:
@@ -90,9 +79,7 @@ def test_records_are_those_of_the_service(service: Service, client: Client) -> N
         ("health", {"probe": False}),
         ("layer", {"dataset_id": "d", "name": "a.md", "layer": "L0"}),
     ):
-        record = from_record(
-            OPERATIONS[name].result, ask(client, name, arguments, **RECORDS).json()
-        )
+        record = from_dict(OPERATIONS[name].result, ask(client, name, arguments).json())
         assert record == OPERATIONS[name].run(service, **arguments), name
         assert to_dict(record) == to_dict(OPERATIONS[name].run(service, **arguments)), name
 
@@ -103,10 +90,10 @@ def test_a_context_renders_as_it_does_on_the_server(
 ) -> None:
     service.put_documents("d", {f"{n}.md": f"# Tea {n}\n\nTea is hot, {n}.\n" for n in range(9)})
     asked = {"query": "tea", "token_budget": 120, "dataset_id": "d", "format": format}
-    plain = ask(client, "context", asked, **RECORDS).json()
+    plain = ask(client, "context", asked).json()
     own = service.context("tea", 120, dataset_id="d", format=format)
     for counter in (plain["counter"], "of another kind"):
-        pack = from_record(ContextPack, plain | {"counter": counter})
+        pack = from_dict(ContextPack, plain | {"counter": counter})
         assert pack.render() == own.render()
         assert pack.fitted() == own.fitted()
         assert attrs.evolve(pack.receipt, query=own.receipt.query) == own.receipt
@@ -117,8 +104,8 @@ def test_failures_in_a_report_come_back_as_errors(client: Client) -> None:
         {"name": "a.md", "content": "x", "if_version": 7},
         {"name": "b.md", "content": "y"},
     ]
-    answer = ask(client, "put_documents", {"dataset_id": "d", "documents": documents}, **RECORDS)
-    report = from_record(OPERATIONS["put_documents"].result, answer.json())
+    answer = ask(client, "put_documents", {"dataset_id": "d", "documents": documents})
+    report = from_dict(OPERATIONS["put_documents"].result, answer.json())
     assert (report.added, len(report.failed)) == (1, 1)
     error = report.failed[0].error
     assert isinstance(error, triptych.ConflictError)
@@ -217,7 +204,7 @@ def test_names_may_hold_what_separates_in_a_path(client: Client) -> None:
         arguments = {"dataset_id": dataset, "name": name}
         assert ask(client, "put_document", {**arguments, "content": "x"}).is_success
         found = ask(client, "get_document", arguments).json()
-        assert (found["dataset"], found["name"]) == (dataset, name)
+        assert (found["dataset_id"], found["name"]) == (dataset, name)
 
 
 def test_what_writes_is_served_only_where_it_is_asked_for(service: Service) -> None:
@@ -254,14 +241,10 @@ def test_the_files_of_the_server_are_not_shown() -> None:
         service.put_document("d", "a.md", "Tea is hot.")
         assert service.search("tea", dataset_id="d").hits[0].path == Path("/srv/secret/a.md")
         client = Client(create_app(service))
-        for headers in ({}, RECORDS):
-            for name, query in (
-                ("search", {"query": "tea"}),
-                ("search_many", {"queries": ["tea"]}),
-            ):
-                answer = ask(client, name, {**query, "dataset_id": "d"}, **headers)
-                assert "a.md" in answer.text
-                assert "/srv" not in answer.text
+        for name, query in (("search", {"query": "tea"}), ("search_many", {"queries": ["tea"]})):
+            answer = ask(client, name, {**query, "dataset_id": "d"})
+            assert "a.md" in answer.text
+            assert "/srv" not in answer.text
 
 
 def test_a_store_that_fails_is_not_echoed(
@@ -274,18 +257,3 @@ def test_a_store_that_fails_is_not_echoed(
     answer = Client(create_app(service))("GET", "/v1/datasets")
     assert (answer.status_code, answer.json()["error"]["code"]) == (500, "STORE_ERROR")
     assert "/srv" not in answer.text
-
-
-@pytest.mark.parametrize(
-    ("accept", "is_record"),
-    [
-        (f"{RECORD_TYPE};q=0.1, application/json", False),
-        (f"{RECORD_TYPE}, application/json;q=0.9", True),
-        (f"*/*;q=0.1, {RECORD_TYPE}", True),
-        (f"text/html, {RECORD_TYPE};q=0.5", True),
-        (f"{RECORD_TYPE};q=0.000, text/html", False),
-    ],
-)
-def test_the_accept_header_weighs(client: Client, accept: str, is_record: bool) -> None:
-    answer = client("GET", "/v1/datasets", headers={"Accept": accept})
-    assert (answer.headers["content-type"] == RECORD_TYPE) is is_record

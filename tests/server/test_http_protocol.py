@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,9 +15,9 @@ import pytest
 import triptych
 from support.servers import listening
 from triptych import Service
-from triptych_adapters.access import KeyStore, authenticator
 from triptych_adapters.http import Limits, create_app
 from triptych_adapters.http.protocol import HeadProtocol
+from triptych_adapters.keys import KeyStore, authenticator
 
 pytest.importorskip("uvicorn")
 
@@ -116,3 +117,54 @@ def test_two_requests_in_one_packet_are_both_answered(kb: Service) -> None:
             while part := connection.recv(1 << 16):
                 answers += part
     assert answers.count(b"HTTP/1.1 200") == 3
+
+
+def is_cut(connection: socket.socket, pause: float) -> bool:
+    """Whether the server closes it while a body goes on and on."""
+    end = time.monotonic() + 20
+    try:
+        for _ in range(8 << 10):
+            connection.sendall(b"1000\r\n" + b"x" * 0x1000 + b"\r\n")
+            time.sleep(pause)
+            if time.monotonic() > end:
+                return False
+    except OSError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("way", ["bytes", "seconds"])
+def test_the_rest_of_a_body_after_an_answer_has_the_limits_of_bodies(kb: Service, way: str) -> None:
+    """A sender without a key has its 401 before its body has ended, if that ever ends."""
+    KeyStore.of(kb).add("somebody")
+    size, seconds = (64 << 10, 60.0) if way == "bytes" else (1 << 30, 0.5)
+    limits = Limits(body=size, body_seconds=seconds)
+
+    class Limited(HeadProtocol):
+        pass
+
+    Limited.limit(limits)
+    app = create_app(kb, write=True, authenticate=authenticator(kb), limits=limits)
+    head = (
+        b"PUT /v1/datasets/d/documents/a.md HTTP/1.1\r\nHost: localhost\r\n"
+        b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    with listening(app, http=Limited) as url:
+        address = httpx.URL(url)
+        assert address.port is not None
+        with socket.create_connection((address.host, address.port), timeout=30) as connection:
+            connection.sendall(head)
+            assert connection.recv(1 << 16).startswith(b"HTTP/1.1 401")
+            assert is_cut(connection, pause=0.02 if way == "seconds" else 0)
+        # One whose body ends goes on with the same connection.
+        with socket.create_connection((address.host, address.port), timeout=30) as connection:
+            connection.sendall(head)
+            assert connection.recv(1 << 16).startswith(b"HTTP/1.1 401")
+            connection.sendall(b"1\r\nx\r\n0\r\n\r\n")
+            time.sleep(1)
+            connection.sendall(b"GET /v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            answers = b""
+            while b"HTTP/1.1 200" not in answers:
+                part = connection.recv(1 << 16)
+                assert part
+                answers += part

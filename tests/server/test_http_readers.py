@@ -13,6 +13,7 @@ from support.servers import listening
 from support.sync_folder import until
 
 pytest.importorskip("uvicorn")
+from triptych.errors import ValidationError
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.protocol import HeadProtocol, connections_of
 
@@ -133,6 +134,11 @@ def test_files_are_left_for_the_store() -> None:
     try:
         assert connections_of(Limits()) == 640
         assert connections_of(Limits(connections=7)) == 7
+        resource.setrlimit(resource.RLIMIT_NOFILE, (512, most))
+        assert connections_of(Limits()) == 128  # 256 more may be accepted at once
+        resource.setrlimit(resource.RLIMIT_NOFILE, (399, most))
+        with pytest.raises(ValidationError, match=r"only 399 files.*`ulimit -n 1024`"):
+            connections_of(Limits())
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
     assert connections_of(Limits()) <= 2000

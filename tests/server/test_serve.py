@@ -19,8 +19,8 @@ import triptych
 from support.cli_run import fresh_shell
 from support.servers import Served, started
 from triptych.sync import SyncRoot
-from triptych_adapters.access import KeyStore
-from triptych_adapters.access.loopback import listen
+from triptych_adapters.keys import KeyStore
+from triptych_adapters.keys.loopback import listen
 from triptych_adapters.wire.errors import Exit
 from triptych_factory import Settings, wire
 from triptych_factory.syncing import remembered_roots
@@ -62,7 +62,7 @@ def test_it_answers_at_the_url_that_it_prints(server: Served) -> None:
     assert server.url.startswith("http://127.0.0.1:")
     assert httpx.get(f"{server.url}/v1/live").json() == {"status": "ok"}
     found = httpx.post(f"{server.url}/v1/search", json={"query": "tea", "dataset_id": "d"})
-    assert found.json()["hits"][0]["name"] == "a.md"
+    assert found.json()["hits"][0]["doc_name"] == "a.md"
 
 
 def test_every_process_reads_what_another_wrote(server: Served) -> None:
@@ -73,7 +73,7 @@ def test_every_process_reads_what_another_wrote(server: Served) -> None:
             assert one.put(f"{server.url}/v1/datasets/d/documents/{name}", json=text).is_success
             query = {"query": f"number{number}", "dataset_id": "d", "mode": "bm25"}
             found = other.post(f"{server.url}/v1/search", json=query).json()
-            assert found["hits"][0]["name"] == name
+            assert found["hits"][0]["doc_name"] == name
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(server: Served) -> None:
@@ -181,7 +181,7 @@ def test_an_ingest_syncs_the_remembered_folders(server: Served) -> None:
     settings = Settings.resolve({"url": str(folder / "kb.db"), "embedder": "hash"})
     with wire(settings) as service:
         remembered_roots(service, settings).add([SyncRoot(path=folder / "notes", dataset_id="n")])
-    counts = [httpx.post(f"{server.url}/ingest").json()["counts"] for _ in range(2)]
+    counts = [httpx.post(f"{server.url}/ingest").json() for _ in range(2)]
     assert [(each["added"], each["unchanged"]) for each in counts] == [(1, 0), (0, 1)]
     found = httpx.get(f"{server.url}/v1/datasets/n/documents").json()
     assert [each["name"] for each in found] == ["milk.md"]
@@ -211,7 +211,7 @@ def test_a_stop_answers_what_is_under_way(tmp_path: Path) -> None:
             time.sleep(0.3)
             assert server.stop() == 0
             thread.join()
-        assert answers[0].json()["counts"]["added"] == 300
+        assert answers[0].json()["added"] == 300
 
 
 def test_keys_of_the_store_are_checked(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from triptych.aio import AsyncService, BlockingLLM, ProgressStream, iterate
 from triptych.aio.threads import THREADS, run
 from triptych.errors import CancelledError, NotAvailableError, ProviderError, StoreError
 from triptych.records import EmbedKind, Generation, Message, Usage
+from triptych.service.pipeline import PipelineView
 from triptych.testing.fakes import FakeEmbedder
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +40,7 @@ def test_the_facade_is_what_the_script_makes_of_the_classes() -> None:
         import generate_aio
     finally:
         sys.path.pop(0)
-    written = (ROOT / "knowledge/triptych/aio/generated.py").read_text(encoding="utf-8")
+    written = (ROOT / "knowledge/triptych/aio/methods.pyi").read_text(encoding="utf-8")
     assert written == generate_aio.generated(), "run python tools/generate_aio.py"
 
 
@@ -48,7 +49,7 @@ def test_the_facade_is_what_the_script_makes_of_the_classes() -> None:
     [
         (AsyncService, triptych.Service),
         (triptych.AsyncDataset, triptych.Dataset),
-        (triptych.AsyncPipeline, triptych.PipelineView),
+        (triptych.AsyncPipeline, PipelineView),
     ],
 )
 def test_every_call_has_its_coroutine(facade: type, of: type) -> None:

@@ -10,14 +10,8 @@ import numpy as np
 import pytest
 
 import triptych
-from triptych import (
-    DerivationError,
-    ModelMismatchError,
-    ProviderError,
-    RateLimitedError,
-    Service,
-    ValidationError,
-)
+from triptych import DerivationError, ModelMismatchError, ProviderError, Service, ValidationError
+from triptych.errors import RateLimitedError
 
 Answer = Callable[[Sequence[str]], Any]
 

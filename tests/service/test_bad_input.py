@@ -14,13 +14,14 @@ import triptych
 from triptych import (
     ConflictError,
     Dataset,
-    DocumentSummary,
     NewDocument,
     NotFoundError,
     Query,
     Service,
     ValidationError,
 )
+from triptych.access import Access
+from triptych.records import DocumentSummary
 
 SURROGATE = "a\ud800b"
 NO_TEXT: list[Any] = [None, 3, 1.5, True, b"x", ["x"], {"x": 1}, object(), SURROGATE]
@@ -314,3 +315,20 @@ def test_after_a_deadline_of_nothing_nothing_is_stored(kb: Service) -> None:
     for call in calls:
         with triptych.deadline(0), pytest.raises(triptych.CancelledError):
             call()
+
+
+def test_without_a_name_a_view_is_of_the_only_dataset_and_an_empty_name_of_none() -> None:
+    with triptych.open("memory://", embedder=None) as kb:
+        with pytest.raises(NotFoundError, match="no dataset yet"):
+            kb.dataset()
+        kb.put_document("tenant", "a.md", "An anchor.")
+        assert [hit.doc_name for hit in kb.dataset().search("anchor").hits] == ["a.md"]
+        # What a program has of a variable that is not set reads nobody's data.
+        for unset in ("", " ", None):
+            with pytest.raises(ValidationError):
+                kb.dataset(unset)  # type: ignore[arg-type]  # None is no name
+        kb.put_document("other", "b.md", "An anchor.")
+        with pytest.raises(ValidationError, match="'other', 'tenant'"):
+            kb.dataset()
+        mine = kb.restricted(Access(dataset_ids=["other"]))
+        assert mine.dataset().dataset_id == "other"

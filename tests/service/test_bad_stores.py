@@ -16,16 +16,8 @@ from typing import Any
 import pytest
 
 import triptych
-from triptych import (
-    ConflictError,
-    CorruptStoreError,
-    NewDocument,
-    Service,
-    StoreError,
-    StoreLockedError,
-    TriptychError,
-    ValidationError,
-)
+from triptych import ConflictError, NewDocument, Service, StoreError, TriptychError, ValidationError
+from triptych.errors import CorruptStoreError, StoreLockedError
 
 pytestmark = pytest.mark.process
 

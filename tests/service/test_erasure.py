@@ -12,11 +12,13 @@ import pytest
 
 import triptych
 from support.postgres import PostgresServer
+from triptych.access import Access
 from triptych.records import PurgeReceipt
+from triptych.records.serialization import to_json
 from triptych.replication import copy_store, write_archive
+from triptych.search import SemanticCache
 from triptych.service import Service
 from triptych.service_options import ServiceOptions
-from triptych_adapters.wire.schema import to_json
 from triptych_backends.embedders import HashEmbedder
 from triptych_backends.sqlite import SqliteStore
 
@@ -56,7 +58,7 @@ class Place:
 
         truth = SqliteStore.open(self.folder / "kb.db", background_index=False)
         options = ServiceOptions(
-            embedder=HashEmbedder(), semantic_cache=triptych.SemanticCache(), question_log=True
+            embedder=HashEmbedder(), semantic_cache=SemanticCache(), question_log=True
         )
         store = QdrantStore(truth, edge.EdgeCollections(self.folder / "qdrant"))
         with store, Service(store, options=options) as kb:
@@ -204,7 +206,7 @@ def test_a_purge_of_nothing_changes_nothing(place: Place) -> None:
 def test_a_caller_with_a_filter_learns_nothing_of_others_by_a_receipt(place: Place) -> None:
     with place.opened() as kb:
         fill(kb)
-        mine = kb.restricted(triptych.Access(dataset_ids=["d"], can_write=True, where={"by": META}))
+        mine = kb.restricted(Access(dataset_ids=["d"], can_write=True, where={"by": META}))
         assert counts(mine.purge("d", PATH)) == {
             "documents": 1, "versions": 1, "chunks": 1, "vectors": 1, "layers": 2,
         }  # fmt: skip

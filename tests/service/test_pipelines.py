@@ -9,17 +9,10 @@ import attrs
 import pytest
 
 import triptych
-from triptych import (
-    NotFoundError,
-    Pipeline,
-    Query,
-    QueryVariant,
-    Service,
-    ServiceOptions,
-    ValidationError,
-)
+from triptych import NotFoundError, Query, Service, ServiceOptions, ValidationError
 from triptych.contracts import HitReader
-from triptych.records import Hit, ResolvedQuery
+from triptych.records import Hit, QueryVariant, ResolvedQuery
+from triptych.search import Pipeline
 from triptych.search.fusion import ZScoreRanker
 from triptych.testing import FakeEmbedder
 from triptych_backends.memory import MemoryStore

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from triptych import (
-    RRFRanker,
-    SearchEngine,
-    Service,
-    ServiceOptions,
-    ValidationError,
-    ZScoreRanker,
-)
+from triptych import RRFRanker, Service, ServiceOptions, ValidationError
+from triptych.search import SearchEngine, ZScoreRanker
 from triptych.search.retrievers import BM25Retriever
 from triptych_backends.memory import MemoryStore
 

@@ -26,7 +26,7 @@ def awaited(model: Any, call: Callable[[], Awaitable[T]]) -> T:
         try:
             return await call()
         finally:
-            await model._client.asynchronous.aclose()
+            await model._client.disconnect()
 
     return asyncio.run(run())
 
@@ -81,7 +81,7 @@ class AwaitedStream(Iterator[str]):
     def close(self) -> None:
         async def close() -> None:
             await self._stream.aclose()
-            await self._llm._client.asynchronous.aclose()
+            await self._llm._client.disconnect()
 
         runner, self._runner = self._runner or asyncio.Runner(), None
         runner.run(close())

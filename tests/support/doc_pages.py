@@ -59,17 +59,26 @@ METRIC_NAMES = frozenset(each.name for each in METRICS) | frozenset(
 )
 CAMEL_HOMES = (
     "triptych",
+    "triptych.access",
     "triptych.aio",
+    "triptych.answering",
+    "triptych.chunking",
+    "triptych.context",
     "triptych.contracts",
-    "triptych.repositories",
-    "triptych.records",
-    "triptych.testing",
-    "triptych.events",
+    "triptych.errors",
     "triptych.evaluation",
+    "triptych.events",
     "triptych.layers",
     "triptych.parsing",
+    "triptych.records",
+    "triptych.repositories",
+    "triptych.search",
+    "triptych.service.pipeline",
+    "triptych.shortcuts",
     "triptych.sync",
-    "triptych_adapters.access",
+    "triptych.testing",
+    "triptych.text",
+    "triptych_adapters.keys",
     "triptych_adapters.http",
     "triptych_adapters.http.authentication",
     "triptych_backends.embedders",
@@ -334,13 +343,16 @@ def unknown_names(page: Path) -> list[str]:
         and f"triptych{found}" not in METRIC_NAMES
         and not _exists(found[1:].split("."))
     ]
-    homes = [_module(home) for home in CAMEL_HOMES]
     spans = sorted(filter(_CAMEL.fullmatch, set(_CODE_SPAN.findall(prose(page)))))
     return unknown + [
-        span
-        for span in spans
-        if not any(hasattr(home, span) for home in homes if home) and span not in _of_frameworks()
+        span for span in spans if named(span) is None and span not in _of_frameworks()
     ]
+
+
+def named(name: str) -> Any:
+    """What ``name`` is in the first of `CAMEL_HOMES` that has it; None if none has."""
+    homes = filter(None, map(_module, CAMEL_HOMES))
+    return next((getattr(home, name) for home in homes if hasattr(home, name)), None)
 
 
 @functools.cache

@@ -11,11 +11,12 @@ import uvicorn
 
 import triptych
 from triptych.records import Generation, Message
+from triptych.search import Pipeline
 from triptych.sync import DirectorySync, SyncRoot
-from triptych_adapters.access.loopback import listen
 from triptych_adapters.http.app import create_app
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.protocol import HeadProtocol
+from triptych_adapters.keys.loopback import listen
 
 
 class Obliging:
@@ -31,7 +32,7 @@ class Obliging:
 
 
 def main() -> None:
-    pipelines = [triptych.Pipeline(name="support")]
+    pipelines = [Pipeline(name="support")]
     with triptych.open(sys.argv[1], embedder="hash", llm=Obliging(), pipelines=pipelines) as kb:
         kb.put_document("docs", "tea.md", "# Tea\n\nTea is hot.\n", {"lang": "en"})
         kb.put_document("default", "milk.md", "# Milk\n\nMilk is white.\n")

@@ -191,7 +191,7 @@ STEPS = [
     put(LONG, "long"),
     Step(lambda store: store.documents.delete("d", "deep/er/b")),
     Step(lambda store: store.documents.delete("d", "a")),
-    Step(lambda store: store.documents.scrub()),
+    Step(lambda store: store.scrub()),
     put("a", "again"),
     Step(lambda store: store.chunks.configure("d", CONFIGS[1], expected=CONFIGS[0])),
     Step(lambda store: store.chunks.configure("f", CONFIGS[0], expected=None)),

@@ -28,7 +28,7 @@ from triptych.chunking import (
     chunk_text,
     first_heading,
 )
-from triptych.context.truncation import ends
+from triptych.context.packer import ends
 from triptych.errors import TriptychError
 from triptych.evaluation.targets import find_passage
 from triptych.layers import ExtractiveSummarizer, estimate_tokens

@@ -14,7 +14,7 @@ from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service, ServiceOptions
 from triptych.testing import FakeEmbedder
 from triptych.testing.fakes import FakeSparseEncoder
-from triptych_adapters.access import KeyAuthenticator, KeyStore
+from triptych_adapters.keys import KeyAuthenticator, KeyStore
 from triptych_backends.memory import MemoryStore
 
 __all__ = ["FILTERS", "KeyPair", "key_pair", "without_times"]

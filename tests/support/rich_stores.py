@@ -13,7 +13,6 @@ import attrs
 from triptych.contracts import Store
 from triptych.records import ChunkVector, Layer, ModelUsage, NewDocument, QuarantinedLayer
 from triptych.replication.states import StoreStates, state_digest
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import (
     CONFIG,
     SPARSE,
@@ -59,7 +58,7 @@ def fill(store: Store, chance: random.Random, steps: int) -> None:
     """Do ``steps`` things to the store."""
     for dataset_id in ("d", "e/f"):
         set_config(store, dataset_id, chance.choice(CONFIGS))
-    settings = capabilities_of(store).settings
+    settings = store.capabilities.settings
     assert settings is not None
     settings.set_setting("key", f"value {chance.random()}", expected=settings.get_setting("key"))
     for _ in range(steps):
@@ -112,7 +111,7 @@ def _wait(store: Store, chance: random.Random, dataset_id: str, name: str) -> No
 
 
 def _sparse(store: Store, chance: random.Random, dataset_id: str, name: str) -> None:
-    config, sparse = store.chunks.config(dataset_id), capabilities_of(store).sparse
+    config, sparse = store.chunks.config(dataset_id), store.capabilities.sparse
     assert sparse is not None
     if config is None or not config.sparse_sig:
         return
@@ -134,7 +133,7 @@ def _layer(store: Store, chance: random.Random, dataset_id: str, name: str) -> N
 
 
 def _note(store: Store, chance: random.Random, dataset_id: str, name: str) -> None:
-    journal = capabilities_of(store).journal
+    journal = store.capabilities.journal
     assert journal is not None
     if store.documents.get_info(dataset_id, name) is None:
         return

@@ -15,9 +15,10 @@ from hypothesis import example, given, settings, strategies as st
 
 from support.examples import examples
 from support.sync_folder import Desk, TextFiles, contents, desk as made_desk
-from triptych import ChangeEvent, EventKind, RebuildScope
+from triptych import RebuildScope
 from triptych.events import join_scopes, scope_of
 from triptych.parsing import ParsedFile
+from triptych.records import ChangeEvent, EventKind
 from triptych.sync import DirectorySync
 
 pytestmark = pytest.mark.property

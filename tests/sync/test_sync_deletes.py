@@ -42,7 +42,7 @@ def test_many_files_that_are_gone_take_their_documents_along(desk: Desk) -> None
 
 def over(documents: Any, kb: Service) -> Repositories:
     """The store of a Service, with other documents."""
-    return Repositories(documents=documents, chunks=kb.chunks, layers=kb.layer_repo)
+    return Repositories.over(kb.store, documents=documents)
 
 
 @pytest.mark.parametrize("url", ["kb.db", "files"])

@@ -72,11 +72,23 @@ class FolderMachine(RuleBasedStateMachine):
         file.parent.mkdir(parents=True, exist_ok=True)
         return file
 
+    def lands_here(self, file: Path) -> bool:
+        """Whether what is written to the file lands in this place: a link may lead out, or round
+        and round."""
+        try:
+            file.stat()
+        except FileNotFoundError:
+            pass  # what a link leads to may be made
+        except OSError:
+            return False
+        real = Path(os.path.realpath(file))
+        return real.is_relative_to(os.path.realpath(self.place)) and real.parent.is_dir()
+
     # What happens to the folder
 
     @rule(name=NAMES, text=TEXTS)
     def write(self, name: str, text: bytes) -> None:
-        if (file := self.file(name)) is not None:
+        if (file := self.file(name)) is not None and self.lands_here(file):
             file.write_bytes(text)
 
     @rule(name=NAMES, text=TEXTS)
@@ -119,7 +131,7 @@ class FolderMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES, mode=st.sampled_from([0o000, 0o400, 0o644, 0o755]))
     def change_permissions(self, name: str, mode: int) -> None:
-        if (self.root / name).is_file():
+        if (self.root / name).is_file() and self.lands_here(self.root / name):
             (self.root / name).chmod(mode)
 
     @rule(name=NAMES, to=st.sampled_from(["a.md", "d", ".", "..", "/etc/hostname", "none.md"]))
@@ -241,6 +253,26 @@ def check(examples: int) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX processes and permissions")
 def test_the_store_ends_as_a_fresh_sync_of_the_folder() -> None:
     check(6)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX processes and permissions")
+def test_nothing_is_written_through_a_link_that_leads_out_or_to_itself() -> None:
+    def outside() -> tuple[bytes, int] | None:
+        file = Path("/etc/hostname")
+        return (file.read_bytes(), file.stat().st_mode) if file.exists() else None
+
+    machine, before = FolderMachine(), outside()
+    try:
+        machine.link(name="a.md", to="a.md")
+        machine.link(name="b.md", to="/etc/hostname")
+        machine.link(name="c.txt", to="none.md")
+        for name in ("a.md", "b.md", "c.txt"):
+            machine.write(name=name, text=b"written")
+            machine.change_permissions(name=name, mode=0o644)
+        assert (machine.root / "none.md").read_bytes() == b"written"
+        assert outside() == before
+    finally:
+        machine.teardown()
 
 
 @pytest.mark.slow

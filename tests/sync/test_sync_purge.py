@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import triptych
+from triptych.access import Access
 from triptych.errors import StoreError
 from triptych.service import Service
 from triptych.sync import SyncRoot
@@ -81,9 +81,7 @@ def test_a_caller_with_a_filter_drops_what_is_remembered_of_its_own_only(
 ) -> None:
     with wire(settings) as kb:
         synced(kb, settings, roots[0])
-        mine = kb.restricted(
-            triptych.Access(dataset_ids=["d"], can_write=True, where={"mine": True})
-        )
+        mine = kb.restricted(Access(dataset_ids=["d"], can_write=True, where={"mine": True}))
         assert not mine.purge("d", "n/staff/anna.md")
         assert "anna" in remembered(tmp_path)
         kb.update_metadata("d", {"mine": True}, names=["n/staff/anna.md"])

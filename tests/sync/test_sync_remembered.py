@@ -22,7 +22,6 @@ from triptych.errors import (
     NotFoundError,
     ValidationError,
 )
-from triptych.repositories import capabilities_of
 from triptych.service import Service
 from triptych.sync import RememberedRoots, SyncOptions, SyncRoot
 from triptych_backends.memory import MemoryStore
@@ -146,7 +145,7 @@ def test_a_key_is_not_given_twice(kb: Service, tmp_path: Path) -> None:
 
 def test_a_store_without_settings_says_so(tmp_path: Path) -> None:
     bare = BareStore(MemoryStore())
-    assert capabilities_of(bare).settings is None
+    assert bare.capabilities.settings is None
     with Service(bare) as kb, pytest.raises(NotAvailableError, match="cannot remember folders"):
         roots_of(kb)
 

@@ -19,10 +19,11 @@ from prometheus_client.parser import text_string_to_metric_families
 import triptych
 from support.asgi import Client
 from support.servers import Served, started
-from triptych import Access, Service, telemetry
-from triptych_adapters.access import KeyStore
-from triptych_adapters.access.authenticator import authenticator
+from triptych import Service, telemetry
+from triptych.access import Access
 from triptych_adapters.http import create_app
+from triptych_adapters.keys import KeyStore
+from triptych_adapters.keys.authenticator import authenticator
 from triptych_adapters.telemetry import PrometheusObserver, StoreFigures
 from triptych_adapters.telemetry.figures import FIGURES
 from triptych_adapters.telemetry.measurements import METRICS

@@ -38,6 +38,6 @@ def test_a_store_that_is_read_only_says_so_to_the_model(tmp_path: Path) -> None:
         service.put_document("default", "a.md", "samovar")
     with triptych.open(url, embedder=None, read_only=True) as service:
         search, *_, put = knowledge_tools(service)
-        assert json.loads(search(query="samovar"))["hits"][0]["name"] == "a.md"
+        assert json.loads(search(query="samovar"))["hits"][0]["doc_name"] == "a.md"
         said = json.loads(put(name="a.md", content="other"))["error"]
     assert "read" in said["message"]

@@ -43,7 +43,7 @@ def service() -> Iterator[Service]:
 
 
 def places(hits: list[dict[str, Any]]) -> list[str]:
-    return [f"{hit['dataset']}/{hit['name']}" for hit in hits]
+    return [f"{hit['dataset_id']}/{hit['doc_name']}" for hit in hits]
 
 
 def test_all_datasets_are_searched_and_ranks_alternate(service: Service) -> None:
@@ -434,11 +434,11 @@ def test_the_flat_list_holds_every_datasets_hits_in_their_order(
         state = knowledge_node(kb, top_k=top_k)({"query": "tea"})
         for dataset_id, hits in state["by_dataset"].items():
             alone = kb.search("tea", dataset_id=dataset_id, top_k=top_k)
-            assert [hit["name"] for hit in hits] == [hit.doc_name for hit in alone.hits]
-            mine = [hit for hit in state["hits"] if hit["dataset"] == dataset_id]
+            assert [hit["doc_name"] for hit in hits] == [hit.doc_name for hit in alone.hits]
+            mine = [hit for hit in state["hits"] if hit["dataset_id"] == dataset_id]
             assert mine == hits
         ranks = [
-            (state["by_dataset"][hit["dataset"]].index(hit), hit["dataset"])
+            (state["by_dataset"][hit["dataset_id"]].index(hit), hit["dataset_id"])
             for hit in state["hits"]
         ]
         assert ranks == sorted(ranks)

@@ -131,7 +131,7 @@ def test_an_answer_is_markdown_where_it_is_asked_for() -> None:
         tools = {tool.name: tool for tool in knowledge_tools(service, format="markdown")}
         text = tools["knowledge_search"](query="tea")
         assert text.startswith("- warnings: `[]`\n- exhausted: yes\n- cursor: none\n\n## hits 1\n")
-        assert "- name: a.md\n" in text
+        assert "- doc_name: a.md\n" in text
         # The fence is longer than the document's own.
         assert "\n`````text\nTea\n````\n- **hits**: forged\n````\n`````\n" in text
         assert tools["knowledge_context"](query="tea").count("`````") == 2
@@ -174,7 +174,7 @@ def test_langchain_takes_a_tool(tools: dict[str, Tool]) -> None:
     assert made.tool_call_schema["properties"].keys() == set(
         tools["knowledge_search"].parameters["properties"]
     )
-    assert json.loads(made.invoke({"query": "tea"}))["hits"][0]["name"] == "tea.md"
+    assert json.loads(made.invoke({"query": "tea"}))["hits"][0]["doc_name"] == "tea.md"
     assert "error" in json.loads(made.invoke({"query": "tea", "limit": 3}))
     structured = importlib.import_module("langchain_core.tools").StructuredTool
     function = structured.from_function(tools["knowledge_search"])

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import triptych.deadlines
-from triptych import Access
+from triptych.access import Access
 from triptych.errors import CancelledError, ConflictError, ProviderError, ValidationError
 from triptych.layers import estimate_tokens
 from triptych.service import Service, ServiceOptions
@@ -56,7 +56,7 @@ def put(service: Service, **arguments: Any) -> dict[str, Any]:
 
 
 def names(answer: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [(hit["dataset"], hit["name"]) for hit in answer["hits"]]
+    return [(hit["dataset_id"], hit["doc_name"]) for hit in answer["hits"]]
 
 
 # Search
@@ -70,7 +70,7 @@ def test_a_search_answers_with_hits_of_every_dataset(service: Service) -> None:
     hit = answer["hits"][0]
     assert hit["content"] == BROKER.strip()
     assert list(hit["metadata"]) == ["a", "z"]
-    assert (hit["layer"], hit["chunk"], hit["line"], hit["version"]) == ("L2", 0, 1, 1)
+    assert (hit["layer"], hit["chunk_index"], hit["start_line"], hit["version"]) == ("L2", 0, 1, 1)
     assert "stale" not in hit
 
 
@@ -249,7 +249,7 @@ def test_a_cursor_goes_with_its_own_arguments_and_documents(service: Service) ->
 
 def test_a_put_says_what_it_did(service: Service) -> None:
     first = put(service, name="a.md", content="One.")
-    assert first == {"status": "added", "dataset": "default", "name": "a.md", "version": 1}
+    assert first == {"status": "added", "dataset_id": "default", "name": "a.md", "version": 1}
     assert put(service, name="a.md", content="One.")["status"] == "unchanged"
     second = put(service, name="a.md", content="Two.", dataset_id="default")
     assert (second["status"], second["version"]) == ("updated", 2)
@@ -342,7 +342,7 @@ def test_tools_of_one_dataset_see_no_other(service: Service) -> None:
     assert names(json.loads(search(query="kettle"))) == [("home", "tea.md")]
     said = json.loads(search(query="kettle", dataset_id="docs"))["error"]
     assert said["type"] == "ValidationError"
-    assert json.loads(store(name="x.md", content="x"))["dataset"] == "home"
+    assert json.loads(store(name="x.md", content="x"))["dataset_id"] == "home"
     empty = tool_of(service, "search", dataset_id="new")
     said = json.loads(empty(query="kettle"))["error"]
     assert said["type"] == "NotFoundError"

@@ -27,9 +27,9 @@ TEXTS = st.text(st.sampled_from('a b\n"\\\0é茶\U0001f469\u200d\u0301'), max_si
 def hit_lists(draw: st.DrawFn) -> list[dict[str, Any]]:
     return [
         {
-            "dataset": "docs",
-            "name": f"{at}.md",
-            "chunk": at,
+            "dataset_id": "docs",
+            "doc_name": f"{at}.md",
+            "chunk_index": at,
             "metadata": draw(st.dictionaries(st.text("key", max_size=5), TEXTS, max_size=1)),
             "content": draw(TEXTS),
         }
@@ -76,11 +76,11 @@ def test_pages_joined_are_the_whole_and_none_is_above_the_ceiling(
     assert all(estimate_tokens(to_json(page)[1:-1]) <= max_tokens for page in found)
     assert all(found) or not hits
     parts = [part for page in found for part in page]
-    left_out = {part["name"] for part in parts if "left_out" in part}
+    left_out = {part["doc_name"] for part in parts if "left_out" in part}
     whole = joined(parts)
     assert [hit["content"] for hit in whole] == [hit["content"] for hit in hits]
     for hit, shown in zip(hits, whole, strict=True):
-        assert hit["name"] in left_out or hit == shown
+        assert hit["doc_name"] in left_out or hit == shown
 
 
 @settings(deadline=None)
@@ -89,47 +89,47 @@ def test_a_hit_that_fits_into_a_page_of_its_own_is_never_cut(
     hits: list[dict[str, Any]], max_tokens: int
 ) -> None:
     for part in (part for page in pages(hits, max_tokens) for part in page):
-        if tokens(hits[part["chunk"]]) <= max_tokens:
-            assert part == hits[part["chunk"]]
+        if tokens(hits[part["chunk_index"]]) <= max_tokens:
+            assert part == hits[part["chunk_index"]]
 
 
 def test_whole_hits_come_first_and_an_overlong_one_begins_a_page() -> None:
     hits = [
-        {"name": "a", "content": "short"},
-        {"name": "b", "content": "word " * 150},
-        {"name": "c", "content": "end"},
+        {"doc_name": "a", "content": "short"},
+        {"doc_name": "b", "content": "word " * 150},
+        {"doc_name": "c", "content": "end"},
     ]
     first, *middle, last = pages(hits, 100)
     assert first == hits[:1]
-    assert [part["name"] for page in middle for part in page] == ["b"] * len(middle)
+    assert [part["doc_name"] for page in middle for part in page] == ["b"] * len(middle)
     assert middle[0][0]["cut"]["from"] == 0
     assert middle[0][0]["cut"]["of"] == 750
     assert middle[0][0]["content"].endswith("word ")
-    assert [part["name"] for part in last] == ["b", "c"]
+    assert [part["doc_name"] for part in last] == ["b", "c"]
 
 
 def test_a_cut_parts_no_character() -> None:
     family = "\U0001f469\u200d\U0001f467"
-    hits = [{"name": "a", "content": family * 100}]
+    hits = [{"doc_name": "a", "content": family * 100}]
     for page in pages(hits, 80):
         assert page[0]["content"].replace(family, "") == ""
 
 
 def test_fields_make_room_for_content_and_are_named() -> None:
-    hits = [{"name": "a", "metadata": {"note": "x" * 1000}, "content": "the text"}]
+    hits = [{"doc_name": "a", "metadata": {"note": "x" * 1000}, "content": "the text"}]
     ((part,),) = pages(hits, 100)
-    assert part == {"name": "a", "left_out": ["metadata"], "content": "the text"}
-    first, second = pages([*hits, {"name": "b", "content": "x" * 320}], 100)
-    assert [part["name"] for part in first + second] == ["a", "b"]
+    assert part == {"doc_name": "a", "left_out": ["metadata"], "content": "the text"}
+    first, second = pages([*hits, {"doc_name": "b", "content": "x" * 320}], 100)
+    assert [part["doc_name"] for part in first + second] == ["a", "b"]
 
 
 def test_a_hit_whose_names_are_above_the_ceiling_is_refused() -> None:
     with pytest.raises(BudgetExceededError, match="nnn"):
-        pages([{"name": "n" * 1000, "content": "the text"}], 100)
+        pages([{"doc_name": "n" * 1000, "content": "the text"}], 100)
 
 
 def test_every_page_goes_on_or_the_ceiling_is_refused() -> None:
-    hits = [{"name": "a", "content": "茶" * 40}]
+    hits = [{"doc_name": "a", "content": "茶" * 40}]
     refused = 0
     for max_tokens in range(1, 60):
         try:
@@ -141,7 +141,10 @@ def test_every_page_goes_on_or_the_ceiling_is_refused() -> None:
 
 # Cursors
 
-HITS = [{"dataset": "d", "name": f"{at}", "chunk": 0, "content": "text " * 9} for at in range(5)]
+HITS = [
+    {"dataset_id": "d", "doc_name": f"{at}", "chunk_index": 0, "content": "text " * 9}
+    for at in range(5)
+]
 
 
 @settings(deadline=None)
@@ -178,7 +181,7 @@ def test_a_cursor_of_other_arguments_is_refused_by_name() -> None:
 
 def test_a_cursor_goes_on_only_over_the_hits_it_was_made_for() -> None:
     place = read_cursor(next_cursor(Place(2, 3), HITS, "asked"), "asked")
-    check_cursor(place, [*HITS[:3], {"dataset": "d", "name": "new", "content": "other"}])
+    check_cursor(place, [*HITS[:3], {"dataset_id": "d", "doc_name": "new", "content": "other"}])
     changed = [*HITS[:2], {**HITS[2], "content": "edited " * 9}, *HITS[3:]]
     for hits in (changed, HITS[1:], HITS[::-1], HITS[:2], []):
         with pytest.raises(ConflictError, match="search again without a cursor"):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import triptych
-from triptych import Access
+from triptych.access import Access
 from triptych.layers import estimate_tokens
 from triptych.service import Service
 from triptych_adapters.tools import Tool, knowledge_tools
@@ -55,7 +55,7 @@ def names(answer: Mapping[str, Any], field: str = "documents") -> list[str]:
 def test_a_document_is_read_as_it_was_put(service: Service) -> None:
     answer = ask(service, "get", name="guide/start.md")
     assert answer["content"] == "# Start\n\none\r\ntwo\nthree"
-    assert (answer["dataset"], answer["version"], answer["total_lines"]) == ("docs", 1, 5)
+    assert (answer["dataset_id"], answer["version"], answer["total_lines"]) == ("docs", 1, 5)
     assert (answer["metadata"], answer["cursor"]) == ({"lang": "en"}, None)
     assert "versions" not in answer
 
@@ -174,7 +174,7 @@ def test_signs_have_their_place_in_the_whole_text(service: Service) -> None:
 
 def test_documents_are_listed_by_dataset_and_name(service: Service) -> None:
     answer = ask(service, "list")
-    assert [(each["dataset"], each["name"]) for each in answer["documents"]] == [
+    assert [(each["dataset_id"], each["name"]) for each in answer["documents"]] == [
         ("docs", "guide/setup/linux.md"),
         ("docs", "guide/start.md"),
         ("docs", "readme.md"),
@@ -235,9 +235,9 @@ def test_the_first_level_is_the_datasets(service: Service) -> None:
     service.put_dataset_layer("home", "L0", "All about tea.")
     answer = ask(service, "overview")
     assert answer["entries"] == [
-        {"dataset": "docs", "kind": "dataset", "documents": 3},
+        {"dataset_id": "docs", "kind": "dataset", "documents": 3},
         {
-            "dataset": "home",
+            "dataset_id": "home",
             "kind": "dataset",
             "documents": 1,
             "layer": "L0",
@@ -251,7 +251,7 @@ def test_a_level_shows_its_overview_then_folders_and_documents(service: Service)
     service.put_folder_layer("docs", "guide/", "L0", "How to begin.")
     service.put_document_layer("docs", "readme.md", "L0", "What it is.")
     answer = ask(service, "overview", dataset_id="docs")
-    assert answer["dataset"] == "docs"
+    assert answer["dataset_id"] == "docs"
     assert [
         (each.get("name"), each["kind"], each.get("layer"), each.get("content"))
         for each in answer["entries"]
@@ -266,7 +266,7 @@ def test_a_level_shows_its_overview_then_folders_and_documents(service: Service)
 @pytest.mark.parametrize("path", ["guide", "guide/", "/guide/"])
 def test_a_folder_is_found_with_and_without_its_slash(service: Service, path: str) -> None:
     answer = ask(service, "overview", path=path)
-    assert (answer["dataset"], answer["path"]) == ("docs", "guide/")
+    assert (answer["dataset_id"], answer["path"]) == ("docs", "guide/")
     assert names(answer, "entries") == ["guide/", "guide/setup/", "guide/start.md"]
 
 
@@ -348,7 +348,7 @@ def test_changes_are_those_since_the_last_answer(service: Service) -> None:
     assert changed(second) == [("tea.md", "updated", 2), ("cup.md", "added", 1)]
     service.delete_document("home", "cup.md")
     everywhere = ask(service, "changes", cursor=second["cursor"])
-    assert [(each["dataset"], each["kind"]) for each in everywhere["changes"]] == [
+    assert [(each["dataset_id"], each["kind"]) for each in everywhere["changes"]] == [
         ("home", "deleted")
     ]
     said = ask(service, "changes", cursor="nonsense")["error"]
@@ -364,7 +364,7 @@ def test_pages_of_changes_joined_are_all_changes(
     cursor: dict[str, str] = {}
     while True:
         answer = ask(service, "changes", max_tokens=max_tokens, limit=limit, **cursor)
-        found += [f"{each['dataset']}/{each['name']}" for each in answer["changes"]]
+        found += [f"{each['dataset_id']}/{each['name']}" for each in answer["changes"]]
         cursor = {"cursor": answer["cursor"]}
         if not answer["more"]:
             break

@@ -23,7 +23,7 @@ def create(
     created = session.perform("create_dataset", dataset_id=dataset, language=language)
     already = f"there is a dataset {dataset!r} already"
     session.output.show(
-        {"dataset": dataset, "created": created},
+        {"dataset_id": dataset, "created": created},
         note=f"created dataset {dataset!r}" if created else already,
     )
 

@@ -194,12 +194,12 @@ def _finish(session: Session, answer: Answer, files: SourceFiles) -> None:
 
 
 def _json(answer: Answer, files: SourceFiles) -> Mapping[str, Any]:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     shown: dict[str, Any] = to_json(answer)
     for entry, source in zip(shown["citations"], answer.citations, strict=True):
         path = files.path(source.citation.dataset_id, source.citation.doc_name)
-        entry["path"] = None if path is None else str(path)
+        entry["file"] = None if path is None else str(path)
     return shown
 
 

@@ -49,7 +49,7 @@ def doctor(
         if dataset is None:
             report = examined_tables(report, settings)
     output.show(
-        {"dataset": dataset},
+        {"dataset_id": dataset},
         report,
         {"coverage": coverage},
         lines=_lines(report, repair=repair),

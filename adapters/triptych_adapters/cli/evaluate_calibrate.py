@@ -50,7 +50,7 @@ def calibrate(
         session.output.warn(warning)
     answer = {
         "format": "triptych-calibration/1",
-        "dataset": target,
+        "dataset_id": target,
         "saved": save,
         "missed": found.missed,
         "warnings": list(found.warnings),

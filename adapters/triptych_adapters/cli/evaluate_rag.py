@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
-from triptych._internal.protocols import conforms
+from triptych._internal.close_on_exit import close_model
 from triptych.errors import ValidationError
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.evaluation import (
@@ -66,7 +66,6 @@ def rag(
     embedder: without, there is N/A. Of questions with answerable: false, and of answers that were
     not given, this says how rightly they were left unanswered.
     """
-    from triptych.contracts import Closeable
     from triptych.evaluation import RAG_METRICS, answers_json, evaluate_answers
     from triptych.evaluation.answers import collect_answers
     from triptych.records.serialization import to_dict
@@ -81,8 +80,7 @@ def rag(
     chosen = list(RAG_METRICS) if metrics is None else names(metrics)
     judged: RagEvaluation | None = None
     with ExitStack() as opened:
-        if conforms(judging, Closeable):
-            opened.callback(judging.close)
+        opened.callback(close_model, judging)
         service = opened.enter_context(session.service(settings=settings, pipeline=pipeline))
         view: Any = service if pipeline is None else service.pipeline(pipeline)
         if dataset is None and pipeline is not None and len(view.pipeline.datasets) == 1:
@@ -120,7 +118,7 @@ def rag(
     answer: dict[str, object] = {
         "format": "triptych-rag/1",
         "collection": collection.name,
-        "dataset": target,
+        "dataset_id": target,
         "warnings": warnings,
         "judged": None if judged is None else answers_json(judged),
         "abstained": dict(collected.abstained),

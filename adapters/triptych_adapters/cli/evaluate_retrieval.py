@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,7 +25,8 @@ from triptych_adapters.cli.evaluation import (
     write_runs,
 )
 from triptych_adapters.cli.exits import Exit, exit_after
-from triptych_adapters.cli.options import option
+from triptych_adapters.cli.names import dataset_in_use
+from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.session import Session
 from triptych_adapters.cli.values import names, numbers
 
@@ -53,11 +54,14 @@ class SpaceChoice(StrEnum):
 
 @command(
     "triptych eval retrieval --beir scifact.zip --output before.json",
-    "triptych eval retrieval --golden golden.yaml --granularity chunk --html report.html",
-    "triptych eval retrieval --golden golden.yaml --space next --output after.json",
+    "triptych eval retrieval golden.yaml --granularity chunk --html report.html",
+    "triptych eval retrieval golden.yaml --space next --output after.json",
 )
 def retrieval(
     session: Session,
+    golden: Annotated[
+        Path | None, argument("GOLDEN", "Questions and the files that answer them, in YAML.")
+    ] = None,
     beir: Annotated[
         Path | None,
         option(
@@ -66,20 +70,14 @@ def retrieval(
             "are put into a store that ends with the command.",
         ),
     ] = None,
-    golden: Annotated[
-        Path | None,
-        option(
-            "--golden FILE",
-            "Questions and the files that answer them, in YAML, for a dataset of the store.",
-        ),
-    ] = None,
     split: Annotated[
         str, option("--split", "Which judgements of the collection: qrels/SPLIT.tsv.")
     ] = "test",
     dataset: Annotated[
         str | None,
         option(
-            "--dataset -d", "The dataset. Without it: default, or the name of the BEIR collection."
+            "--dataset -d",
+            "The dataset. Without it: default, or the only one; of --beir the collection's name.",
         ),
     ] = None,
     modes: Annotated[
@@ -124,10 +122,10 @@ def retrieval(
     from triptych.evaluation import evaluate, evaluation_json, metric_names, read_beir
 
     if (beir is None) is (golden is None):
-        raise ValidationError("give --beir or --golden: one of the two")
+        raise ValidationError("give GOLDEN or --beir: one of the two")
     is_next = space is SpaceChoice.NEXT
     if is_next and beir is not None:
-        raise ValidationError("--space next is of a dataset of the store: give --golden")
+        raise ValidationError("--space next is of a dataset of the store: give GOLDEN")
     depths, tokens = numbers(cutoffs, "--k"), numbers(budgets, "--budgets")
     known = metric_names(depths)
     if granularity is GranularityChoice.CHUNK:
@@ -140,11 +138,10 @@ def retrieval(
         assert golden is not None
         collection = read_questions(session, golden, written, html)
     output = session.output
-    target = dataset or ("default" if beir is None else collection.name)
-    with (
-        _service(session, fresh=beir is not None) as stored,
-        _space(session, stored, target, is_next=is_next) as service,
-    ):
+    with ExitStack() as stack:
+        stored = stack.enter_context(_service(session, fresh=beir is not None))
+        target = dataset_in_use(stored, dataset) if beir is None else dataset or collection.name
+        service = stack.enter_context(_space(session, stored, target, is_next=is_next))
         failed = _put(session, service, target, collection)
         named = None if modes is None else names(modes)
         first = named[0] if named else "bm25"

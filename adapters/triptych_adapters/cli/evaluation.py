@@ -232,8 +232,9 @@ def write_runs(folder: Path, found: Evaluation, collection: Collection) -> None:
 
 
 def write_page(path: Path, text: str) -> None:
+    from triptych._internal.regular_files import write_bytes
 
     try:
-        path.write_bytes(text.encode("utf-8"))
+        write_bytes(path, text.encode("utf-8"))
     except OSError as error:
         raise ValidationError(f"{str(path)!r} cannot be written: {error.strerror}") from error

@@ -170,7 +170,7 @@ def _show(output: Output, dataset: str, report: RowReport) -> None:
         "pending": report.pending,
     }
     output.show(
-        {"dataset": dataset}, counts, table=(("", dataset), counts.items()), unless_quiet=True
+        {"dataset_id": dataset}, counts, table=(("", dataset), counts.items()), unless_quiet=True
     )
 
 

@@ -34,7 +34,7 @@ def history(
         dataset, name = named.dataset_id, named.name
         versions = service.history(dataset, name)
     session.output.show(
-        {"dataset": dataset, "name": name, "versions": versions},
+        {"dataset_id": dataset, "name": name, "versions": versions},
         table=(
             ("version", "bytes", "updated", ""),
             (
@@ -75,7 +75,7 @@ def diff(
         output.write(found)
     else:
         output.show(
-            {"dataset": dataset, "name": name, "old": old, "new": new, "diff": found},
+            {"dataset_id": dataset, "name": name, "old": old, "new": new, "diff": found},
             lines=(_styled(line) for line in found.removesuffix("\n").split("\n") if found),
         )
     if not found:
@@ -103,7 +103,7 @@ def restore(
 
     A backup becomes a store by `triptych copy FILE STORE`.
     """
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     if version is None or not (version.isascii() and version.isdecimal() and int(version)):
         if is_archive(Path(name)):

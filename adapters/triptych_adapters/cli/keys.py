@@ -16,7 +16,7 @@ from triptych_adapters.cli.values import conditions, expiry_of
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from triptych_adapters.access import AccessKey
+    from triptych_adapters.keys import AccessKey
     from triptych_factory import Settings
 
 
@@ -55,10 +55,15 @@ def add(
     With --where the key sees only documents that pass, as if there were no others, and writes
     only such documents.
     """
-    from triptych_adapters.access import KeyStore
+    from triptych.rules import missing_dataset
+    from triptych_adapters.keys import KeyStore
 
     until = expiry_of(expires, ttl)
     with session.service(create=True, settings=_settings(session)) as service:
+        there = service.list_datasets()
+        for each in datasets or ():
+            if each not in there:
+                session.output.warn(f"{missing_dataset(each, there)}. It may come later")
         made = KeyStore.of(service).add(
             name,
             dataset_ids=datasets or None,
@@ -77,7 +82,7 @@ def add(
 @command("triptych admin keys list")
 def list_(session: Session) -> None:
     """List the keys, and what each may do; never the keys themselves."""
-    from triptych_adapters.access import KeyStore
+    from triptych_adapters.keys import KeyStore
 
     with session.service(settings=_settings(session)) as service:
         found = KeyStore.of(service).list()
@@ -102,7 +107,7 @@ def revoke(
     ids: Annotated[list[str], argument("ID", "The ids of keys, as listed.")],
 ) -> None:
     """Make keys invalid at once, in every process that serves the store."""
-    from triptych_adapters.access import KeyStore
+    from triptych_adapters.keys import KeyStore
 
     with session.service(settings=_settings(session)) as service:
         revoked = [KeyStore.of(service).revoke(each) for each in ids]

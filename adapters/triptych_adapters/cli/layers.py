@@ -16,19 +16,21 @@ from triptych_adapters.cli.exits import Exit, exit_for
 from triptych_adapters.cli.names import find_document, find_documents
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.output import Output
-from triptych_adapters.cli.query_options import LayerChoice, PriceInput, PriceOutput, prices_of
+from triptych_adapters.cli.query_options import (
+    DocumentDataset,
+    LayerChoice,
+    PriceInput,
+    PriceOutput,
+    prices_of,
+)
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
-    from triptych.layers import Cost, LayerBuilder, LayerPlan, Prices
-    from triptych.records import ModelUsage
+    from triptych.layers import Cost, LayerBuilder, LayerPlan
+    from triptych.records import ModelUsage, Prices
     from triptych.service import Service
-    from triptych_adapters.wire.layer_build import LayerBuild
+    from triptych_adapters.wire.build_layers import LayerBuild
 
-_DATASET = Annotated[
-    str | None,
-    option("--dataset -d", "The dataset; of documents that are named theirs, else 'default'."),
-]
 _NAMES = Annotated[
     list[str] | None,
     argument(
@@ -62,10 +64,7 @@ def show(
     dataset_layer: Annotated[
         bool, option("--dataset-layer", "Show the dataset's own layers instead.")
     ] = False,
-    dataset: Annotated[
-        str | None,
-        option("--dataset -d", "The dataset; of a document its own, else by default 'default'."),
-    ] = None,
+    dataset: DocumentDataset = None,
     layer: Annotated[
         LayerChoice | None, option("--layer -l", "L0 or L1. Without it: both.")
     ] = None,
@@ -106,7 +105,7 @@ def show(
 def build(
     session: Session,
     names: _NAMES = None,
-    dataset: _DATASET = None,
+    dataset: DocumentDataset = None,
     llm: _LLM = None,
     max_calls: Annotated[
         int | None, option("--max-calls", "Maximum number of calls.", min=0)
@@ -136,7 +135,7 @@ def build(
     changes. Calls and tokens of --dry-run are estimates: those of folders around a stale document
     are counted apart, as they fall due only if the abstracts of their children change.
     """
-    from triptych_adapters.wire.layer_build import LayerBuild
+    from triptych_adapters.wire.build_layers import LayerBuild
     from triptych_factory.locations import is_server
 
     if listed and not dry_run:
@@ -183,19 +182,19 @@ def build(
 
 
 def _show_plan(output: Output, made: LayerPlan, prices: Prices | None, *, listed: bool) -> None:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     for warning in made.warnings:
         output.warn(warning)
-    artifacts: list[dict[str, Any]] = to_json(list(made)) if listed else []
+    planned: list[dict[str, Any]] = to_json(list(made)) if listed else []
     if not output.as_json:
         output.note(_estimate(made, prices))
-    columns = ("name", "layer", "reason", "conditional")
-    rows = ((*(each[name] for name in columns), each["cost"]["calls"]) for each in artifacts)
+    fields = ("doc_name", "layer", "reason", "conditional")
+    rows = ((*(each[name] for name in fields), each["cost"]["calls"]) for each in planned)
     output.show(
         _priced(to_json(made), prices),
-        {"artifacts": artifacts} if listed else {},
-        table=((*columns, "calls"), rows)
+        {"planned": planned} if listed else {},
+        table=(("name", *fields[1:], "calls"), rows)
         if listed
         else (("layers", made.dataset_id), _counts(made).items()),
     )
@@ -215,12 +214,7 @@ def _check_served(llm: str | None, prices: Prices | None, max_cost: float | None
 
 
 def _tell(session: Session, built: LayerBuild) -> Exit:
-    from triptych_adapters.wire.schema import to_json
-
     output, report = session.output, built.report
-    fields = to_json(built)
-    calls = fields["counts"].pop("calls")
-    fields["counts"] |= {"kept": built.kept, "calls": calls}
     least = report.least if report.stopped == "max_cost" else math.ceil(report.least or 0)
     for warning in report.warnings:
         output.warn(warning)
@@ -237,9 +231,16 @@ def _tell(session: Session, built: LayerBuild) -> Exit:
         output.warn(f"{option} is too small for any layer: the least that would do is {least}")
     elif report.stopped is not None:
         output.warn(f"ended by {report.stopped}: build again to go on")
-    output.show(
-        fields, table=(("layers", built.dataset_id), fields["counts"].items()), unless_quiet=True
-    )
+    counts = {
+        "made": report.made,
+        "unchanged": report.unchanged,
+        "removed": report.removed,
+        "quarantined": len(report.quarantined),
+        "failed": len(report.failed),
+        "kept": built.kept,
+        "calls": report.calls,
+    }
+    output.show(built, table=(("layers", built.dataset_id), counts.items()), unless_quiet=True)
     if report.least is not None:
         return Exit.USAGE
     if not (report.quarantined or report.failed):
@@ -267,7 +268,7 @@ def ledger(
         builder = LayerBuilder(service)
         usage, broken = builder.ledger(dataset), builder.quarantined(dataset)
     session.output.show(
-        {"dataset": dataset, "usage": usage, "quarantined": broken},
+        {"dataset_id": dataset, "usage": usage, "quarantined": broken},
         table=(
             ("name", "layer", "reason", "message"),
             [(each.doc_name, str(each.layer), each.reason, each.message) for each in broken],

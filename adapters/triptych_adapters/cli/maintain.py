@@ -19,7 +19,7 @@ from triptych_adapters.cli.names import (
 )
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.output import counts_of, summary_line
-from triptych_adapters.cli.query_options import Where, note_unknown_fields
+from triptych_adapters.cli.query_options import DocumentDataset, Where, note_unknown_fields
 from triptych_adapters.cli.session import Session
 from triptych_adapters.cli.source_files import SourceFiles, warn_of_next_sync
 from triptych_adapters.cli.values import conditions, metadata_of
@@ -31,10 +31,7 @@ if TYPE_CHECKING:
 @command("triptych rebuild --all", "triptych rebuild --dataset docs --doc guide/start.md")
 def rebuild(
     session: Session,
-    dataset: Annotated[
-        str | None,
-        option("--dataset -d", "The dataset; with --doc that of the document, else 'default'."),
-    ] = None,
+    dataset: DocumentDataset = None,
     doc: Annotated[str, option("--doc NAME", "One document: its name, or its file.")] = "",
     everything: Annotated[bool, option("--all -a", "Every dataset.")] = False,
 ) -> Exit:
@@ -57,7 +54,7 @@ def rebuild(
         report = service.rebuild(dataset_id=scope, doc_name=doc, progress=progress)
     output.warn_of(report.failed, placed=True)
     output.show(
-        {"dataset": scope or None},
+        {"dataset_id": scope or None},
         report,
         lines=[summary_line(counts_of(report))],
         unless_quiet=True,
@@ -83,7 +80,7 @@ def embed(
         report = service.embed_pending(dataset, progress=progress)
     output.warn_of(report.failed, placed=True)
     output.show(
-        {"dataset": dataset},
+        {"dataset_id": dataset},
         report,
         table=(("", dataset or "every dataset"), counts_of(report).items()),
         unless_quiet=True,
@@ -112,9 +109,7 @@ def tag(
     names: Annotated[
         list[str] | None, argument("NAME", "The documents: their names, or their files.")
     ] = None,
-    dataset: Annotated[
-        str | None, option("--dataset -d", "Their dataset; with --where by default 'default'.")
-    ] = None,
+    dataset: DocumentDataset = None,
     where: Where = None,
     given: Annotated[
         list[str] | None,
@@ -156,7 +151,7 @@ def tag(
     output.warn_of(report.failed)
     updated = counted(report.updated, "document")
     note = f"updated {updated}, {report.unchanged} unchanged"
-    output.show({"dataset": dataset}, report, note=note)
+    output.show({"dataset_id": dataset}, report, note=note)
     if report.missing and not report.failed:
         return Exit.PARTIAL
     return exit_after(report.failed, done=done)
@@ -168,9 +163,7 @@ def delete(
     names: Annotated[
         list[str] | None, argument("NAME", "Documents to delete: their names, or their files.")
     ] = None,
-    dataset: Annotated[
-        str | None, option("--dataset -d", "Their dataset; without names by default 'default'.")
-    ] = None,
+    dataset: DocumentDataset = None,
     dataset_wide: Annotated[
         bool, option("--dataset-wide", "Delete the whole dataset instead.")
     ] = False,
@@ -184,8 +177,8 @@ def delete(
 
     A whole dataset, and what --where finds, is deleted only after a question, or with --yes.
     """
+    from triptych.records.serialization import to_json
     from triptych.rules import missing_dataset
-    from triptych_adapters.wire.schema import to_json
 
     names = names or []
     if where:
@@ -232,7 +225,7 @@ def delete(
     what = f"dataset {dataset!r}" if dataset_wide else ", ".join(deleted)
     output.show(
         {
-            "dataset": dataset,
+            "dataset_id": dataset,
             "dataset_deleted": dataset_wide,
             "deleted": deleted,
             "missing": missing,
@@ -269,7 +262,7 @@ def _delete_found(session: Session, dataset: str, where: list[str], *, yes: bool
     warn_of_next_sync(output, files, deleted=True)
     output.warn_of(report.failed)
     done = len(report.deleted)
-    output.show({"dataset": dataset}, report, note=f"deleted {counted(done, 'document')}")
+    output.show({"dataset_id": dataset}, report, note=f"deleted {counted(done, 'document')}")
     return exit_after(report.failed, done=done)
 
 

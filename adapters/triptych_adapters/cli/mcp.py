@@ -91,8 +91,8 @@ def mcp(
             _log_to_stderr()
             serve_stdio(make_server(service, options), service.close)
             return
-        from triptych_adapters.access import authenticator
-        from triptych_adapters.access.loopback import listen
+        from triptych_adapters.keys import authenticator
+        from triptych_adapters.keys.loopback import listen
         from triptych_adapters.mcp.http import LIMITS, PATH, check_binding, make_app, serve_http
 
         limits = attrs.evolve(LIMITS, share=key_share)
@@ -144,14 +144,30 @@ def _print_config(
     http: bool,
     port: int,
 ) -> None:
-    from triptych_adapters.mcp.configuration import AGENTS, configuration
+    from triptych_adapters.mcp.configuration import AGENTS, KEY, configuration
 
+    key = _has_keys(session, settings) if http else settings.api_key is not None
     if http:
-        text = configuration(agent, url=f"http://127.0.0.1:{port}/mcp")
+        text = configuration(agent, url=f"http://127.0.0.1:{port}/mcp", key=key)
     else:
-        text = configuration(agent, command=_command(session, settings, dataset, write=write))
+        command = _command(session, settings, dataset, write=write)
+        text = configuration(agent, command=command, key=key)
     session.output.write(text)
     session.output.note(f"goes into {AGENTS[agent]}")
+    if key:
+        session.output.note(f"the key is read from {KEY}, in the environment of the agent")
+
+
+def _has_keys(session: Session, settings: Settings) -> bool:
+    """Whether the store that is served asks for keys."""
+    from triptych.errors import NotFoundError
+    from triptych_adapters.keys import authenticator
+
+    try:
+        with session.service(settings=attrs.evolve(settings, embedder="none")) as service:
+            return authenticator(service) is not None
+    except NotFoundError:  # it is made when it is served
+        return False
 
 
 def _command(

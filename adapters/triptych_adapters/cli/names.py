@@ -60,16 +60,12 @@ def dataset_in_use(service: Service, named: str | None) -> str:
     Raises:
         ValidationError: none is named, and there are several without a ``default``.
     """
+    from triptych.rules import only_dataset
 
     if named is not None:
         return named
     datasets = service.list_datasets()
-    if "default" in datasets or not datasets:
-        return "default"
-    if len(datasets) == 1:
-        return datasets[0]
-    shown = ", ".join(map(repr, datasets[:10]))
-    raise ValidationError(f"the store has several datasets ({shown}): name one with --dataset")
+    return "default" if "default" in datasets or not datasets else only_dataset(datasets)
 
 
 def find_document(service: Service, text: str, dataset: str | None) -> NamedDocument:
@@ -100,13 +96,9 @@ def find_document(service: Service, text: str, dataset: str | None) -> NamedDocu
             )
         for dataset_id, name in found:
             return NamedDocument(dataset_id=dataset_id, name=name, first=first, last=last)
-    missing = (
-        f"there is no document {place[0]!r}"
-        if dataset is None
-        else f"the dataset {dataset!r} has no document {place[0]!r}"
-    )
+    missing = "there is no" if dataset is None else f"the dataset {dataset!r} has no"
     meant = did_you_mean(service, datasets, place[0])
-    error = NotFoundError(f"{missing}{meant}")
+    error = NotFoundError(f"{missing} document {place[0]!r}{meant}")
     raise error if meant else error.hinted("`triptych list` shows the documents of a dataset")
 
 
@@ -123,14 +115,11 @@ def find_documents(
 
     found: dict[str, NamedDocument] = {}
     missing: list[str] = []
-    if dataset is None or dataset in service.list_datasets():
-        for text in names:
-            try:
-                found[text] = find_document(service, text, dataset)
-            except (NotFoundError, CorruptStoreError):  # what is damaged can be deleted
-                missing.append(text)
-    else:
-        missing += names
+    for text in names:
+        try:
+            found[text] = find_document(service, text, dataset)
+        except (NotFoundError, CorruptStoreError):  # what is damaged can be deleted
+            missing.append(text)
     datasets = {each.dataset_id: text for text, each in found.items()}
     if len(datasets) > 1:
         shown = ", ".join(f"{text!r} of {dataset_id!r}" for dataset_id, text in datasets.items())

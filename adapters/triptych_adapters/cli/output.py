@@ -10,7 +10,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
@@ -119,12 +119,16 @@ def shell_text(text: str) -> str:
     return text
 
 
-def counts_of(report: Any) -> dict[str, int | None]:
-    """The numbers of a report, by the names that its JSON has."""
-    from triptych_adapters.wire.schema import to_json
-
-    counts: dict[str, int | None] = to_json(report)["counts"]
-    return counts
+def counts_of(report: Any, without: Collection[str] = ()) -> dict[str, int | None]:
+    """The counts of a report, by name: its numbers, and how many are in its lists."""
+    values = {
+        field.name: getattr(report, field.name)
+        for field in attrs.fields(type(report))
+        if field.name not in without
+    }
+    return {
+        name: len(value) if isinstance(value, tuple) else value for name, value in values.items()
+    }
 
 
 class PipedConsole(Console):
@@ -197,7 +201,7 @@ class Output:
         only results are asked for, as they but say what was done.
         """
         if self.as_json:
-            from triptych_adapters.wire.schema import to_json
+            from triptych.records.serialization import to_json
 
             self.emit({k: v for each in values for k, v in to_json(each).items()}, stream=stream)
             return

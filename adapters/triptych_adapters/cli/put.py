@@ -151,7 +151,7 @@ def _tell(
         more = f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else ""
         output.note(f"skipped {some}{more}; name a file to put it anyway")
     output.show(
-        {"dataset": dataset},
+        {"dataset_id": dataset},
         report,
         {"skipped": skipped, "notes": notes},
         lines=[summary_line({**counts_of(report), "skipped": len(seen)})],

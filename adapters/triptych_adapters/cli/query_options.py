@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AsOf",
     "Dataset",
+    "DocumentDataset",
     "FreshOnly",
     "LayerChoice",
     "ModeChoice",
@@ -62,6 +63,10 @@ OptionalQuery = Annotated[
     argument("QUERY", "A question, or some words. Without any, --where lists what passes it."),
 ]
 Dataset = Annotated[str | None, option("--dataset -d", "Search this dataset only.")]
+DocumentDataset = Annotated[
+    str | None,
+    option("--dataset -d", "The dataset of the documents; without any by default 'default'."),
+]
 ModeOption = Annotated[
     ModeChoice | None,
     option(

@@ -129,13 +129,13 @@ def _numbers(document: SourceDocument, lines: list[tuple[int, int]]) -> list[tup
 def _as_json(
     found: tuple[NamedDocument, SourceDocument, Path | None], part: str, *, info: bool
 ) -> dict[str, Any]:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     named, document, path = found
     fields: dict[str, Any] = to_json(document)
-    fields |= {"path": None if path is None else str(path), "content": part}
+    fields |= {"file": None if path is None else str(path), "content": part}
     if named.first is not None:
-        fields["line"] = named.first
+        fields["start_line"] = named.first
     if info:
         del fields["content"]
     return fields
@@ -232,7 +232,7 @@ def list_(
             number = 0 if empty else service.count_documents(dataset, where=passed)
             if not number and not empty:
                 note_unknown_fields(output, service, dataset, passed)
-            output.show({"dataset": dataset, "count": number}, lines=[str(number)])
+            output.show({"dataset_id": dataset, "count": number}, lines=[str(number)])
             return None
         documents: Sequence[DocumentInfo] = ()
         if not empty:
@@ -243,7 +243,7 @@ def list_(
             note_unknown_fields(output, service, dataset, passed)
     expiring = any(each.system.expires_at for each in documents)
     output.show(
-        {"dataset": dataset, "documents": documents},
+        {"dataset_id": dataset, "documents": documents},
         table=(
             ("name", "version", "bytes", "updated", *(["expires"] if expiring else [])),
             (_row(each, expiring=expiring) for each in documents),

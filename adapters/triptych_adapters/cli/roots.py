@@ -119,7 +119,7 @@ def list_folders(session: Session, dataset: str | None) -> None:
             (
                 (
                     row["path"],
-                    row["dataset"],
+                    row["dataset_id"],
                     row["prefix"],
                     row["documents"],
                     row["synced_at"] or "never",
@@ -138,7 +138,7 @@ def _fields(service: Service, each: RememberedRoot) -> dict[str, Any]:
     options = each.options
     return {
         "path": str(each.root.path),
-        "dataset": each.root.dataset_id,
+        "dataset_id": each.root.dataset_id,
         "prefix": each.root.prefix,
         "documents": len(documents_of(service, each.root)),
         "synced_at": each.synced_at and each.synced_at.isoformat(timespec="seconds"),

@@ -107,7 +107,7 @@ def search(
     Searches all datasets unless one is named. Each hit shows its file and the line that matches
     best, its section, its rank (#1 is the best), and whether it is stale. A line marks where hits
     begin that hold no word of the query. A search without hits is no failure: the exit code is 0.
-    A query that begins with a minus goes after --, or after a word in quotes.
+    A query that begins with a minus and one letter, such as -x or -k3, goes after --.
     """
     settings = session.settings(ranker=None if ranker is None else str(ranker), reranker=reranker)
     if pipeline is None:
@@ -210,13 +210,11 @@ def _quoted(text: str) -> str:
 
 
 def _json(result: Result, views: Sequence[HitView]) -> dict[str, Any]:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     shown: dict[str, Any] = to_json(result)
-    if result.cache_similarity is not None:
-        shown["cache_similarity"] = result.cache_similarity
     for hit, view in zip(shown["hits"], views, strict=True):
-        hit["path"] = None if view.path is None else str(view.path)
+        hit["file"] = None if view.path is None else str(view.path)
     return shown
 
 

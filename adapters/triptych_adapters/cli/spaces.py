@@ -60,15 +60,8 @@ def fill(session: Session, dataset: AnyDataset = None) -> Exit:
         report = fill_space(service, dataset, progress=progress)
     output.warn_of(report.failed, placed=True)
     output.show(
-        {
-            "dataset": dataset,
-            "embedder": report.embed_sig,
-            "documents": report.documents,
-            "embedded": report.embedded,
-            "reused": report.reused,
-            "lacking": report.lacking,
-            "failed": report.failed,
-        },
+        {"dataset_id": dataset},
+        report,
         table=(
             ("", report.embed_sig),
             [
@@ -143,7 +136,7 @@ def drop(
     with session.service(settings=_settings(session, embeds=False)) as service:
         dropped = drop_space(service, dataset, signature)
     session.output.show(
-        {"dataset": dataset, "embedder": signature, "dropped": dropped},
+        {"dataset_id": dataset, "embed_sig": signature, "dropped": dropped},
         note=f"dropped the vectors of {signature}" if dropped else "",
     )
     if not dropped:

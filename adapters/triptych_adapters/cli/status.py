@@ -88,6 +88,7 @@ def _report(
     session: Session, settings: Settings, service: Service, about: Mapping[str, Any]
 ) -> Exit:
     """What is in the store, and what is wrong with it."""
+    from triptych.search.file_location import synced_folders
     from triptych_adapters.telemetry.figures import figures
 
     output = session.output
@@ -122,25 +123,15 @@ def _report(
         output.warn(problem)
     if not problems:
         output.note("everything that is stored is fresh" if datasets else "the store is empty")
+    kept = service.capabilities.settings
     with suppress(StoreError):
-        if read := _files_read(service, settings):
-            output.note(f"{read}: `triptych sync` looks at them again")
+        if kept is not None and synced_folders(kept):
+            output.note(
+                "files on disk were not compared: `triptych sync` looks at them again, and "
+                "`triptych list --folders` says when it last did"
+            )
     session.tell_embedder(service, settings)
     return _ended(health)
-
-
-def _files_read(service: Service, settings: Settings) -> str:
-    """That files were not looked at now, and when they were last; "" where no folder was synced."""
-    from triptych.search.file_location import synced_folders
-    from triptych_factory.syncing import remembered_roots
-
-    kept = service.capabilities.settings
-    if kept is None or not synced_folders(kept):
-        return ""
-    moments = [each.synced_at for each in remembered_roots(service, settings).all()]
-    last = min((each for each in moments if each is not None), default=None)
-    read = "" if last is None else f", they were last read {last:%Y-%m-%d %H:%M} UTC"
-    return f"files on disk were not compared{read}"
 
 
 def _show_head(output: Output, about: Mapping[str, Any], source: str) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+_NOT_COUNTED = frozenset({"checked", "held", "notes"})
+
 
 @command(
     "triptych sync docs/                      mirror the folder",
@@ -84,14 +86,14 @@ def _tell(session: Session, directory: DirectorySync, report: SyncPlan | SyncRep
     tell_notes(output, report.notes)
     planned = isinstance(report, SyncPlan)
     datasets = directory.datasets
-    summary = summary_line(counts_of(report))
+    summary = summary_line(counts_of(report, _NOT_COUNTED))
     roots = [
-        {"path": str(root.path), "dataset": root.dataset_id, "prefix": root.prefix}
+        {"path": str(root.path), "dataset_id": root.dataset_id, "prefix": root.prefix}
         for root in directory.roots
     ]
     output.show(
         {
-            "dataset": datasets[0] if len(datasets) == 1 else None,
+            "dataset_id": datasets[0] if len(datasets) == 1 else None,
             "roots": roots,
             "dry_run": planned,
         },

@@ -99,7 +99,7 @@ def import_(
                 report = import_jsonl(service, dataset, lines, fields=fields, progress=progress)
     output.warn_of(report.failed)
     output.show(
-        {"dataset": dataset},
+        {"dataset_id": dataset},
         report,
         table=(("", dataset), counts_of(report).items()),
         unless_quiet=True,

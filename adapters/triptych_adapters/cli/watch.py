@@ -170,7 +170,7 @@ def _line(record: RebuildRecord) -> str:
 
 
 def _json(record: RebuildRecord) -> dict[str, Any]:
-    from triptych_adapters.wire.schema import to_json
+    from triptych.records.serialization import to_json
 
     now = datetime.now().astimezone().isoformat(timespec="milliseconds")
     return {"time": now, **to_json(record)}

@@ -70,16 +70,8 @@ def work(
         report = worker.run(once=once)
         if worker.stopped:
             output.note("stopped")
-    counts = {
-        "shares": report.shares,
-        "documents": report.documents,
-        "embedded": report.embedded,
-        "reused": report.reused,
-        "encoded": report.encoded,
-        "failed": len(report.failed),
-    }
     documents, shares = counted(report.documents, "document"), counted(report.shares, "share")
-    output.show({"event": "end", "counts": counts}, note=f"{documents} in {shares}")
+    output.show({"event": "end"}, report, note=f"{documents} in {shares}")
     if worker.stopped:
         return Exit.OK
     return exit_after(report.failed, done=report.documents)
@@ -93,7 +85,7 @@ def _tell(output: Output, share: Share) -> None:
     done, embedded = report.rebuilt, report.embedded + report.encoded
     line = f"{share.dataset_id}: {done} of {share.documents} documents, {embedded} embedded"
     output.show(
-        {"event": "share", "dataset": share.dataset_id or None},
+        {"event": "share", "dataset_id": share.dataset_id or None},
         report,
         {"seconds": round(share.seconds, 3)},
         lines=[f"{line}, {share.seconds:.1f} s"],

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator
 from typing import Final
 
 from triptych.errors import StoreError
 from triptych_backends.providers.httpx_imports import httpx
+from triptych_backends.providers.timeouts import CallClock
 
 __all__ = ["MOST", "lines_of", "read_body", "stranger"]
 
@@ -21,7 +22,7 @@ _HIDDEN: Final = re.compile(
 )
 
 
-def read_body(answer: httpx.Response, url: str) -> bytes:
+async def read_body(answer: httpx.Response, url: str, clock: CallClock) -> bytes:
     """The body of an answer; of a failure, its beginning.
 
     Raises:
@@ -29,8 +30,8 @@ def read_body(answer: httpx.Response, url: str) -> bytes:
     """
     _check_plain(answer, url)
     most = MOST if answer.is_success else _MOST_OF_A_FAILURE
-    parts, size = [], 0
-    for part in answer.iter_raw():
+    parts, size, pieces = [], 0, answer.aiter_raw()
+    while (part := await clock.next(pieces)) is not None:
         parts.append(part)
         size += len(part)
         if size > most:
@@ -40,15 +41,15 @@ def read_body(answer: httpx.Response, url: str) -> bytes:
     return b"".join(parts)
 
 
-def lines_of(answer: httpx.Response, url: str) -> Iterator[str]:
+async def lines_of(answer: httpx.Response, url: str, clock: CallClock) -> AsyncGenerator[str, None]:
     """The lines of an answer, as they come.
 
     Raises:
         StoreError: a line or the whole is too long, or it is compressed.
     """
     _check_plain(answer, url)
-    size, line = 0, bytearray()
-    for part in answer.iter_raw():
+    size, line, pieces = 0, bytearray(), answer.aiter_raw()
+    while (part := await clock.next(pieces)) is not None:
         size += len(part)
         *ended, rest = part.split(b"\n")
         for each in ended:

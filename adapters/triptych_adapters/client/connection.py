@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
-import json
 import math
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Any, Final
 
 from triptych import deadlines
 from triptych.errors import NotAvailableError, StoreError, TooManyRequestsError, TriptychError
 from triptych.operations import Effect
-from triptych_adapters.client.answers import read_body
+from triptych_adapters.client.answers import lines_of, read_body
 from triptych_adapters.client.requests import answer_of, failure_of, prepare, shown_problem
+from triptych_adapters.wire.routes import SERVICE_PATH, ServerFacts
 from triptych_backends.embedders.lazy import Lazy
-from triptych_backends.providers.exchange import checked_base_url, checked_key
+from triptych_backends.providers.arguments import checked_base_url, checked_key
+from triptych_backends.providers.background_loop import BlockingIterator, run
+from triptych_backends.providers.http import reason_of, request_options, transport_to
 from triptych_backends.providers.httpx_imports import httpx
-from triptych_backends.providers.network import BoundedTransport, bounds
 from triptych_backends.providers.timeouts import CallClock, Timeouts, retry_after_seconds
 
 __all__ = ["Connection"]
@@ -48,7 +50,9 @@ class Connection:
         self._closed = threading.Event()
         self._has_answered = False
         self._sends_keys = True
-        self._client: Lazy[httpx.Client] = Lazy(self._open, httpx.Client.close)
+        self._client: Lazy[httpx.AsyncClient] = Lazy(
+            self._open, lambda client: run(client.aclose())
+        )
 
     @property
     def closed(self) -> bool:
@@ -82,49 +86,66 @@ class Connection:
         what = f"{operation} at {self.url}"
         clock = CallClock(what, self._timeouts.call)
 
-        def ask() -> AbstractContextManager[httpx.Response]:
+        def ask() -> AbstractAsyncContextManager[httpx.Response]:
             return self._request(
                 prepared.method, prepared.path, prepared.query, prepared.body, headers, clock
             )
 
         try:
-            return answer_of(prepared, self._sent(ask, what, clock))
+            sent = run(self._sent(ask, what, clock))
+            return answer_of(operation, prepared.operation.result, sent)
         except NotAvailableError:
             # A store without settings keeps no keys: the server did nothing.
             if headers.pop("idempotency-key", None) is None or self._takes_keys():
                 raise
-            return answer_of(prepared, self._sent(ask, what, clock))
+            sent = run(self._sent(ask, what, clock))
+            return answer_of(operation, prepared.operation.result, sent)
 
     def get(self, path: str) -> bytes:
         """The body of what is at ``path``, as JSON of the server's own."""
         what = f"{path} at {self.url}"
         clock = CallClock(what, self._timeouts.call)
-        return self._sent(lambda: self._request("GET", path, {}, None, _JSON, clock), what, clock)
+
+        def ask() -> AbstractAsyncContextManager[httpx.Response]:
+            return self._request("GET", path, {}, None, _JSON, clock)
+
+        return run(self._sent(ask, what, clock))
+
+    def facts(self) -> ServerFacts:
+        """What the server says of itself."""
+        found: ServerFacts = answer_of(SERVICE_PATH, ServerFacts, self.get(SERVICE_PATH))
+        return found
 
     def _takes_keys(self) -> bool:
         """Whether the server keeps the keys of requests; none are sent where it says no."""
-        facts = json.loads(self.get("/v1/service"))
-        self._sends_keys = facts.get("idempotency") is not False
+        self._sends_keys = self.facts().idempotency
         return self._sends_keys
 
-    @contextmanager
-    def stream(self, path: str, body: bytes, accept: str) -> Iterator[httpx.Response]:
-        """An answer that is read as it comes."""
+    def lines(self, path: str, body: bytes, accept: str) -> BlockingIterator[str]:
+        """The lines of an answer, as they come."""
+        return BlockingIterator(self._lines(path, body, accept))
+
+    async def _lines(self, path: str, body: bytes, accept: str) -> AsyncGenerator[str, None]:
         clock = CallClock(f"asking {self.url}", self._timeouts.call)
         headers = {"accept": accept, "content-type": "application/json"}
         try:
-            with self._request("POST", path, {}, body, headers, clock) as answer:
+            async with self._request("POST", path, {}, body, headers, clock) as answer:
                 if answer.status_code != 200:
-                    text = read_body(answer, self.url)
+                    text = await read_body(answer, self.url, clock)
                     raise failure_of(
                         answer.status_code, text, f"{path} at {self.url}", answer.headers
                     )
-                yield answer
+                async with aclosing(lines_of(answer, self.url, clock)) as lines:
+                    async for line in lines:
+                        yield line
         except _BrokenError as broken:
             raise broken.error from broken.__cause__
 
-    def _sent(
-        self, ask: Callable[[], AbstractContextManager[httpx.Response]], what: str, clock: CallClock
+    async def _sent(
+        self,
+        ask: Callable[[], AbstractAsyncContextManager[httpx.Response]],
+        what: str,
+        clock: CallClock,
     ) -> bytes:
         """The body of the answer, asked for again where that may help.
 
@@ -135,8 +156,8 @@ class Connection:
         for attempt in itertools.count(1):
             last = attempt >= _ATTEMPTS and time.monotonic() >= until
             try:
-                with ask() as answer:
-                    body = read_body(answer, self.url)
+                async with ask() as answer:
+                    body = await read_body(answer, self.url, clock)
             except _BrokenError as broken:
                 if last:
                     raise broken.error from broken.__cause__
@@ -154,12 +175,13 @@ class Connection:
                 wait = max(pause, asked or 0)
                 if wait > min(clock.left, _LONGEST_WAIT):
                     raise failure
-            clock.sleep(wait)
+            async with clock.limit():
+                await asyncio.sleep(wait)
             pause = min(2 * pause, _LONGEST_PAUSE)
         raise AssertionError("the last attempt returns or raises")
 
-    @contextmanager
-    def _request(
+    @asynccontextmanager
+    async def _request(
         self,
         method: str,
         path: str,
@@ -167,7 +189,7 @@ class Connection:
         body: bytes | None,
         headers: Mapping[str, str],
         clock: CallClock,
-    ) -> Iterator[httpx.Response]:
+    ) -> AsyncIterator[httpx.Response]:
         if self.closed:
             raise StoreError(f"the connection to {self.url} is closed: open it again")
         clock.check()
@@ -181,13 +203,14 @@ class Connection:
                 params=query or None,
                 content=body,
                 headers={**headers, **waits},
-                extensions={"timeout": bounds(self._timeouts, clock)},
+                extensions=request_options(self._timeouts),
             )
-            answer = client.send(request, stream=True)
+            async with clock.limit():
+                answer = await client.send(request, stream=True)
             try:
                 yield answer
             finally:
-                answer.close()
+                await answer.aclose()
         except httpx.InvalidURL as error:
             raise StoreError(f"{self.url} cannot be asked for {path!r:.200}: {error}") from error
         except httpx.TransportError as error:
@@ -196,10 +219,10 @@ class Connection:
             clock.check()
             raise _BrokenError(_unreachable(self.url, error)) from error
 
-    def _open(self) -> httpx.Client:
-        return httpx.Client(
+    def _open(self) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
             headers={**self._headers, "accept-encoding": "identity"},
-            transport=BoundedTransport(verify=self.url.startswith("https:"), proxy=None),
+            transport=transport_to(self.url),
             follow_redirects=False,
             trust_env=False,
         )
@@ -215,7 +238,7 @@ class _BrokenError(StoreError):
 
 def _unreachable(url: str, error: Exception) -> StoreError:
     kind = "cannot be reached" if isinstance(error, httpx.ConnectError) else "broke off"
-    reason = str(error) or type(error).__name__
+    reason = reason_of(error) or type(error).__name__
     return StoreError(f"the server at {url} {kind} ({reason:.200})").hinted(
         "is `triptych serve` running there, and is the address right?"
     )

@@ -20,12 +20,11 @@ from triptych.errors import (
     TriptychError,
     ValidationError,
 )
+from triptych.records.serialization import from_dict
 from triptych_adapters.client.answers import stranger
 from triptych_adapters.wire.errors import error_kind
 from triptych_adapters.wire.operations import Operation
-from triptych_adapters.wire.query_string import query_pairs
-from triptych_adapters.wire.records import RECORD_TYPE, from_record
-from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route
+from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route, query_pairs
 from triptych_backends.providers.timeouts import retry_after_seconds
 
 __all__ = ["Prepared", "answer_of", "failure_of", "prepare", "shown_problem"]
@@ -61,7 +60,7 @@ class Prepared:
     def headers(self) -> dict[str, str]:
         """What the request says of itself."""
         kinds = {} if self.body is None else {"content-type": "application/json"}
-        return {"accept": RECORD_TYPE, **kinds}
+        return {"accept": "application/json", **kinds}
 
 
 def prepare(operation: str, arguments: Mapping[str, Any], pipeline: str = "") -> Prepared:
@@ -100,17 +99,17 @@ def _route_of(operation: str) -> Route:
     return ROUTES[operation]
 
 
-def answer_of(prepared: Prepared, body: bytes) -> Any:
-    """The record, or records, that the body of an answer holds.
+def answer_of(name: str, kind: Any, body: bytes) -> Any:
+    """The record, or records, of this kind that the body of an answer to ``name`` holds.
 
     Raises:
         StoreError: it is something else: there is no such server at the address.
     """
     try:
-        return from_record(prepared.operation.result, json.loads(body))
+        return from_dict(kind, json.loads(body))
     except (ValueError, RecursionError, ValidationError) as error:
         raise StoreError(
-            f"the server answered {prepared.operation.name} with what cannot be read "
+            f"the server answered {name} with what cannot be read "
             f"({error!s:.200}): is it a server of Triptych, of this version?"
         ) from error
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,10 +14,8 @@ import attrs
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.access import Access
-from triptych.answering.records import Answer
 from triptych.answering.streaming import AnswerStream
 from triptych.changes.follow import check_poll, next_wait
-from triptych.context.pack import ContextPack
 from triptych.contracts import LLM, Capabilities
 from triptych.errors import DerivationError, NotAvailableError, ValidationError
 from triptych.ingestion.batches import PutReportBuilder, check_progress
@@ -50,10 +47,11 @@ from triptych_adapters.client.arguments import (
 from triptych_adapters.client.connection import Connection
 from triptych_adapters.client.rounds import until_done
 from triptych_adapters.client.streams import open_stream
-from triptych_adapters.wire.operations import OPERATIONS
+from triptych_adapters.wire.operations import OPERATIONS, PIPELINE_OPERATIONS
+from triptych_adapters.wire.routes import ServerFacts
 
 if TYPE_CHECKING:
-    from triptych_adapters.wire.layer_build import LayerBuild
+    from triptych_adapters.wire.build_layers import LayerBuild
 from triptych_backends.providers.timeouts import Timeouts
 
 __all__ = ["RemotePipeline", "RemoteService", "connect"]
@@ -109,7 +107,7 @@ class RemoteService(Service):
     def __init__(self, connection: Connection) -> None:
         # The Service's own __init__ wires a store, of which there is none here.
         self.connection: Connection = connection
-        self._facts: Mapping[str, Any] | None = None
+        self._facts: ServerFacts | None = None
         self._facts_lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -129,8 +127,7 @@ class RemoteService(Service):
     def options(self) -> ServiceOptions:  # type: ignore[override]  # an attribute, where it is wired
         """What is known here of how the server is wired: which embedder it has."""
         facts = self._server()
-        signature, dimension = facts["embedder"], facts.get("dimension")
-        model = None if signature is None else ServedEmbedder(signature, dimension)
+        model = None if facts.embedder is None else ServedEmbedder(facts.embedder, facts.dimension)
         return ServiceOptions(embedder=model)
 
     @property
@@ -156,12 +153,12 @@ class RemoteService(Service):
     @property
     def pipelines(self) -> Mapping[str, Pipeline]:  # type: ignore[override]  # likewise
         """The server's pipelines: their names, and nothing of what they consist of."""
-        return {each: Pipeline(name=each) for each in self._server()["pipelines"]}
+        return {each: Pipeline(name=each) for each in self._server().pipelines}
 
     @property
     def lanes(self) -> tuple[str, ...]:
         """The names of the server's lanes."""
-        return tuple(self._server()["lanes"])
+        return self._server().lanes
 
     def pipeline(self, name: str) -> PipelineView:
         """The server's pipeline of this name.
@@ -202,7 +199,7 @@ class RemoteService(Service):
         refused = PutReportBuilder(dataset_id)
         total = len(documents) if isinstance(documents, Sequence | Mapping) else None
         report, done = PutReport(), 0
-        for batch in batches(documents, refused, self._server()["max_body"]):
+        for batch in batches(documents, refused, self._server().max_body):
             fields = {"dataset_id": dataset_id, "documents": batch, "embed": embed}
             report = added(report, self._until_done("put_documents", fields))
             done += len(batch)
@@ -378,11 +375,11 @@ class RemoteService(Service):
     def _until_done(self, operation: str, arguments: Mapping[str, Any]) -> Any:
         return until_done(lambda: self._call(operation, arguments))
 
-    def _server(self) -> Mapping[str, Any]:
+    def _server(self) -> ServerFacts:
         """What the server says of itself, asked once."""
         with self._facts_lock:
             if self._facts is None:
-                self._facts = json.loads(self.connection.get("/v1/service"))
+                self._facts = self.connection.facts()
             return self._facts
 
 
@@ -428,31 +425,11 @@ class RemotePipeline(PipelineView):
     def _connection(self) -> Connection:
         return cast(RemoteService, self.service).connection
 
-    def search(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
-        """`PipelineView.search`."""
-        found: Result = self._asked("search", query, **options)
-        return found
-
-    def search_documents(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
-        """`PipelineView.search_documents`."""
-        found: Result = self._asked("search_documents", query, **options)
-        return found
-
     def search_many(
         self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
     ) -> Sequence[Result]:
         """`PipelineView.search_many`, one request for each."""
         return [self.search(query, **options) for query in check_queries(queries)]
-
-    def context(self, *given: Any, **named: Any) -> ContextPack:
-        """`PipelineView.context`."""
-        pack: ContextPack = self._asked("context", *given, **named)
-        return pack
-
-    def ask(self, *given: Any, **named: Any) -> Answer:
-        """`PipelineView.ask`."""
-        answer: Answer = self._asked("ask", *given, **named)
-        return answer
 
     def ask_stream(self, *given: Any, **named: Any) -> AnswerStream:
         """`PipelineView.ask_stream`."""
@@ -460,7 +437,19 @@ class RemotePipeline(PipelineView):
         arguments = call_arguments("ask", signature, self, given, named)
         return open_stream(self._connection, arguments, self.pipeline.name)
 
-    def _asked(self, operation: str, *given: Any, **named: Any) -> Any:
-        signature = inspect.signature(getattr(PipelineView, operation))
+
+def _by_pipeline(operation: str) -> Callable[..., Any]:
+    """The method of `PipelineView` of this name, carried out by the server."""
+    method = getattr(PipelineView, operation)
+    signature = inspect.signature(method)
+
+    @functools.wraps(method)
+    def call(self: RemotePipeline, /, *given: Any, **named: Any) -> Any:
         arguments = call_arguments(operation, signature, self, given, named)
         return self._connection.call(operation, arguments, pipeline=self.pipeline.name)
+
+    return call
+
+
+for _name in PIPELINE_OPERATIONS:
+    setattr(RemotePipeline, _name, _by_pipeline(_name))

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any, Final
 
 from triptych.answering.records import Answer
 from triptych.answering.streaming import AnswerStream
 from triptych.context.pack import ContextPack
 from triptych.errors import ProviderError, StoreError
-from triptych_adapters.client.answers import lines_of
+from triptych.records.serialization import from_dict
 from triptych_adapters.client.connection import Connection
 from triptych_adapters.client.requests import failure_of, prepare
-from triptych_adapters.wire.records import from_record
 
 __all__ = ["open_stream"]
 
-_ACCEPT: Final = "text/event-stream, application/vnd.triptych.record+json"
+_ACCEPT: Final = "text/event-stream"
 
 
 def open_stream(
@@ -32,12 +31,12 @@ def open_stream(
     prepared = prepare("ask", arguments, pipeline)
     assert prepared.body is not None
     with ExitStack() as stack:
-        answer = stack.enter_context(connection.stream(prepared.path, prepared.body, _ACCEPT))
-        events = _events(lines_of(answer, connection.url), connection.url)
+        lines = connection.lines(prepared.path, prepared.body, _ACCEPT)
+        events = _events(stack.enter_context(closing(lines)), connection.url)
         name, data = next(events, ("", None))
         if name != "context":
             raise _failed(name, data, connection.url)
-        pack: ContextPack = from_record(ContextPack, data)
+        pack: ContextPack = from_dict(ContextPack, data)
         pieces = _pieces(events, stack.pop_all(), connection.url)
     return AnswerStream(pack, pieces)
 
@@ -50,7 +49,7 @@ def _pieces(
             if name == "text":
                 yield data["text"]
             elif name == "answer":
-                answer: Answer = from_record(Answer, data)
+                answer: Answer = from_dict(Answer, data)
                 return answer
             else:
                 raise _failed(name, data, url)

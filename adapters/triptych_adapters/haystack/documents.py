@@ -62,8 +62,8 @@ def document_of(stored: SourceDocument) -> Document:
 def passage_of(hit: Hit) -> Document:
     """A passage with its score, and where it is from: ``meta["triptych"]``."""
     source = {
-        "dataset": hit.dataset_id,
-        "name": hit.doc_name,
+        "dataset_id": hit.dataset_id,
+        "doc_name": hit.doc_name,
         "version": hit.version,
         "start": hit.start,
         "end": hit.end,

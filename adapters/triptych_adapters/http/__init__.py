@@ -10,7 +10,7 @@ __all__ = ["Authenticator", "Limits", "create_app"]
 
 
 def __getattr__(name: str) -> object:
-    # The app needs FastAPI; who only names limits does not.
+    # The app needs Starlette; who only names limits does not.
     if name == "create_app":
         from triptych_adapters.http.app import create_app
 

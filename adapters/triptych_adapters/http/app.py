@@ -7,32 +7,29 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 
-import triptych
 from triptych.service import Service
 from triptych.sync import SyncReport
-from triptych_adapters.access.loopback import LOOPBACK_NAMES
-from triptych_adapters.http.answers import problem_response
 from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.calls import Calls
-from triptych_adapters.http.embed_routes import embed_routes
-from triptych_adapters.http.guard import Guard, cors_options
+from triptych_adapters.http.foreign.gofastr import gofastr_routes
+from triptych_adapters.http.foreign.nadir import nadir_routes
+from triptych_adapters.http.foreign.pgedge import pgedge_routes
+from triptych_adapters.http.guard import Guard, check_origins, cors_options
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.metrics_route import Metrics, metrics_routes
-from triptych_adapters.http.nadir_routes import nadir_routes
-from triptych_adapters.http.openapi import document
 from triptych_adapters.http.operations import operation_routes
-from triptych_adapters.http.pipeline_routes import pipeline_routes
 from triptych_adapters.http.problems import Problem, ProblemError, problem_of
+from triptych_adapters.http.responses import problem_response
 from triptych_adapters.http.routes import RawRoute
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.service_routes import service_routes
+from triptych_adapters.keys.loopback import LOOPBACK_NAMES
 from triptych_adapters.services import check_service
 
 __all__ = ["create_app"]
@@ -49,7 +46,7 @@ def create_app(
     dataset: str = "default",
     sync: Callable[[Service], SyncReport] | None = None,
     metrics: Metrics | None = None,
-) -> FastAPI:
+) -> Starlette:
     """An app that serves ``service``; mount it, or give it to an ASGI server.
 
     It does not close the Service.
@@ -61,7 +58,7 @@ def create_app(
         hosts: the values of ``Host`` that are answered, with or without a port; ``"*"`` is any.
             None is ``localhost``, ``127.0.0.1`` and ``::1``, and with ``authenticate`` any.
         origins: the web pages that may ask, such as ``"https://app.example"``, beside those of
-            the same host; they get the headers of CORS.
+            the same host; they get the headers of CORS. With ``authenticate``, ``"*"`` is any.
         limits: None is `Limits()`.
         dataset: what the routes serve that name none.
         sync: syncs folders into ``service``, for ``/ingest`` of keys to everything.
@@ -69,9 +66,10 @@ def create_app(
             `triptych.telemetry.observe`; None leaves the route out.
 
     Raises:
-        ValidationError: ``service`` is none.
+        ValidationError: ``service`` is none, or one of ``origins`` can be no page's.
     """
     check_service(service, "create_app", "search", "put_document", "get_document")
+    check_origins(origins, keys=authenticate is not None)
     limits = limits or Limits()
     server = Server(
         service=service,
@@ -84,37 +82,30 @@ def create_app(
     )
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
         server.calls.close()
 
-    app = FastAPI(
-        title="Triptych",
-        version=triptych.__version__,
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        lifespan=lifespan,
-        exception_handlers={
-            HTTPException: _http_exception,
-            RequestValidationError: _invalid,
-            ProblemError: _failed,
-            Exception: _failed,
-        },
-    )
-    app.state.triptych = server
     routes: list[RawRoute] = [
         *operation_routes(server),
         *service_routes(server),
-        *embed_routes(server),
-        *pipeline_routes(server),
+        *gofastr_routes(server),
+        *pgedge_routes(server),
         *nadir_routes(server),
         *metrics_routes(server, metrics),
     ]
     _allow_together(routes)
-    app.router.routes.extend(routes)
-    app.openapi = lambda: document(server, app.routes)  # type: ignore[method-assign]  # as FastAPI documents it
+    app = Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        exception_handlers={
+            HTTPException: _http_exception,
+            ProblemError: _failed,
+            Exception: _failed,
+        },
+    )
+    app.router.redirect_slashes = False
+    app.state.triptych = server
     if hosts is None:
         hosts = LOOPBACK_NAMES if authenticate is None else ("*",)
     app.add_middleware(
@@ -137,12 +128,6 @@ def _allow_together(routes: Sequence[RawRoute]) -> None:
 
 async def _failed(request: Request, error: Exception) -> Response:
     return problem_response(problem_of(error))
-
-
-async def _invalid(request: Request, error: Any) -> Response:
-    return problem_response(
-        Problem(status=422, code="INVALID_REQUEST", message="the request is invalid")
-    )
 
 
 _CODES = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}

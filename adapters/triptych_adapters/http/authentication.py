@@ -14,7 +14,7 @@ class Authenticator(Protocol):
 
     It is called in a worker thread, once for each request, and again every five seconds while the
     answer lasts, which ends when it raises. It may block.
-    `triptych_adapters.access.authenticator` makes one of the keys of a store.
+    `triptych_adapters.keys.authenticator` makes one of the keys of a store.
     """
 
     def __call__(self, authorization: str | None) -> Service:

@@ -17,8 +17,8 @@ from starlette.types import Receive, Scope, Send
 
 from triptych.errors import TriptychError
 from triptych.records import ChangePage
+from triptych.records.serialization import to_json
 from triptych.service import Service
-from triptych_adapters.http.answers import Form
 from triptych_adapters.http.calls import Caller
 from triptych_adapters.http.problems import problem_of
 from triptych_adapters.http.server import Server
@@ -40,7 +40,6 @@ class ChangeStream(Response):
         request: Request,
         service: Service,
         arguments: dict[str, Any],
-        form: Form,
     ) -> ChangeStream:
         """Read the first page: what fails there has a status of its own."""
         last = request.headers.get("last-event-id")
@@ -52,7 +51,7 @@ class ChangeStream(Response):
         except BaseException:
             await held.aclose()
             raise
-        return cls(service, asked, page, caller, held, form)
+        return cls(service, asked, page, caller, held)
 
     def __init__(
         self,
@@ -61,7 +60,6 @@ class ChangeStream(Response):
         page: ChangePage,
         caller: Caller,
         held: AsyncExitStack,
-        form: Form,
     ) -> None:
         super().__init__(None, media_type=EVENTS_TYPE, headers={"Cache-Control": "no-store"})
         del self.headers["content-length"]
@@ -70,7 +68,6 @@ class ChangeStream(Response):
         self._page = page
         self._caller = caller
         self._held = held
-        self._form = form
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send what is there, and go on until the request's time is over."""
@@ -107,7 +104,7 @@ class ChangeStream(Response):
 
     def _events(self, page: ChangePage) -> bytes:
         changes = (
-            f"id: {change.cursor}\n".encode() + event("change", self._form(change))
+            f"id: {change.cursor}\n".encode() + event("change", to_json(change))
             for change in page.changes
         )
         if not page.reset:

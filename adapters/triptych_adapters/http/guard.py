@@ -8,23 +8,24 @@ import re
 import time
 import uuid
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from triptych import telemetry
-from triptych.errors import AccessDeniedError, AuthenticationError
-from triptych_adapters.http.answers import problem_response
+from triptych.errors import AccessDeniedError, AuthenticationError, ValidationError
 from triptych_adapters.http.calls import Calls, ClientGoneError
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import ProblemError, problem_of
+from triptych_adapters.http.responses import problem_response
 from triptych_adapters.http.senders import Sender
 from triptych_adapters.http.streams import EVENTS_TYPE, event
-from triptych_adapters.wire.public_errors import is_failure
+from triptych_adapters.wire.errors import is_failure
 
-__all__ = ["LIVE_PATH", "LOGGER", "Guard", "cors_options"]
+__all__ = ["LIVE_PATH", "LOGGER", "Guard", "check_origins", "cors_options"]
 
 LOGGER: Final = "triptych.http"
 """The logger of requests; `triptych serve` writes it to stderr as JSON."""
@@ -32,6 +33,8 @@ LOGGER: Final = "triptych.http"
 LIVE_PATH: Final = "/v1/live"
 _ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_PORTS: Final = {"http": ":80", "https": ":443"}
+"""What a browser leaves out of an origin."""
 _LAST_WORD: Final = 1.0
 """Seconds to say why a stream ends."""
 _ALWAYS: Final = {
@@ -132,7 +135,7 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None and self._origins is not None:
             own = f"{scope.get('scheme', 'http')}://{host}"
-            if origin.lower() != own and origin.lower() not in self._origins:
+            if origin.lower() != own and self._origins.isdisjoint({origin.lower(), "*"}):
                 raise ProblemError(
                     403, "FORBIDDEN", "this server does not answer pages of this Origin"
                 )
@@ -175,6 +178,31 @@ class Guard:
         failure = error if failed else None
         self._log.log(level, "request", extra={"fields": fields}, exc_info=failure)
         return failure
+
+
+def check_origins(origins: Sequence[str], *, keys: bool) -> None:
+    """Refuse what is the origin of no web page; ``"*"``, which is every page, without keys.
+
+    A page has a key only from its reader: no cookie of the browser goes along.
+
+    Raises:
+        ValidationError: it says what to type.
+    """
+    for origin in origins:
+        if origin == "*" and keys:
+            continue
+        typed = "each origin, such as https://app.example"
+        with suppress(ValueError):
+            parts = urlsplit(origin.lower() if "://" in origin else f"https://{origin.lower()}")
+            host = parts.netloc.removesuffix(_PORTS.get(parts.scheme, "/"))
+            if host and "*" not in host:
+                typed = f"{parts.scheme}://{host.encode('idna').decode('ascii')}"
+        if origin.lower() in (typed, "null"):
+            continue
+        why = "every web page, which only `triptych serve` with keys answers"
+        raise ValidationError(
+            f"{origin!r} is {why if origin == '*' else 'the origin of no web page'}: name {typed}"
+        )
 
 
 def cors_options(origins: Sequence[str]) -> dict[str, Any]:

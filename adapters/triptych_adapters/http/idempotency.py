@@ -48,7 +48,6 @@ class KeptAnswer:
     """What a request was answered."""
 
     status: int
-    media_type: str
     body: bytes
 
 
@@ -95,24 +94,19 @@ class OpenKey:
         name = _digest(sender.encode("latin-1"), key.encode("latin-1"))
         target = f"{request.method} {request.scope['path']}".encode()
         about = {each: arguments[each] for each in ("dataset_id", "name") if arguments.get(each)}
-        return cls._opened(settings, limits, name, _digest(target, content), about)
+        return cls._opened(settings, limits, name, {**about, "of": _digest(target, content)})
 
     @classmethod
     def _opened(
-        cls,
-        settings: SettingsStore,
-        limits: Limits,
-        name: str,
-        fingerprint: str,
-        about: dict[str, Any],
+        cls, settings: SettingsStore, limits: Limits, name: str, about: dict[str, Any]
     ) -> OpenKey | KeptAnswer:
         while True:
             now = time.time()
-            opened = json.dumps({**about, "of": fingerprint, "at": now})
+            opened = json.dumps({**about, "at": now})
             before = settings.get_setting(STATES + name)
             state = {} if before is None else json.loads(before)
             if state and now - state["at"] < _lasts(limits, "status" in state):
-                if state["of"] != fingerprint:
+                if state["of"] != about["of"]:
                     raise ProblemError(
                         422,
                         "IDEMPOTENCY_KEY_REUSED",
@@ -128,7 +122,7 @@ class OpenKey:
                 kept = settings.get_setting(BODIES + name)
                 if kept is not None and not kept.startswith(PLACE):
                     body = zlib.decompress(base64.b64decode(kept))
-                    return KeptAnswer(state["status"], state["type"], body)
+                    return KeptAnswer(state["status"], body)
             if settings.set_setting(STATES + name, opened, expected=before):
                 place = PLACE + uuid.uuid4().hex
                 kept = settings.get_setting(BODIES + name)
@@ -160,7 +154,7 @@ class OpenKey:
         body = base64.b64encode(zlib.compress(answer.body)).decode("ascii")
         if not settings.set_setting(BODIES + self._id, body, expected=self._place):
             return
-        state = json.loads(self._state) | {"status": answer.status, "type": answer.media_type}
+        state = json.loads(self._state) | {"status": answer.status}
         if settings.set_setting(STATES + self._id, json.dumps(state), expected=self._state):
             self._forget()
         else:

@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from triptych.errors import AccessDeniedError
 from triptych.service import Service
-from triptych_adapters.http.answers import JSON_TYPE, encoded, json_response
 from triptych_adapters.http.request_parts import media_types
+from triptych_adapters.http.responses import JSON_TYPE, encoded, json_response
 from triptych_adapters.http.route_description import DocumentedRoute, RouteDescription
 from triptych_adapters.http.server import Server
 

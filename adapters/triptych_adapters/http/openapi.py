@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Final, Union, get_args, get_origin
-
-import attrs
+from typing import Any, Final
 
 import triptych
 from triptych.operations import Effect
 from triptych.search.reranking import Rerank
-from triptych_adapters.http.openapi_schemas import COMPONENTS, narrowed
+from triptych_adapters.http.openapi_schemas import COMPONENTS, AnswerSchemas, narrowed
 from triptych_adapters.http.preconditions import CONDITIONAL
 from triptych_adapters.http.route_description import DocumentedRoute
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import EVENTS_TYPE
-from triptych_adapters.wire.arguments import json_schema
 from triptych_adapters.wire.build_layers import BUILD_LAYERS_ROUTE
-from triptych_adapters.wire.records import RECORD_TYPE
 from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route
 
 __all__ = ["document"]
 
 _JSON: Final = "application/json"
-_ATOMS: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _ALWAYS: Final = (400, 404, 405, 413, 415, 421, 431, 500, 501, 503)
 _MODELS: Final = (502, 504)
 _WRITES: Final = (403, 409, 422)
@@ -64,12 +58,13 @@ _ERROR: Final = {
 def document(server: Server, routes: Iterable[Any]) -> dict[str, Any]:
     """OpenAPI 3.1 of what this server serves."""
     paths: dict[str, Any] = {}
+    schemas = AnswerSchemas()
     for route in (*ROUTES.values(), *PIPELINE_ROUTES.values(), BUILD_LAYERS_ROUTE):
-        _at(paths, route.path)[route.method.lower()] = _operation(server, route)
+        _at(paths, route.path)[route.method.lower()] = _operation(server, route, schemas)
     for each in routes:
         if isinstance(each, DocumentedRoute):
             described = each.described
-            _at(paths, described.path)[described.method.lower()] = _described(server, each)
+            _at(paths, described.path)[described.method.lower()] = _described(server, each, schemas)
     statuses = sorted(
         {
             status
@@ -92,7 +87,7 @@ def document(server: Server, routes: Iterable[Any]) -> dict[str, Any]:
         "servers": [{"url": "/"}],
         "paths": dict(sorted(paths.items())),
         "components": {
-            "schemas": {"Error": _ERROR, **COMPONENTS},
+            "schemas": {"Error": _ERROR, **COMPONENTS, **dict(sorted(schemas.records.items()))},
             "responses": {status: _problem(int(status)) for status in statuses},
             **(schemes if keyed else {}),
         },
@@ -118,7 +113,7 @@ def _problems(statuses: Iterable[int]) -> dict[str, Any]:
     }
 
 
-def _operation(server: Server, route: Route) -> dict[str, Any]:
+def _operation(server: Server, route: Route, schemas: AnswerSchemas) -> dict[str, Any]:
     operation = route.called
     properties = {
         name: narrowed(
@@ -136,9 +131,10 @@ def _operation(server: Server, route: Route) -> dict[str, Any]:
     parameters = [_in_path(name, properties[name]) for name in route.in_path]
     writes = operation.effect is not Effect.READS
     notes: list[str] = []
-    answer = _answer(operation.result)
+    contents: dict[str, Any] = {_JSON: {"schema": schemas.of(operation.result)}}
+    answer = {"description": "The answer.", "content": contents}
     if operation.name in ("ask", "changes"):
-        answer["content"][EVENTS_TYPE] = {}
+        contents[EVENTS_TYPE] = {}
     answers = {"200": answer} | ({"201": answer} if operation.name in _CREATE else {})
     statuses = {*_ALWAYS, *(_WRITES if writes else ())}
     if writes or operation.name in _ASK_A_MODEL:
@@ -175,7 +171,7 @@ def _operation(server: Server, route: Route) -> dict[str, Any]:
     return _whole(server, found, parameters, answers, statuses, True)
 
 
-def _described(server: Server, route: DocumentedRoute) -> dict[str, Any]:
+def _described(server: Server, route: DocumentedRoute, schemas: AnswerSchemas) -> dict[str, Any]:
     described = route.described
     names = [part.strip("{}") for part in described.path.split("/") if part.startswith("{")]
     parameters = [_in_path(name.partition(":")[0], {"type": "string"}) for name in names]
@@ -185,7 +181,10 @@ def _described(server: Server, route: DocumentedRoute) -> dict[str, Any]:
         answers[str(status)] = {"description": description}
         if contents:
             answers[str(status)]["content"] = {
-                kind: {"schema": schema} if schema else {} for kind, schema in contents.items()
+                kind: {"schema": schemas.of(schema) if isinstance(schema, type) else schema}
+                if schema
+                else {}
+                for kind, schema in contents.items()
             }
     found: dict[str, Any] = {
         "operationId": described.name,
@@ -242,37 +241,3 @@ def _in_query(name: str, schema: Mapping[str, Any], required: bool = False) -> d
     if schema.get("type") in ("string", "integer", "number", "boolean"):
         return made | {"schema": schema}
     return made | {"content": {_JSON: {"schema": schema}}}
-
-
-def _answer(result: Any) -> dict[str, Any]:
-    return {
-        "description": "The answer.",
-        "content": {
-            _JSON: {"schema": _view_schema(result)},
-            RECORD_TYPE: {"schema": _record_schema(result)},
-        },
-    }
-
-
-def _view_schema(hint: Any) -> dict[str, Any]:
-    """What kind of value the JSON view of an answer is."""
-    origin, inner = get_origin(hint), get_args(hint)
-    if hint in _ATOMS:
-        return {"type": _ATOMS[hint]}
-    if origin in (list, Sequence):
-        return {"type": "array", "items": _view_schema(inner[0])}
-    if origin in (Union, types.UnionType):
-        kinds = [each for each in inner if each is not types.NoneType]
-        return {"anyOf": [*map(_view_schema, kinds), {"type": "null"}]}
-    if isinstance(hint, type) and attrs.has(hint):
-        about = (hint.__doc__ or hint.__name__).split("\n\n")[0]
-        return {"type": "object", "title": hint.__name__, "description": " ".join(about.split())}
-    return {}
-
-
-def _record_schema(hint: Any) -> dict[str, Any]:
-    """The schema of the lossless form, where JSON Schema can say it."""
-    try:
-        return json_schema(hint)
-    except TypeError:
-        return _view_schema(hint)

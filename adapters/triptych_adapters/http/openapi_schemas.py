@@ -1,4 +1,4 @@
-"""Schemas that the OpenAPI document says more exactly than the arguments' own.
+"""Schemas of answers, and of arguments those that the OpenAPI document says more exactly.
 
 The Service checks what these say; here clients see it before they ask. A narrower schema is no
 second check: nothing reads it but the document. What JSON Schema cannot say stays in words, such
@@ -11,11 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from triptych.context.rendering import FORMATS
+from triptych.records.serialization import plain_hints
 from triptych.records.values import MAX_NAME_BYTES
 from triptych.text import languages
+from triptych.text.injection import Sign
+from triptych_adapters.wire.arguments import json_schema
 from triptych_adapters.wire.operations import mode_schema
 
-__all__ = ["COMPONENTS", "narrowed"]
+__all__ = ["COMPONENTS", "AnswerSchemas", "narrowed"]
 
 _Schema = Mapping[str, Any]
 
@@ -117,3 +120,30 @@ def narrowed(
     if "$ref" in more:
         return {"description": schema["description"], **more}
     return {**schema, **more}
+
+
+class AnswerSchemas:
+    """The schemas of what `triptych.records.serialization.to_json` makes of answers.
+
+    ``records`` are those of the records in them, by name.
+    """
+
+    def __init__(self) -> None:
+        self.records: dict[str, Any] = {}
+
+    def of(self, hint: Any) -> dict[str, Any]:
+        """The schema of an answer of this type."""
+        return json_schema(hint, self._record)
+
+    def _record(self, kind: type[Any]) -> dict[str, Any]:
+        name = kind.__name__
+        if name not in self.records:
+            hints = plain_hints(kind, {"Sign": Sign})
+            about = (kind.__doc__ or "").split("\n\n")[0]
+            self.records[name] = {
+                "type": "object",
+                "description": " ".join(about.split()),
+                "properties": {each: self.of(hint) for each, hint in hints.items()},
+                "required": list(hints),
+            }
+        return {"$ref": f"#/components/schemas/{name}"}

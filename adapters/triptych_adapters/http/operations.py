@@ -14,31 +14,29 @@ from triptych.answering import AnswerStream
 from triptych.errors import NotFoundError, ValidationError
 from triptych.operations import Effect
 from triptych.records import DocumentInfo, SourceDocument
+from triptych.records.serialization import to_dict, to_json
 from triptych.search.file_location import check_sync_roots
 from triptych.service import Service
-from triptych_adapters.access.authenticator import KeyAuthenticator
-from triptych_adapters.http.answers import (
-    Form,
-    encoded,
-    form_of,
-    json_response,
-    problem_response,
-    public,
-)
 from triptych_adapters.http.change_streams import ChangeStream
 from triptych_adapters.http.idempotency import KeptAnswer, OpenKey
 from triptych_adapters.http.preconditions import CONDITIONAL, etag, guarded, is_unchanged
 from triptych_adapters.http.problems import problem_of
 from triptych_adapters.http.request_parts import json_body, media_types, query_of
+from triptych_adapters.http.responses import (
+    answer_of,
+    encoded,
+    json_response,
+    problem_response,
+    public,
+)
 from triptych_adapters.http.routes import RawRoute
 from triptych_adapters.http.senders import sender_of
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import EVENTS_TYPE, Pieces, Reading, StreamedAnswer, event
+from triptych_adapters.keys.authenticator import KeyAuthenticator
 from triptych_adapters.wire.arguments import read_object
 from triptych_adapters.wire.build_layers import BUILD_LAYERS_ROUTE
-from triptych_adapters.wire.query_string import query_arguments
-from triptych_adapters.wire.records import RECORD_TYPE
-from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route
+from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route, query_arguments
 
 __all__ = ["operation_routes"]
 
@@ -55,7 +53,6 @@ class _Answered:
     """What an operation came to, as bytes."""
 
     body: bytes
-    media_type: str
     status: int = 200
     headers: dict[str, str] = attrs.field(factory=dict)
     version: int | None = None
@@ -79,8 +76,7 @@ class _Handler:
         if operation.name == "ask" and EVENTS_TYPE in media_types(request):
             return await _asked(server, request, service, arguments)
         if operation.name == "changes" and EVENTS_TYPE in media_types(request):
-            _, form = form_of(media_types(request))
-            return await ChangeStream.start(server, request, service, arguments, form)
+            return await ChangeStream.start(server, request, service, arguments)
         async with server.calls.caller(request, long=operation.long) as caller:
             answered = await caller.run(lambda: self._once(request, service, arguments))
         headers = answered.headers
@@ -88,12 +84,7 @@ class _Handler:
             headers["ETag"] = etag(answered.body, answered.version)
             if is_unchanged(request, headers["ETag"]):
                 return Response(status_code=304, headers={**headers, "Vary": "Accept"})
-        return json_response(
-            answered.body,
-            status=answered.status,
-            media_type=answered.media_type,
-            headers=headers,
-        )
+        return json_response(answered.body, status=answered.status, headers=headers)
 
     async def _check_queries(self, request: Request, arguments: dict[str, Any]) -> None:
         most, queries = self._server.limits.queries, arguments.get("queries", ())
@@ -126,44 +117,31 @@ class _Handler:
 
     def _once(self, request: Request, service: Service, arguments: dict[str, Any]) -> _Answered:
         """Run the operation; a request with an Idempotency-Key is run once."""
-        media_type, form = form_of(media_types(request))
         if self._operation.effect is Effect.READS:
-            return self._run(request, service, arguments, media_type, form)
+            return self._run(request, service, arguments)
         settings = self._server.service.capabilities.settings
         conditions = [request.headers.get(name) for name in ("if-match", "if-none-match")]
-        content = encoded([media_type, *conditions, form(arguments)])
+        content = encoded([*conditions, to_dict(arguments)])
         key = OpenKey.of(request, settings, self._server.limits, content, arguments)
         if key is None:
-            return self._run(request, service, arguments, media_type, form)
+            return self._run(request, service, arguments)
         if isinstance(key, KeptAnswer):
-            return _Answered(
-                body=key.body,
-                media_type=key.media_type,
-                status=key.status,
-                headers={"Idempotent-Replayed": "true"},
-            )
+            replayed = {"Idempotent-Replayed": "true"}
+            return _Answered(body=key.body, status=key.status, headers=replayed)
         sender_of(request.scope).renew = key.renew
         try:
-            answered = self._run(request, service, arguments, media_type, form)
+            answered = self._run(request, service, arguments)
         except Exception as error:
             problem = problem_of(error)
             if problem.status >= 500:
                 key.drop()
             else:
-                refused = problem_response(problem)
-                key.keep(KeptAnswer(problem.status, "application/json", bytes(refused.body)))
+                key.keep(KeptAnswer(problem.status, bytes(problem_response(problem).body)))
             raise
-        key.keep(KeptAnswer(answered.status, answered.media_type, answered.body))
+        key.keep(KeptAnswer(answered.status, answered.body))
         return answered
 
-    def _run(
-        self,
-        request: Request,
-        service: Service,
-        arguments: dict[str, Any],
-        media_type: str,
-        form: Form,
-    ) -> _Answered:
+    def _run(self, request: Request, service: Service, arguments: dict[str, Any]) -> _Answered:
         operation = self._operation
         status = 200
         headers: dict[str, str] = {}
@@ -186,8 +164,7 @@ class _Handler:
         if operation.name == "create_dataset" and result:
             status = 201
         return _Answered(
-            body=encoded(form(public(result))),
-            media_type=media_type,
+            body=answer_of(result),
             status=status,
             headers=headers,
             version=result.version if isinstance(result, SourceDocument) else None,
@@ -228,11 +205,7 @@ def _exists(service: Service, arguments: dict[str, Any]) -> bool:
 async def _asked(
     server: Server, request: Request, service: Service, arguments: dict[str, Any]
 ) -> Response:
-    """`Service.ask_stream` as server-sent events: sources, texts, and the whole answer.
-
-    As records, the first event is the whole context.
-    """
-    media_type, form = form_of(media_types(request))
+    """`Service.ask_stream` as server-sent events: the context, texts, and the whole answer."""
     pipeline = arguments.pop("pipeline", "")
 
     def begin() -> AnswerStream:
@@ -240,13 +213,10 @@ async def _asked(
         return runs.ask_stream(**arguments)
 
     async def render(reading: Reading) -> Pieces:
-        pack = reading.stream.pack
-        # A client that wants records makes its own stream of them, which has all of the context.
-        whole = media_type == RECORD_TYPE
-        yield event("context", form(public(pack))) if whole else event("sources", form(pack.pieces))
+        yield event("context", to_json(reading.stream.pack, public))
         async for piece in reading:
             yield event("text", {"text": piece})
-        yield event("answer", form(public(reading.stream.answer)))
+        yield event("answer", to_json(reading.stream.answer, public))
 
     def failed(error: BaseException) -> bytes:
         return event("error", problem_of(error).json())

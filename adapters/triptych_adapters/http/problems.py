@@ -9,9 +9,14 @@ from typing import Any, Final
 import attrs
 
 from triptych.errors import CancelledError, ConflictError, TriptychError
-from triptych_adapters.wire.errors import error_code, error_form
-from triptych_adapters.wire.public_errors import INTERNAL_MESSAGE, is_failure, public_message
-from triptych_adapters.wire.records import to_record
+from triptych.records.serialization import to_dict
+from triptych_adapters.wire.errors import (
+    INTERNAL_MESSAGE,
+    error_code,
+    error_form,
+    is_failure,
+    public_message,
+)
 
 __all__ = ["INTERNAL", "Problem", "ProblemError", "problem_of"]
 
@@ -91,7 +96,7 @@ def problem_of(error: BaseException) -> Problem:
         details = {name: value for name, value in given.items() if value is not None}
     elif isinstance(error, CancelledError) and error.report is not None:
         # Counts alone: what failed is tried again by whoever goes on.
-        report = to_record(error.report)
+        report = to_dict(error.report)
         details = {"report": {name: each for name, each in report.items() if type(each) is int}}
     if form.status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="triptych"'

@@ -11,10 +11,11 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from triptych_adapters.access.loopback import BACKLOG
-from triptych_adapters.http.answers import encoded
+from triptych.errors import ValidationError
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import Problem
+from triptych_adapters.http.responses import encoded
+from triptych_adapters.keys.loopback import BACKLOG
 
 __all__ = ["HeadProtocol", "connections_of", "limited_config"]
 
@@ -23,6 +24,7 @@ _AT_ONCE = 2 << 10
 _OWN_FILES = 384
 """Files that a process may open beside its connections: those of its store, and those of
 connections accepted at once, before any can be cut (`access.loopback.BACKLOG`)."""
+_FEWEST = 16
 _RESETS = "reset_contextvars"
 _WITHOUT_CONTEXT: Mapping[str, Any] = (
     {_RESETS: True} if _RESETS in inspect.signature(uvicorn.Config).parameters else {}
@@ -34,18 +36,22 @@ _INVALID = Problem(status=400, code="INVALID_REQUEST", message="this is not a re
 class HeadProtocol(H11Protocol):
     """uvicorn's protocol for HTTP/1.1, with limits of time where uvicorn has none.
 
-    A head must come in ``head_seconds``. A client whose answer waits to be sent must read
-    `_LEAST_READ` bytes in every ``read_seconds``: else the connection is cut, for the request that
-    waits holds memory and one of the places that `Limits.waiting` counts. Of more connections than
-    ``most_connections`` the one is cut that was idle for longest; the new one where none is idle.
+    A head must come in ``head_seconds``. After an answer, ``body_bytes`` more of its body may come
+    in ``body_seconds``: then the connection is closed. A client whose answer waits to be sent must
+    read `_LEAST_READ` bytes in every ``read_seconds``: else the connection is cut, for the request
+    that waits holds memory and one of the places that `Limits.waiting` counts. Of more connections
+    than ``most_connections`` the one is cut that was idle for longest; the new one where none is.
     What is not HTTP is answered as every other failure.
     """
 
     head_seconds = 10.0
     read_seconds = 20.0
     most_connections = 2000
+    body_bytes = 1 << 20
+    body_seconds = 20.0
     heard = 0.0
     _unread = b""
+    _rest = 0
     _head: asyncio.TimerHandle | None = None
     _read: asyncio.TimerHandle | None = None
 
@@ -55,6 +61,7 @@ class HeadProtocol(H11Protocol):
         cls.head_seconds = limits.header_seconds
         cls.read_seconds = limits.read_seconds
         cls.most_connections = connections_of(limits)
+        cls.body_bytes, cls.body_seconds = limits.body, limits.body_seconds
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
         """Begin to wait for the first head."""
@@ -87,8 +94,13 @@ class HeadProtocol(H11Protocol):
         part, self._unread = self._unread[:size], self._unread[size:]
         if not part:
             return  # the connection was lost meanwhile
+        was_answered = self._is_answered
         super().data_received(part)
-        if self.conn.their_state is not h11.IDLE:
+        if self._is_answered:
+            self._rest -= len(part)
+            if self._rest < 0:
+                self._late()
+        elif was_answered or self.conn.their_state is not h11.IDLE:
             self._stop()
         if self.transport.is_closing():
             self._unread = b""
@@ -97,6 +109,18 @@ class HeadProtocol(H11Protocol):
             self.loop.call_soon(self._parse)
         elif not self.flow.read_paused:
             self.transport.resume_reading()
+
+    @property
+    def _is_answered(self) -> bool:
+        """Whether the rest of a body comes whose request has been answered."""
+        return self.conn.their_state is h11.SEND_BODY and _is_idle(self)
+
+    def on_response_complete(self) -> None:
+        """Limit what is still to come of the request's body."""
+        super().on_response_complete()
+        if self._is_answered:
+            self._rest = self.body_bytes
+            self._wait(self.body_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the waits."""
@@ -132,8 +156,8 @@ class HeadProtocol(H11Protocol):
                 self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 
-    def _wait(self) -> None:
-        self._head = self.loop.call_later(self.head_seconds, self._late)
+    def _wait(self, seconds: float | None = None) -> None:
+        self._head = self.loop.call_later(seconds or self.head_seconds, self._late)
 
     def _stop(self) -> None:
         if self._head is not None:
@@ -188,6 +212,9 @@ def connections_of(limits: Limits) -> int:
     """How many connections a process holds, so that files are left for its store.
 
     Where no file can be opened any more, asyncio does little else than try to accept.
+
+    Raises:
+        ValidationError: the process may open too few files.
     """
     try:
         import resource
@@ -196,7 +223,12 @@ def connections_of(limits: Limits) -> int:
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return limits.connections
-    return min(limits.connections, max(files - _OWN_FILES, files // 2))
+    if files < _OWN_FILES + _FEWEST:
+        raise ValidationError(
+            f"this process may open only {files} files, too few to serve: allow 1024, such as by "
+            "`ulimit -n 1024`"
+        )
+    return min(limits.connections, files - _OWN_FILES)
 
 
 def _is_idle(connection: Any) -> bool:

@@ -26,7 +26,8 @@ class RouteDescription:
         summary: what it does.
         body: the JSON Schema of its arguments, None where it takes none.
         query: the schemas of what may stand in the URL's query.
-        answers: by status, what comes back: a description, and the JSON Schema by media type.
+        answers: by status, what comes back: a description, and by media type the JSON Schema, or
+            the class of a record.
         problems: the statuses of failures, beside those that every route has.
         secured: whether it needs a key, where keys are checked.
         named: whether it needs an Authorization header also where none is checked.

@@ -14,9 +14,9 @@ from starlette.types import Scope
 
 from triptych.errors import TooManyRequestsError
 from triptych.service import Service
-from triptych_adapters.access.authenticator import KeyAuthenticator
 from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.limits import Limits
+from triptych_adapters.keys.authenticator import KeyAuthenticator
 
 __all__ = ["Sender", "sender_of"]
 

@@ -9,11 +9,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import triptych
-from triptych_adapters.http.answers import encoded, json_response
 from triptych_adapters.http.guard import LIVE_PATH
 from triptych_adapters.http.openapi import document
+from triptych_adapters.http.responses import answer_of, encoded, json_response
 from triptych_adapters.http.route_description import DocumentedRoute, RouteDescription
 from triptych_adapters.http.server import Server
+from triptych_adapters.wire.routes import SERVICE_PATH, ServerFacts
 
 __all__ = ["service_routes"]
 
@@ -26,39 +27,12 @@ LIVE: Final = RouteDescription(
     answers={200: ("It does.", {"application/json": {"type": "object"}})},
     secured=False,
 )
-_TEXTS: Final = {"type": "array", "items": {"type": "string"}}
 SERVICE: Final = RouteDescription(
     name="service",
     method="GET",
-    path="/v1/service",
+    path=SERVICE_PATH,
     summary="What is served: the version, the embedder, the lanes, the pipelines, the limit.",
-    answers={
-        200: (
-            "What is served.",
-            {
-                "application/json": {
-                    "type": "object",
-                    "properties": {
-                        "version": {"type": "string"},
-                        "write": {"type": "boolean"},
-                        "embedder": {"type": ["string", "null"]},
-                        "dimension": {"type": ["integer", "null"]},
-                        "lanes": _TEXTS,
-                        "pipelines": _TEXTS,
-                        "max_body": {"type": "integer"},
-                        "idempotency": {
-                            "type": "boolean",
-                            "description": "Whether writes take an Idempotency-Key.",
-                        },
-                    },
-                    "required": [
-                        *("version", "write", "embedder", "dimension"),
-                        *("lanes", "pipelines", "max_body", "idempotency"),
-                    ],
-                }
-            },
-        )
-    },
+    answers={200: ("What is served.", {"application/json": ServerFacts})},
 )
 OPENAPI: Final = RouteDescription(
     name="openapi",
@@ -82,17 +56,17 @@ def service_routes(server: Server) -> Iterator[DocumentedRoute]:
     async def about(request: Request) -> Response:
         service = await server.service_of(request)
         embedder = service.options.embedder
-        facts = {
-            "version": triptych.__version__,
-            "write": server.write,
-            "embedder": None if embedder is None else embedder.signature,
-            "dimension": None if embedder is None else embedder.dimension,
-            "lanes": list(service.lanes),
-            "pipelines": sorted(service.pipelines),
-            "max_body": server.limits.body,
-            "idempotency": server.service.capabilities.settings is not None,
-        }
-        return json_response(encoded(facts))
+        facts = ServerFacts(
+            version=triptych.__version__,
+            write=server.write,
+            embedder=None if embedder is None else embedder.signature,
+            dimension=None if embedder is None else embedder.dimension,
+            lanes=tuple(service.lanes),
+            pipelines=tuple(sorted(service.pipelines)),
+            max_body=server.limits.body,
+            idempotency=server.service.capabilities.settings is not None,
+        )
+        return json_response(answer_of(facts))
 
     yield DocumentedRoute(SERVICE, about)
     yield DocumentedRoute(LIVE, live)

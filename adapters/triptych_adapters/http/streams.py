@@ -12,8 +12,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from triptych.answering import AnswerStream
-from triptych_adapters.http.answers import encoded
 from triptych_adapters.http.calls import Caller, ClientGoneError
+from triptych_adapters.http.responses import encoded
 from triptych_adapters.http.server import Server
 
 __all__ = ["EVENTS_TYPE", "QUIET", "Pieces", "StreamedAnswer", "event"]

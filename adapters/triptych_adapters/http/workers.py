@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
+import json
 import logging
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
 from typing import Any
 
 import attrs
@@ -22,14 +25,14 @@ from uvicorn.supervisors import Multiprocess
 from triptych.errors import NotFoundError, StoreError, ValidationError
 from triptych.service import Service
 from triptych.sync import SyncReport
-from triptych_adapters.access import authenticator
-from triptych_adapters.access.loopback import LOOPBACK_NAMES, check_loopback, listen
 from triptych_adapters.http.app import create_app
 from triptych_adapters.http.authentication import Authenticator
+from triptych_adapters.http.guard import LOGGER, check_origins
 from triptych_adapters.http.limits import Limits
-from triptych_adapters.http.logs import log_to_stderr
 from triptych_adapters.http.observers import observe_serving, shared_counters
-from triptych_adapters.http.protocol import HeadProtocol, limited_config
+from triptych_adapters.http.protocol import HeadProtocol, connections_of, limited_config
+from triptych_adapters.keys import authenticator
+from triptych_adapters.keys.loopback import LOOPBACK_NAMES, check_loopback, listen
 from triptych_factory import Settings, wire
 from triptych_factory.syncing import directory_sync, remembered_roots
 
@@ -78,8 +81,9 @@ def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
     ``started`` is called once with the URL, when it takes connections.
 
     Raises:
-        ValidationError: without keys, ``host`` is an address that other machines reach; or several
-            workers are to share a store in memory.
+        ValidationError: without keys, ``host`` is an address that other machines reach; several
+            workers are to share a store in memory; one of ``origins`` can be no page's; or the
+            process may open too few files.
         TriptychError: the store or a model cannot be opened.
     """
     if options.workers < 1:
@@ -92,6 +96,8 @@ def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
     # Whatever is wrong with the store is seen here, not in workers that are started in vain.
     with _opened(options) as service:
         authenticated = options.authenticator(service) is not None
+    check_origins(options.origins, keys=authenticated)
+    connections_of(options.limits)
     if not authenticated:
         check_loopback(options.host)
     listening = listen(options.host, options.port)
@@ -199,3 +205,32 @@ def _end_with(parent: int) -> None:
 def _url(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class JsonFormatter(logging.Formatter):
+    """One object a record: time, level, event, and what the record adds as ``fields``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record's line."""
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            line["error"] = record.exc_info[0].__name__
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=True, default=str)
+
+
+def log_to_stderr() -> None:
+    """Write requests, and what everything else warns of, to stderr."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger(LOGGER).setLevel(logging.INFO)
+    logging.captureWarnings(True)

@@ -41,8 +41,8 @@ def document_of(stored: SourceDocument) -> Document:
 def passage_of(hit: Hit) -> Document:
     """A passage, with where it is from: ``metadata["triptych"]``."""
     source = {
-        "dataset": hit.dataset_id,
-        "name": hit.doc_name,
+        "dataset_id": hit.dataset_id,
+        "doc_name": hit.doc_name,
         "version": hit.version,
         "start": hit.start,
         "end": hit.end,

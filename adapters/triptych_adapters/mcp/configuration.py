@@ -6,7 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-__all__ = ["AGENTS", "configuration"]
+__all__ = ["AGENTS", "KEY", "configuration"]
+
+KEY: Final = "TRIPTYCH_API_KEY"
+"""The variable of the environment that a configuration names in place of a key."""
+_REFERENCES: Final = {"claude": f"${{{KEY}}}", "gemini": f"${KEY}"}
+"""How agents name it; the others write ``${env:…}``."""
 
 AGENTS: Final[Mapping[str, str]] = {
     "claude": ".mcp.json of a project (Claude Code), claude_desktop_config.json (Claude Desktop)",
@@ -20,8 +25,13 @@ AGENTS: Final[Mapping[str, str]] = {
 _NAME: Final = "triptych"
 
 
-def configuration(agent: str, *, command: Sequence[str] = (), url: str = "") -> str:
-    """The part of the agent's file that adds the server: a ``command``, or a ``url``."""
+def configuration(
+    agent: str, *, command: Sequence[str] = (), url: str = "", key: bool = False
+) -> str:
+    """The part of the agent's file that adds the server: a ``command``, or a ``url``.
+
+    With ``key`` it names the variable `KEY`, which holds the key that is needed.
+    """
     if agent == "codex":
         lines = [f"[mcp_servers.{_NAME}]"]
         # A JSON string is one of TOML, too.
@@ -30,15 +40,22 @@ def configuration(agent: str, *, command: Sequence[str] = (), url: str = "") -> 
         else:
             first, *rest = command
             lines += [f"command = {json.dumps(first)}", f"args = {json.dumps(rest)}"]
+        if key:
+            lines.append(f'bearer_token_env_var = "{KEY}"' if url else f'env_vars = ["{KEY}"]')
         return "\n".join(lines) + "\n"
+    reference = _REFERENCES.get(agent, f"${{env:{KEY}}}")
     server: dict[str, object] = {}
     if url:
-        key = "httpUrl" if agent == "gemini" else "url"
-        server = {key: url} if agent in ("gemini", "cursor") else {"type": "http", key: url}
+        place = "httpUrl" if agent == "gemini" else "url"
+        server = {place: url} if agent in ("gemini", "cursor") else {"type": "http", place: url}
+        if key:
+            server["headers"] = {"Authorization": f"Bearer {reference}"}
     else:
         first, *rest = command
         server = {"command": first, "args": rest}
         if agent == "vscode":
             server = {"type": "stdio", **server}
+        if key:
+            server["env"] = {KEY: reference}
     root = "servers" if agent == "vscode" else "mcpServers"
     return json.dumps({root: {_NAME: server}}, indent=2, ensure_ascii=False) + "\n"

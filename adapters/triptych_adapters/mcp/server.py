@@ -26,7 +26,7 @@ from triptych_adapters.mcp.resources import TEMPLATES, Resources
 from triptych_adapters.tools import DEFAULT_MAX_TOKENS, TOOL_NAMES, Tool, knowledge_tools
 from triptych_adapters.tools.rendering import clip
 from triptych_adapters.tools.tool import ERROR_TOKENS
-from triptych_adapters.wire.public_errors import is_failure, public_error
+from triptych_adapters.wire.errors import is_failure, public_error
 
 __all__ = ["LOGGER", "SERVICE", "ServerOptions", "make_server"]
 

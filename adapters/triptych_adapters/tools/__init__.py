@@ -3,7 +3,7 @@
 from triptych_adapters.context_hook import ContextHook, context_hook
 from triptych_adapters.tools.context import context_tool
 from triptych_adapters.tools.knowledge import TOOL_NAMES, knowledge_tools
-from triptych_adapters.tools.limits import DEFAULT_MAX_TOKENS
+from triptych_adapters.tools.rendering import DEFAULT_MAX_TOKENS
 from triptych_adapters.tools.tool import Tool
 
 __all__ = [

@@ -181,12 +181,12 @@ class Base:
             room -= over
 
 
-def compact(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields as a model reads them: without what is empty, or repeats the content."""
+def compact(fields: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the fields that a tool's ``schema`` of an object names, without what is empty."""
     kept = {
-        key: value
-        for key, value in fields.items()
-        if key != "snippet" and value not in (None, "", [], {})
+        key: fields[key]
+        for key in schema["properties"]
+        if fields.get(key) not in (None, "", [], {})
     }
     for key in ("scores", "metadata"):
         if key in kept:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from triptych.records import DocumentChange
+from triptych.records.serialization import to_dict
 from triptych.text.tokens import estimate_tokens
-from triptych_adapters.tools.base import Base
+from triptych_adapters.tools.base import Base, compact
 from triptych_adapters.tools.cursors import MOST_ENTRIES
-from triptych_adapters.tools.results import CHANGES
+from triptych_adapters.tools.results import CHANGE, CHANGES
 from triptych_adapters.tools.tool import Tool
 from triptych_adapters.wire.operations import ARGUMENTS
 
@@ -64,7 +64,7 @@ def _changes(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
     shown = page.changes
     while True:
         cut = len(shown) < len(page.changes)
-        changes = [_change(each) for each in shown]
+        changes = [compact(to_dict(each), CHANGE) for each in shown]
         answer = {
             "changes": changes,
             "more": page.more or cut,
@@ -77,12 +77,3 @@ def _changes(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
         # About as many fewer as there are tokens too many; one at least.
         costs = max(base.form.cost(changes[-1]), 1)
         shown = shown[: max(len(shown) - max(over // (2 * costs), 1), 1)]
-
-
-def _change(change: DocumentChange) -> dict[str, Any]:
-    return {
-        "dataset": change.dataset_id,
-        "name": change.name,
-        "kind": change.kind,
-        "version": change.version,
-    }

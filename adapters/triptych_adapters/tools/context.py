@@ -13,8 +13,7 @@ from triptych.service import Service
 from triptych.text.tokens import TokenCounter
 from triptych_adapters.services import check_service
 from triptych_adapters.tools.base import FORMS
-from triptych_adapters.tools.limits import DEFAULT_MAX_TOKENS, LEAST_MAX_TOKENS
-from triptych_adapters.tools.rendering import clip, tokens
+from triptych_adapters.tools.rendering import DEFAULT_MAX_TOKENS, LEAST_MAX_TOKENS, clip, tokens
 from triptych_adapters.tools.results import CONTEXT
 from triptych_adapters.tools.tool import Tool
 from triptych_adapters.wire.operations import ARGUMENTS, QUERY

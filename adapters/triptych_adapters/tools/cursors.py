@@ -116,4 +116,6 @@ def fill_by_key(
 
 
 def _seen(entry: Mapping[str, Any]) -> str:
-    return short(to_json({key: entry.get(key) for key in ("dataset", "name", "layer", "content")}))
+    return short(
+        to_json({key: entry.get(key) for key in ("dataset_id", "name", "layer", "content")})
+    )

@@ -9,6 +9,7 @@ import attrs
 
 from triptych.errors import ConflictError, NotAvailableError, NotFoundError, ValidationError
 from triptych.records import SourceDocument
+from triptych.records.serialization import to_dict
 from triptych.text.injection import suspicious
 from triptych.text.tokens import MOST_CHARACTERS
 from triptych_adapters.tools.base import QUOTED, Base, compact, cursor_schema
@@ -16,7 +17,6 @@ from triptych_adapters.tools.paging import Place, check_cursor, next_cursor, rea
 from triptych_adapters.tools.rendering import to_json
 from triptych_adapters.tools.results import DOCUMENT
 from triptych_adapters.tools.tool import Tool
-from triptych_adapters.wire import schema
 from triptych_adapters.wire.operations import ARGUMENTS
 
 __all__ = ["get_tool"]
@@ -72,7 +72,7 @@ def _get(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
     start = read_cursor(arguments["cursor"], asked) if "cursor" in arguments else Place()
     with base.own_dataset():
         document = _document(base, dataset_id, name, version)
-    fields = compact(schema.to_json(document))
+    fields = compact(to_dict(document), DOCUMENT)
     lines = _LINE.findall(document.content)
     part = document.content
     if "lines" in arguments:

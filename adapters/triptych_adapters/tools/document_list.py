@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from triptych.errors import NotFoundError, ValidationError
 from triptych.records import DocumentInfo
+from triptych.records.serialization import to_dict
 from triptych_adapters.tools.base import Base, compact, cursor_schema
 from triptych_adapters.tools.cursors import MOST_ENTRIES, Key, fill_by_key, read_position
 from triptych_adapters.tools.rendering import to_json
-from triptych_adapters.tools.results import DOCUMENTS
+from triptych_adapters.tools.results import DOCUMENTS, LISTED
 from triptych_adapters.tools.tool import Tool
-from triptych_adapters.wire import schema
 from triptych_adapters.wire.operations import ARGUMENTS
 
 __all__ = ["list_tool"]
@@ -122,7 +122,5 @@ def _documents(
 
 
 def _shown(info: DocumentInfo) -> dict[str, Any]:
-    fields = compact(schema.to_json(info))
-    for key in ("original_sha256", "parser_sig", "sync_root"):
-        fields.pop(key, None)
-    return fields
+    fields = to_dict(info)
+    return compact(fields | {"expires_at": fields["system"]["expires_at"]}, LISTED)

@@ -13,9 +13,9 @@ from triptych_adapters.tools.changes import changes_tool
 from triptych_adapters.tools.context import context_tool
 from triptych_adapters.tools.document import get_tool
 from triptych_adapters.tools.document_list import list_tool
-from triptych_adapters.tools.limits import DEFAULT_MAX_TOKENS, LEAST_MAX_TOKENS
 from triptych_adapters.tools.overview import overview_tool
 from triptych_adapters.tools.put import put_tool
+from triptych_adapters.tools.rendering import DEFAULT_MAX_TOKENS, LEAST_MAX_TOKENS
 from triptych_adapters.tools.search import search_tool
 from triptych_adapters.tools.tool import Tool
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from triptych.errors import NotFoundError
 from triptych.records import DocumentInfo, Layer
-from triptych_adapters.tools.base import QUOTED, Base, compact, cursor_schema
+from triptych_adapters.tools.base import QUOTED, Base, cursor_schema
 from triptych_adapters.tools.cursors import Key, Position, fill_by_key, read_position
 from triptych_adapters.tools.rendering import to_json
 from triptych_adapters.tools.results import ENTRIES
@@ -73,7 +73,7 @@ def _overview(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
             entries = _document(base, dataset_id, path, position)
         else:
             entries = _folder(base, dataset_id, path, position)
-        answer = compact({"dataset": dataset_id, "path": path})
+        answer = {"dataset_id": dataset_id, **({"path": path} if path else {})}
         return fill_by_key(base, answer, "entries", entries, position, asked)
 
 
@@ -110,7 +110,7 @@ def _datasets(base: Base, datasets: list[str], position: Position) -> _Entries:
             documents = base.service.count_documents(dataset_id)
         except NotFoundError:  # deleted meanwhile
             continue
-        about = {"dataset": dataset_id, "kind": "dataset", "documents": documents}
+        about = {"dataset_id": dataset_id, "kind": "dataset", "documents": documents}
         yield (dataset_id,), about | _layer(base, dataset_id, "", Layer.ABSTRACT)
 
 

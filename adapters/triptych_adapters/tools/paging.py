@@ -77,7 +77,7 @@ def check_cursor(place: Place, hits: Sequence[Mapping[str, Any]]) -> None:
 def _seen(place: Place, hits: Sequence[Mapping[str, Any]]) -> str:
     """The digest of the hits before ``place``, and of its own if it lies inside one."""
     before = hits[: place.hit + (place.character > 0)]
-    keys = ("dataset", "name", "layer", "chunk", "content")
+    keys = ("dataset_id", "doc_name", "name", "layer", "chunk_index", "content")
     return short(str(len(before)), *(str(hit.get(key)) for hit in before for key in keys))
 
 
@@ -159,8 +159,9 @@ def _cut(
     if end < len(content):
         end = _behind_word(content, start, end)
     if end == start < len(content) or cost(_part(hit, start, end, left_out)) > room:
+        name = hit.get("doc_name") or hit.get("name", "")
         raise BudgetExceededError(
-            f"the hit {hit.get('name', '')[:40]!r}… does not fit into an answer, even without its "
+            f"the hit {name[:40]!r}… does not fit into an answer, even without its "
             "text: raise the limit of tokens"
         )
     return _part(hit, start, end, left_out), end

@@ -71,7 +71,7 @@ def _put(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
         same = stored.version == version
         return {
             "status": "added" if before is None else "unchanged" if same else "updated",
-            "dataset": stored.dataset_id,
+            "dataset_id": stored.dataset_id,
             "name": stored.name,
             "version": stored.version,
         }

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from typing import Any
+from typing import Any, Final
 
 from triptych.text.tokens import MOST_CHARACTERS, estimate_tokens
 
-__all__ = ["clip", "to_json", "tokens"]
+__all__ = ["DEFAULT_MAX_TOKENS", "LEAST_MAX_TOKENS", "clip", "to_json", "tokens"]
+
+DEFAULT_MAX_TOKENS: Final = 4000
+LEAST_MAX_TOKENS: Final = 256
+"""How many tokens an answer of a tool may have."""
 
 
 def to_json(value: Any) -> str:

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["CHANGES", "CONTEXT", "DOCUMENT", "DOCUMENTS", "ENTRIES", "HITS", "PUT"]
+__all__ = [
+    "CHANGE",
+    "CHANGES",
+    "CONTEXT",
+    "DOCUMENT",
+    "DOCUMENTS",
+    "ENTRIES",
+    "HIT",
+    "HITS",
+    "LISTED",
+    "PUT",
+]
 
 _Schema = dict[str, Any]
 
@@ -38,32 +49,36 @@ _LEFT_OUT: Final = _list(_text("A field there was no room for."))
 _QUOTED: Final = _text("Quoted from a document.")
 _METADATA: Final = {"type": "object"}
 _SIGNS: Final = _list({"type": "object"})
-_PLACED: Final = {"dataset": _text(), "name": _text(), "version": _whole()}
+_PLACED: Final = {"dataset_id": _text(), "name": _text(), "version": _whole()}
 
+HIT: Final = _object(
+    "dataset_id doc_name layer score version content",
+    {
+        "dataset_id": _text(),
+        "doc_name": _text(),
+        "version": _whole(),
+        "layer": _text("L2 for passages, L1 for overviews, L0 for abstracts."),
+        "chunk_index": _whole(),
+        "chunk_id": _text(),
+        "start_line": _whole("The first line in the document, from 1."),
+        "end_line": _whole(),
+        "locator": _text("The place in the original file."),
+        "file": _text("The file on this machine that it came from."),
+        "heading_path": _list(_text()),
+        "score": {"type": "number"},
+        "scores": {"type": "object"},
+        "stale": _text("Why it may be outdated."),
+        "metadata": _METADATA,
+        "signs": _SIGNS,
+        "cut": _CUT,
+        "left_out": _LEFT_OUT,
+        "content": _QUOTED,
+    },
+)
 HITS: Final = _object(
     "hits warnings exhausted cursor",
     {
-        "hits": _list(
-            _object(
-                "dataset name layer score version content",
-                {
-                    **_PLACED,
-                    "layer": _text("L2 for passages, L1 for overviews, L0 for abstracts."),
-                    "chunk": _whole(),
-                    "line": _whole("The first line in the document, from 1."),
-                    "end_line": _whole(),
-                    "heading_path": _list(_text()),
-                    "score": {"type": "number"},
-                    "scores": {"type": "object"},
-                    "stale": _text("Why it may be outdated."),
-                    "metadata": _METADATA,
-                    "signs": _SIGNS,
-                    "cut": _CUT,
-                    "left_out": _LEFT_OUT,
-                    "content": _QUOTED,
-                },
-            )
-        ),
+        "hits": _list(HIT),
         "warnings": _list(_text()),
         "exhausted": {"type": "boolean"},
         "cursor": _CURSOR,
@@ -77,7 +92,7 @@ CONTEXT: Final = _object(
     },
 )
 DOCUMENT: Final = _object(
-    "dataset name version total_lines content cursor",
+    "dataset_id name version total_lines content cursor",
     {
         **_PLACED,
         "updated_at": _text("ISO 8601."),
@@ -92,35 +107,28 @@ DOCUMENT: Final = _object(
         "cursor": _CURSOR,
     },
 )
-DOCUMENTS: Final = _object(
-    "documents cursor",
+LISTED: Final = _object(
+    "dataset_id name version updated_at size",
     {
-        "documents": _list(
-            _object(
-                "dataset name version updated_at size",
-                {
-                    **_PLACED,
-                    "updated_at": _text("ISO 8601."),
-                    "expires_at": _text("ISO 8601."),
-                    "size": _whole("Bytes in UTF-8."),
-                    "metadata": _METADATA,
-                    "left_out": _LEFT_OUT,
-                },
-            )
-        ),
-        "cursor": _CURSOR,
+        **_PLACED,
+        "updated_at": _text("ISO 8601."),
+        "expires_at": _text("ISO 8601."),
+        "size": _whole("Bytes in UTF-8."),
+        "metadata": _METADATA,
+        "left_out": _LEFT_OUT,
     },
 )
+DOCUMENTS: Final = _object("documents cursor", {"documents": _list(LISTED), "cursor": _CURSOR})
 ENTRIES: Final = _object(
     "entries cursor",
     {
-        "dataset": _text(),
+        "dataset_id": _text(),
         "path": _text(),
         "entries": _list(
             _object(
                 "kind",
                 {
-                    "dataset": _text(),
+                    "dataset_id": _text(),
                     "name": _text(),
                     "kind": {"type": "string", "enum": ["dataset", "folder", "document"]},
                     "documents": _whole("How many are in it, at all levels."),
@@ -135,21 +143,20 @@ ENTRIES: Final = _object(
         "cursor": _CURSOR,
     },
 )
+CHANGE: Final = _object(
+    "dataset_id name kind version",
+    {**_PLACED, "kind": {"type": "string", "enum": ["added", "updated", "deleted"]}},
+)
 CHANGES: Final = _object(
     "changes more reset cursor",
     {
-        "changes": _list(
-            _object(
-                "dataset name kind version",
-                {**_PLACED, "kind": {"type": "string", "enum": ["added", "updated", "deleted"]}},
-            )
-        ),
+        "changes": _list(CHANGE),
         "more": {"type": "boolean"},
         "reset": {"type": "boolean"},
         "cursor": _text("What the next call begins with."),
     },
 )
 PUT: Final = _object(
-    "status dataset name version",
+    "status dataset_id name version",
     {"status": {"type": "string", "enum": ["added", "updated", "unchanged"]}, **_PLACED},
 )

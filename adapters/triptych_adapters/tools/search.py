@@ -9,12 +9,12 @@ import attrs
 
 from triptych.records import Layer, Query, Scope
 from triptych.records.failure_warning import public_warning
+from triptych.records.serialization import to_json as to_plain
 from triptych_adapters.tools.base import QUOTED, Base, compact, cursor_schema
 from triptych_adapters.tools.paging import Place, check_cursor, next_cursor, read_cursor
 from triptych_adapters.tools.rendering import clip, to_json, tokens
-from triptych_adapters.tools.results import HITS
+from triptych_adapters.tools.results import HIT, HITS
 from triptych_adapters.tools.tool import Tool
-from triptych_adapters.wire import schema
 from triptych_adapters.wire.operations import QUERY, mode_schema
 
 __all__ = ["search_tool"]
@@ -78,7 +78,7 @@ def _search(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
     with base.own_dataset():
         result = base.service.search(query)
     warnings = result.warnings if base.reasons else list(map(public_warning, result.warnings))
-    hits = [compact(hit) for hit in schema.to_json(result.hits)]
+    hits = [compact(to_plain(hit), HIT) for hit in result.hits]
     check_cursor(start, hits)
     answer = {
         "hits": [],

@@ -12,7 +12,7 @@ import json
 import math
 import types
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 import attrs
 
 from triptych.errors import ValidationError
-from triptych.records import Metadata, check_text
+from triptych.records import Metadata, Vector, check_text
 
 __all__ = ["check_schema", "json_schema", "read_arguments", "read_object", "strict_json"]
 
@@ -50,6 +50,12 @@ _SCALARS: Final = [
 _METADATA_VALUE: Final = {
     "anyOf": [*_SCALARS, {"type": "array", "items": {"anyOf": _SCALARS}}],
 }
+_ERROR: Final = {
+    "type": "object",
+    "description": "An error: its class and message, and what the class adds.",
+    "properties": {"type": {"type": "string"}, "message": {"type": "string"}},
+    "required": ["type", "message"],
+}
 _KEYWORDS: Final = {"type", "description", "enum", "default", "minimum", "maximum"}
 _OBJECT_KEYWORDS: Final = {"type", "properties", "required", "additionalProperties"}
 _NESTED_KEYWORDS: Final = {
@@ -58,8 +64,12 @@ _NESTED_KEYWORDS: Final = {
 }
 
 
-def json_schema(hint: Any) -> dict[str, Any]:
+def json_schema(
+    hint: Any, refer: Callable[[type[Any]], dict[str, Any]] | None = None
+) -> dict[str, Any]:
     """The JSON Schema of what `from_dict` reads as ``hint``: a record, or what a field holds.
+
+    ``refer`` gives the schema of a record; None is that of its fields.
 
     Raises:
         TypeError: JSON has no such values.
@@ -67,25 +77,28 @@ def json_schema(hint: Any) -> dict[str, Any]:
     origin, inner = get_origin(hint), get_args(hint)
     if hint in _ATOMS:
         return {"type": _ATOMS[hint]}
-    if hint is datetime:
+    if hint is datetime or hint == Vector:
         return {"type": "string"}
+    if hint is types.NoneType:
+        return {"type": "null"}
+    if hint is Exception:
+        return dict(_ERROR)
     if origin is Literal:
         return {"type": "string", "enum": list(inner)}
-    if origin in (Union, types.UnionType) and len(inner) == 2 and inner[1] is types.NoneType:
-        return {"anyOf": [json_schema(inner[0]), {"type": "null"}]}
     if origin in (Union, types.UnionType):
-        nothing = types.NoneType
-        return {"anyOf": [{"type": "null"} if o is nothing else json_schema(o) for o in inner]}
-    if origin is tuple:  # of any number, or a pair: of one kind
-        return {"type": "array", "items": json_schema(inner[0])}
+        return {"anyOf": [json_schema(each, refer) for each in inner]}
     if hint == Metadata:
         return {"type": "object", "additionalProperties": _METADATA_VALUE}
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        values = True if inner[1] is Any else json_schema(inner[1])
+        values = True if inner[1] is Any else json_schema(inner[1], refer)
         return {"type": "object", "additionalProperties": values}
+    if isinstance(origin, type) and issubclass(origin, Sequence):  # a pair, too: of one kind
+        return {"type": "array", "items": json_schema(inner[0], refer)}
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return {"type": "string", "enum": [str(member) for member in hint]}
     if isinstance(hint, type) and attrs.has(hint):
+        if refer is not None:
+            return refer(hint)
         hints, fields = get_type_hints(hint), attrs.fields(hint)
         return {
             "type": "object",

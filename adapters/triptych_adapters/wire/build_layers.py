@@ -12,14 +12,41 @@ import attrs
 
 from triptych.access.service import RestrictedService
 from triptych.errors import AccessDeniedError
-from triptych.layers import ExtractiveSummarizer, LayerBuilder
+from triptych.layers import ExtractiveSummarizer, LayerBuilder, LayerPlan, LayerReport
 from triptych.operations import Effect
 from triptych.service import Service
-from triptych_adapters.wire.layer_build import LayerBuild
 from triptych_adapters.wire.operations import ARGUMENTS, Operation
 from triptych_adapters.wire.routes import Route
 
-__all__ = ["BUILD_LAYERS", "BUILD_LAYERS_ROUTE"]
+__all__ = ["BUILD_LAYERS", "BUILD_LAYERS_ROUTE", "LayerBuild"]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class LayerBuild:
+    """What building a dataset's layers came to.
+
+    Attributes:
+        model: the signature of what wrote them.
+        kept: stale layers that stay, since another hand wrote them; ``kept_names`` are some.
+        report: what was made, and what was not.
+    """
+
+    dataset_id: str
+    model: str
+    kept: int
+    kept_names: tuple[str, ...]
+    report: LayerReport
+
+    @classmethod
+    def of(cls, plan: LayerPlan, report: LayerReport) -> LayerBuild:
+        """What ``report`` says of applying ``plan``."""
+        return cls(
+            dataset_id=plan.dataset_id,
+            model=plan.model,
+            kept=plan.kept,
+            kept_names=plan.kept_names,
+            report=report,
+        )
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -10,7 +10,19 @@ import attrs
 
 from triptych import errors
 
-__all__ = ["ERRORS", "ErrorForm", "Exit", "error_code", "error_form", "error_json", "error_kind"]
+__all__ = [
+    "ERRORS",
+    "INTERNAL_MESSAGE",
+    "ErrorForm",
+    "Exit",
+    "error_code",
+    "error_form",
+    "error_json",
+    "error_kind",
+    "is_failure",
+    "public_error",
+    "public_message",
+]
 
 
 class Exit(IntEnum):
@@ -182,3 +194,46 @@ def error_kind(code: str) -> type[errors.TriptychError] | None:
 def error_json(error: BaseException) -> dict[str, Any]:
     """An error as JSON has it."""
     return {"type": type(error).__name__, "message": str(error)}
+
+
+# As a server shows them to whoever asked: the inside stays in its log.
+
+INTERNAL_MESSAGE: Final = "internal error"
+_BY_STATUS: Final = {
+    500: "the store could not do it",
+    502: "a model's provider failed",
+    503: "busy: try again later",
+    504: "a model's provider did not answer in time",
+}
+"""What is said by status in place of messages that may name files, hosts or drivers' errors."""
+
+
+def is_failure(error: BaseException) -> bool:
+    """Whether the server failed, and not who asked: its log must have it."""
+    form = error_form(error)
+    return form is None or (
+        form.status >= 500
+        and not isinstance(error, errors.NotAvailableError | errors.CancelledError)
+    )
+
+
+def public_message(error: BaseException) -> str:
+    """The message of ``error``, or what is said in its place."""
+    form = error_form(error)
+    # A class that has no row of its own below errors.TriptychError is unforeseen.
+    if form is None or form.kind is errors.TriptychError:
+        return INTERNAL_MESSAGE
+    if not is_failure(error):
+        return error.public if isinstance(error, errors.NotAvailableError) else str(error)
+    if form.kind is errors.DerivationError:
+        return "the document is stored, but its chunks, vectors or layers are not"
+    return _BY_STATUS[form.status]
+
+
+def public_error(error: Exception) -> errors.TriptychError:
+    """``error`` as a report shows it: of its class, without the inside."""
+    form = error_form(error)
+    if not isinstance(error, errors.TriptychError) or form is None:
+        return errors.TriptychError(INTERNAL_MESSAGE)
+    message = public_message(error)
+    return error if message == str(error) else form.kind(message)

@@ -7,7 +7,7 @@ say: whether an operation reads, writes or destroys, and what each argument is a
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Literal, get_args, get_type_hints
@@ -20,7 +20,7 @@ from triptych.context import Citation
 from triptych.context.options import CONTEXT_DEFAULTS
 from triptych.context.receipt import ContextReceipt
 from triptych.context.rendering import FORMATS
-from triptych.operations import Effect, operations_of
+from triptych.operations import Effect, OperationTraits, operations_of
 from triptych.records import (
     DocumentSummary,
     Layer,
@@ -32,10 +32,9 @@ from triptych.records import (
     Query,
     Scope,
 )
-from triptych.records.serialization import from_dict
+from triptych.records.serialization import from_dict, to_json
 from triptych.service import Service
 from triptych_adapters.wire.arguments import json_schema, read_arguments
-from triptych_adapters.wire.schema import to_json
 
 __all__ = [
     "ARGUMENTS",
@@ -318,16 +317,25 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
 """The other arguments, by name: one name means one thing."""
 
 
-_TRAITS: Final = operations_of(Service)
+_OF_THE_OBJECT: Final = frozenset({"ask_stream", "dataset", "follow", "pipeline", "restricted"})
+"""Methods that are about the Python object, or give one that is read piece by piece."""
+
+_OF_PIECES: Final = frozenset({"layer", "top_k", "offset", "per_document"})
+_WITHOUT: Final[Mapping[str, Set[str]]] = {
+    "ask": _OF_PIECES,
+    "context": _OF_PIECES,
+    "search_documents": frozenset({"layer"}),
+}
+"""Fields of a query that play no role, by operation."""
 
 
-def _operation(name: str, *without: str) -> Operation:
-    """The operation; ``without`` are arguments for Python alone, or that play no role."""
+def _operation(name: str, traits: OperationTraits) -> Operation:
+    """The operation. An argument that has no description here is for Python alone."""
     method = getattr(Service, name)
     properties: dict[str, _Schema] = {}
     required: list[str] = []
     for argument, schema, default in _arguments(method):
-        if argument in without:
+        if schema is None or argument in _WITHOUT.get(name, ()):
             continue
         plain = _plain(default)
         properties[argument] = schema if plain is None else {**schema, "default": plain}
@@ -335,9 +343,9 @@ def _operation(name: str, *without: str) -> Operation:
             required.append(argument)
     return Operation(
         name=name,
-        effect=_TRAITS[name].effect,
-        creates=_TRAITS[name].creates,
-        long=_TRAITS[name].long,
+        effect=traits.effect,
+        creates=traits.creates,
+        long=traits.long,
         summary=" ".join((inspect.getdoc(method) or "").split("\n\n")[0].split()),
         parameters={
             "type": "object",
@@ -349,7 +357,7 @@ def _operation(name: str, *without: str) -> Operation:
     )
 
 
-def _arguments(method: Any) -> Iterator[tuple[str, _Schema, Any]]:
+def _arguments(method: Any) -> Iterator[tuple[str, _Schema | None, Any]]:
     """The arguments of a method, in order: name, schema and default (`attrs.NOTHING`: none)."""
     parameters = list(inspect.signature(method).parameters.values())[1:]
     defaults = {
@@ -367,7 +375,7 @@ def _arguments(method: Any) -> Iterator[tuple[str, _Schema, Any]]:
         defaults |= of_query
     for name, default in defaults.items():
         schema = QUERY.get(name) if takes_query else None
-        yield name, schema or ARGUMENTS.get(name, {}), default
+        yield name, schema or ARGUMENTS.get(name), default
 
 
 def _plain(default: Any) -> Any:
@@ -380,51 +388,9 @@ def _plain(default: Any) -> Any:
 
 
 OPERATIONS: Final[Mapping[str, Operation]] = {
-    each.name: each
-    for each in (
-        _operation("put_document"),
-        _operation("put_documents", "progress"),
-        _operation("embed_pending", "progress"),
-        _operation("get_document"),
-        _operation("list_documents"),
-        _operation("count_documents"),
-        _operation("update_metadata"),
-        _operation("history"),
-        _operation("diff"),
-        _operation("restore"),
-        _operation("changes"),
-        _operation("list_datasets"),
-        _operation("create_dataset"),
-        _operation("configure_dataset"),
-        _operation("delete_document"),
-        _operation("delete_documents"),
-        _operation("remove_expired"),
-        _operation("delete_dataset"),
-        _operation("recreate"),
-        _operation("purge"),
-        _operation("search"),
-        _operation("search_documents", "layer"),
-        _operation("search_many"),
-        _operation("context", "counter", "layer", "top_k", "offset", "per_document"),
-        _operation("verify"),
-        _operation(
-            "ask",
-            *("answerability", "counter", "llm", "prompt"),
-            *("layer", "top_k", "offset", "per_document"),
-        ),
-        _operation("replay"),
-        _operation("layer"),
-        _operation("dataset_layer"),
-        _operation("layers"),
-        _operation("put_document_layer"),
-        _operation("put_dataset_layer"),
-        _operation("put_folder_layer"),
-        _operation("rebuild", "progress", "scope"),
-        _operation("stats"),
-        _operation("cache_stats"),
-        _operation("health"),
-        _operation("doctor", "progress"),
-    )
+    name: _operation(name, traits)
+    for name, traits in operations_of(Service).items()
+    if name not in _OF_THE_OBJECT
 }
 """Every operation of a Service, by name, in the order in which the class has them."""
 

@@ -6,15 +6,28 @@ a JSON object; names of documents stand last in a path, with their slashes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
 import attrs
 
+from triptych.errors import ValidationError
+from triptych_adapters.wire.arguments import strict_json
 from triptych_adapters.wire.operations import OPERATIONS, PIPELINE_OPERATIONS, Operation
 
-__all__ = ["PIPELINE_ROUTES", "ROUTES", "Route"]
+__all__ = [
+    "PIPELINE_ROUTES",
+    "ROUTES",
+    "SERVICE_PATH",
+    "Route",
+    "ServerFacts",
+    "query_arguments",
+    "query_pairs",
+]
+
+SERVICE_PATH: Final = "/v1/service"
 
 
 @attrs.frozen(slots=True)
@@ -63,6 +76,29 @@ class Route:
                 part = quote(str(arguments[name]), safe="").replace(".", "%2E")
             parts.append(part)
         return "/".join(parts)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ServerFacts:
+    """What is served: the version, the embedder, the lanes, the pipelines, the limit.
+
+    Attributes:
+        version: of Triptych.
+        write: whether what writes and destroys is served.
+        embedder, dimension: its signature and the width of its vectors, None without one.
+        lanes, pipelines: their names.
+        max_body: bytes of a request.
+        idempotency: whether writes take an Idempotency-Key.
+    """
+
+    version: str
+    write: bool
+    embedder: str | None
+    dimension: int | None
+    lanes: tuple[str, ...]
+    pipelines: tuple[str, ...]
+    max_body: int
+    idempotency: bool
 
 
 _DATASET: Final = "/v1/datasets/{dataset_id}"
@@ -119,3 +155,49 @@ PIPELINE_ROUTES: Final[Mapping[str, Route]] = {
     for operation in PIPELINE_OPERATIONS
 }
 """The operations that a named pipeline runs, by name; ``pipeline`` is its name."""
+
+
+# The query of a URL: a text stands there as it is, another value as its JSON, such as
+# ?limit=10&where={"lang":"en"}, all of it percent-encoded.
+
+
+def query_pairs(parameters: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, str]:
+    """What to write into a query for ``arguments``, whose JSON Schema is ``parameters``."""
+    properties = parameters["properties"]
+    return {
+        name: value if _is_text(properties[name]) else json.dumps(value)
+        for name, value in arguments.items()
+    }
+
+
+def query_arguments(
+    tool: str, parameters: Mapping[str, Any], pairs: Iterable[tuple[str, str]]
+) -> dict[str, Any]:
+    """The arguments of a query; `read_arguments` checks them.
+
+    Raises:
+        ValidationError: one is given twice, or is not the JSON of a value.
+    """
+    properties = parameters["properties"]
+    arguments: dict[str, Any] = {}
+    for name, text in pairs:
+        if name in arguments:
+            raise ValidationError(
+                f"{tool}: the argument {name[:60]!r} is given twice: give it once"
+            )
+        if name not in properties or _is_text(properties[name]):
+            arguments[name] = text
+            continue
+        try:
+            arguments[name] = strict_json(text)
+        except (ValueError, RecursionError) as error:
+            reason = "" if isinstance(error, json.JSONDecodeError) else f" ({error})"
+            raise ValidationError(
+                f"{tool}: the argument {name!r} is not JSON: {text[:60]!r}{reason}; "
+                'write 10, true or {"lang":"en"}'
+            ) from None
+    return arguments
+
+
+def _is_text(schema: Mapping[str, Any]) -> bool:
+    return schema.get("type") == "string"

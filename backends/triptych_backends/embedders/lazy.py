@@ -28,6 +28,11 @@ class Lazy(Generic[T]):
         self._value: T | None = None
         _living.add(self)
 
+    @property
+    def made(self) -> T | None:
+        """The value, if there is one."""
+        return self._value
+
     def get(self) -> T:
         """The value; the first caller makes it while the others wait.
 

@@ -109,7 +109,7 @@ class LocalEmbedder:
         return 1.0 if text.isascii() else self._pieces.get().coverage(text)
 
     def verify_weights(self) -> None:
-        """See `WeightsVerifier.verify_weights`: the model's file and the tokenizer's."""
+        """Compare the model's file and the tokenizer's with the digests that they are pinned to."""
         path = self._weights or package_file(_PACKAGE, "model.onnx", extra=_EXTRA, user=_USER)
         verified_bytes(path, _WEIGHTS_SHA256, user=_USER)
         WordPieces(extra=_EXTRA, user=_USER)

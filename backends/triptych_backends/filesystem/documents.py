@@ -45,17 +45,6 @@ class FilesDocuments:
         self.workspace = writer.workspace
         self.mirror = mirror
 
-    def scrub(self) -> None:
-        """See `SecureEraser.scrub`: rewrite the derived database and its index.
-
-        Files that were deleted are unlinked; the disk may keep what was in them, and so does
-        Git.
-        """
-        with self.writer.locked():
-            self.workspace.journal.clear()
-            history.sweep(self.workspace)
-            self.mirror.scrub()
-
     def problems(self) -> tuple[RejectedFile, ...]:
         """See `FilesStore.problems`."""
         return list_problems(self.workspace)

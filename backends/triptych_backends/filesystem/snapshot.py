@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
+import attrs
+
 from triptych.errors import StoreError
 from triptych.records import DocumentInfo, SourceDocument
 from triptych_backends.filesystem import change_detection, history
@@ -44,9 +46,13 @@ class _Snapshot(SqlChanges):
         self.documents.workspace = workspace
         self.chunks = mirror.chunks
         self.layers = mirror.layers
+        self.scrub = mirror.scrub
         self.close = mirror.close
         self.stats = mirror.stats
         self._settings = settings
+        self.capabilities = attrs.evolve(
+            mirror.capabilities, versions=self.documents, changes=self, settings=self
+        )
 
     def get_setting(self, key: str) -> str | None:
         """See `SettingsStore.get_setting`."""
@@ -66,7 +72,7 @@ class _Snapshot(SqlChanges):
 
 
 class FilesSnapshots(FilesSettings):
-    """`SnapshotReader` over a `FilesStore`, for the store to inherit."""
+    """`CopyableStore` over a `FilesStore`, for the store to inherit."""
 
     writer: Writer
     workspace: Workspace
@@ -74,7 +80,7 @@ class FilesSnapshots(FilesSettings):
 
     @contextmanager
     def snapshot(self) -> Iterator[_Snapshot]:
-        """See `SnapshotReader.snapshot`. What was edited by hand is taken over first."""
+        """See `CopyableStore.snapshot`. What was edited by hand is taken over first."""
         with ExitStack() as held:
             if self.workspace.database.read_only:
                 mirror = held.enter_context(self.mirror.snapshot())

@@ -35,7 +35,7 @@ class _Wanted:
 
 
 class FilesStateLoader:
-    """`StateLoader` over a `FilesStore`, for the store to inherit."""
+    """`CopyableStore` over a `FilesStore`, for the store to inherit."""
 
     writer: Writer
     workspace: Workspace
@@ -43,7 +43,7 @@ class FilesStateLoader:
     def load_states(
         self, dataset_id: str, states: Sequence[NameState], *, replace: bool = False
     ) -> None:
-        """See `StateLoader.load_states`. What was edited by hand is taken over first.
+        """See `CopyableStore.load_states`. What was edited by hand is taken over first.
 
         Files and mirror are two writes: killed between them, a document is there without its
         chunks, and is loaded again.
@@ -134,7 +134,7 @@ class FilesStateLoader:
             )
 
     def use_up_versions(self, dataset_id: str, version: int) -> None:
-        """See `StateLoader.use_up_versions`."""
+        """See `CopyableStore.use_up_versions`."""
         with self.writer.locked():
             change = self.writer.change(dataset_id)
             change.use_up(version)

@@ -10,19 +10,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 from triptych._internal.close_on_exit import CloseOnExit
+from triptych.contracts import Capabilities
 from triptych.errors import (
     CorruptStoreError,
     SchemaVersionError,
     StoreError,
     ValidationError,
 )
-from triptych.records import DatasetStats, check_whole
-from triptych_backends.filesystem import change_detection, stat_cache
-from triptych_backends.filesystem.answers import FilesAnswers
+from triptych.leases import SettingsLeases
+from triptych.records import ChangeCursor, ChangePage, DatasetStats, check_whole
+from triptych_backends.filesystem import change_detection, history as old_versions, stat_cache
 from triptych_backends.filesystem.chunks import FilesChunks
 from triptych_backends.filesystem.diagnostics import list_problems
 from triptych_backends.filesystem.disk import Disk, disk_errors
-from triptych_backends.filesystem.document_changes import FilesChanges
 from triptych_backends.filesystem.documents import FilesDocuments
 from triptych_backends.filesystem.formats import FormatError, dump, parse
 from triptych_backends.filesystem.journal import Intent, Journal
@@ -51,9 +51,32 @@ _IGNORED = (
 _DATABASE = "kb.db"
 
 
-class FilesStore(
-    CloseOnExit, FilesSnapshots, FilesSettings, FilesAnswers, FilesChanges, FilesStateLoader
-):
+class _Changes:
+    """`ChangeReader` over the mirror, which takes over what was edited by hand first.
+
+    Where the derived database is deleted, the log begins again, and so do those who follow it.
+    """
+
+    writer: Writer
+    mirror: SqliteStore
+
+    def change_head(self) -> str:
+        """See `ChangeReader.change_head`. Looks through all folders."""
+        change_detection.refresh_all(self.writer)
+        return self.mirror.change_head()
+
+    def read_changes(
+        self, since: ChangeCursor | None, *, dataset_id: str | None, limit: int
+    ) -> ChangePage:
+        """See `ChangeReader.read_changes`. Looks through the folders of what is asked for."""
+        if dataset_id is None:
+            change_detection.refresh_all(self.writer)
+        else:
+            change_detection.refresh_dataset(self.writer, dataset_id)
+        return self.mirror.read_changes(since, dataset_id=dataset_id, limit=limit)
+
+
+class FilesStore(CloseOnExit, FilesSnapshots, FilesSettings, _Changes, FilesStateLoader):
     """Documents and layers as files in a folder; thread-safe, and fork-safe.
 
     ``documents``, ``chunks`` and ``layers`` are the repositories. What is derived lies in
@@ -144,13 +167,37 @@ class FilesStore(
         """The files in the store's folder that were not adopted, by path: why, and what helps."""
         return list_problems(self.workspace)
 
+    @property
+    def capabilities(self) -> Capabilities:
+        """See `Store.capabilities`: every one."""
+        return Capabilities(
+            document_search=self.chunks,
+            sparse=self.chunks,
+            spaces=self.chunks,
+            versions=self.documents,
+            journal=self.layers,
+            changes=self,
+            copying=self,
+            settings=self,
+            leases=SettingsLeases(self),
+            answers=self.mirror,
+            diagnostics=self.chunks,
+        )
+
     def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
         """See `Store.stats`."""
         return self.mirror.stats(dataset_id, chunker_sig=chunker_sig, embed_sig=embed_sig)
 
     def scrub(self) -> None:
-        """See `FilesDocuments.scrub`."""
-        self.documents.scrub()
+        """See `Store.scrub`: rewrite the derived database and its index.
+
+        Files that were deleted are unlinked; the disk may keep what was in them, and so does
+        Git.
+        """
+        with self.writer.locked():
+            self.workspace.journal.clear()
+            old_versions.sweep(self.workspace)
+            self.mirror.scrub()
 
     def close(self) -> None:
         """Close the derived database and its index. Idempotent."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.errors import ModelMismatchError, NotFoundError, StoreError, ValidationError
 from triptych.records import DatasetStats, Finding
+from triptych.repositories import StoreBase
 from triptych_backends.in_place.chunks import InPlaceChunks
 from triptych_backends.in_place.documents import InPlaceDocuments
 from triptych_backends.in_place.read_only import NoLayers
@@ -16,7 +17,7 @@ from triptych_backends.in_place.table import OpenTable
 __all__ = ["InPlaceStore"]
 
 
-class InPlaceStore(CloseOnExit):
+class InPlaceStore(CloseOnExit, StoreBase):
     """A read-only `Store` whose datasets are tables.
 
     A row is a document whose name is the row's id; its texts are its chunks. Nothing is written,

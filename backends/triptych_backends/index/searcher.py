@@ -174,7 +174,7 @@ class LocalSearcher:
         *,
         within: FilterTree | None = None,
     ) -> CorpusStats:
-        """See `CorpusStatsReader.corpus_stats`."""
+        """See `DocLevelSearcher.corpus_stats`."""
         corpus = self._corpus(unit, dataset_ids, within)
         return self.index.corpus_stats(dataset_ids, unit, terms, corpus=corpus)
 

@@ -76,7 +76,7 @@ def _lacking(dataset: Dataset, space: str, owners: Mapping[Owner, frozenset[str]
 
 
 class MemoryChunks(ChunkRepoBase):
-    """`ChunkRepo`, `DocLevelSearcher`, `DocVectorSearcher`, `SparseRepo`, `SpaceRepo` and
+    """`ChunkRepo`, `DocLevelSearcher`, `SparseRepo`, `SpaceRepo` and
     `Diagnostics`."""
 
     in_process = True

@@ -110,7 +110,7 @@ class SparseState:
         sizes: Counter[str] = Counter()
         for (sparse_sig, _), vector in self.vectors.items():
             counts[sparse_sig] += 1
-            sizes[sparse_sig] += vector.indices.nbytes + vector.values.nbytes
+            sizes[sparse_sig] += len(vector.to_bytes())
         return [
             SparseSpace(sparse_sig=sig, vectors=counts[sig], size=sizes[sig])
             for sig in sorted(counts)

@@ -2,30 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 
+import attrs
+import numpy as np
+
+from triptych import rules
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.changes.pages import LogHead
+from triptych.contracts import Capabilities
 from triptych.errors import StoreError
-from triptych.records import ChangeCursor, ChangePage, DatasetStats, NameState, check_whole
+from triptych.leases import SettingsLeases
+from triptych.records import (
+    CachedAnswer,
+    CachedQuestion,
+    CacheStats,
+    ChangeCursor,
+    ChangePage,
+    DatasetStats,
+    DerivedSig,
+    NameState,
+    SourceDocument,
+    check_whole,
+)
+from triptych.records.metadata import same_metadata
 from triptych_backends.index import LocalIndex, LocalSearcher
-from triptych_backends.memory.answers import MemoryAnswers
 from triptych_backends.memory.change_log import MemoryChangeLog
 from triptych_backends.memory.chunks import MemoryChunks
 from triptych_backends.memory.document_changes import DocumentLogReader
 from triptych_backends.memory.documents import MemoryDocuments
-from triptych_backends.memory.filters import MemoryFilters
+from triptych_backends.memory.filters import MemoryFilters, fresh_sig
 from triptych_backends.memory.layers import MemoryLayers
 from triptych_backends.memory.state import DatasetState
-from triptych_backends.memory.state_loader import load_state
-from triptych_backends.memory.stats import stats_of
-from triptych_backends.memory.truth import Save, Truth
+from triptych_backends.memory.truth import FIELDS, Dataset, Save, Truth, has_vector
 
 __all__ = ["MemoryStore"]
 
 
-class MemoryStore(CloseOnExit, MemoryAnswers):
+class _Answers:
+    """`AnswerCache` over the truth, which drops the answers of a dataset that is written."""
+
+    _truth: Truth
+
+    def revisions(self, dataset_ids: Collection[str]) -> Mapping[str, str]:
+        with self._truth as truth:
+            return _revisions(truth, dataset_ids)
+
+    def cached_questions(self, request: str) -> Sequence[CachedQuestion]:
+        with self._truth as truth:
+            return [
+                CachedQuestion(key=key, vector=answer.vector)
+                for key, answer in reversed(truth.answers.items())
+                if answer.request == request
+            ]
+
+    def cached_answer(self, key: int) -> CachedAnswer | None:
+        with self._truth as truth:
+            return truth.answers.get(key)
+
+    def keep_answer(self, answer: CachedAnswer, *, most: int) -> bool:
+        with self._truth as truth:
+            if _revisions(truth, answer.revisions) != dict(answer.revisions):
+                return False
+            vector = np.array(answer.vector, dtype=np.float32)
+            vector.flags.writeable = False
+            kept = attrs.evolve(answer, vector=vector, revisions=dict(answer.revisions))
+            truth.keep_answer(kept, most)
+            return True
+
+    def drop_answers(self, *, before: datetime) -> int:
+        with self._truth as truth:
+            dropped = [key for key, answer in truth.answers.items() if answer.created_at < before]
+            for key in dropped:
+                del truth.answers[key]
+            return len(dropped)
+
+    def count_lookups(self, *, hits: int, misses: int) -> None:
+        with self._truth as truth:
+            truth.hits += hits
+            truth.misses += misses
+
+    def cache_stats(self) -> CacheStats:
+        with self._truth as truth:
+            return CacheStats(entries=len(truth.answers), hits=truth.hits, misses=truth.misses)
+
+
+def _revisions(truth: Truth, dataset_ids: Collection[str]) -> dict[str, str]:
+    return {name: str(truth.revisions[name]) for name in dataset_ids if name in truth.revisions}
+
+
+class MemoryStore(CloseOnExit, _Answers):
     """Keeps everything in this process's memory, until it is closed.
 
     Thread-safe. A `Store` with every capability. To keep the datasets elsewhere too, give
@@ -66,10 +134,27 @@ class MemoryStore(CloseOnExit, MemoryAnswers):
             truth.document_log.forget()
         self._searcher.renew()
 
+    @property
+    def capabilities(self) -> Capabilities:
+        """See `Store.capabilities`: every one."""
+        return Capabilities(
+            document_search=self.chunks,
+            sparse=self.chunks,
+            spaces=self.chunks,
+            versions=self.documents,
+            journal=self.layers,
+            changes=self,
+            copying=self,
+            settings=self,
+            leases=SettingsLeases(self),
+            answers=self,
+            diagnostics=self.chunks,
+        )
+
     def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
         """See `Store.stats`."""
         with self._truth as truth:
-            return stats_of(truth.read(dataset_id), dataset_id, chunker_sig, embed_sig)
+            return _stats_of(truth.read(dataset_id), dataset_id, chunker_sig, embed_sig)
 
     def change_head(self) -> str:
         """See `ChangeReader.change_head`."""
@@ -86,7 +171,7 @@ class MemoryStore(CloseOnExit, MemoryAnswers):
 
     @contextmanager
     def snapshot(self) -> Iterator[MemoryStore]:
-        """See `SnapshotReader.snapshot`."""
+        """See `CopyableStore.snapshot`."""
         with self._truth as truth:
             states = {name: dataset.state() for name, dataset in truth.datasets.items()}
             copy = MemoryStore(
@@ -99,13 +184,13 @@ class MemoryStore(CloseOnExit, MemoryAnswers):
     def load_states(
         self, dataset_id: str, states: Sequence[NameState], *, replace: bool = False
     ) -> None:
-        """See `StateLoader.load_states`."""
+        """See `CopyableStore.load_states`."""
         for state in states:
             with self._truth.writing() as truth:
-                load_state(truth, dataset_id, state, replace=replace)
+                _load_state(truth, dataset_id, state, replace=replace)
 
     def use_up_versions(self, dataset_id: str, version: int) -> None:
-        """See `StateLoader.use_up_versions`."""
+        """See `CopyableStore.use_up_versions`."""
         with self._truth.writing() as truth:
             dataset = truth.write(dataset_id)
             dataset.floor = max(dataset.floor, version)
@@ -137,3 +222,70 @@ class MemoryStore(CloseOnExit, MemoryAnswers):
 def _refuse(datasets: object, settings: object) -> None:
     """Keep no write."""
     raise StoreError("this is a snapshot of a store: write to the store itself")
+
+
+def _load_state(truth: Truth, dataset_id: str, state: NameState, *, replace: bool) -> None:
+    """Store ``state`` in place of what the dataset has under its name: see `CopyableStore`."""
+    name = state.name
+    stored = truth.read(dataset_id).documents.get(name)
+    current = stored.document if stored else None
+
+    def is_stored(document: SourceDocument) -> bool:
+        return current == document and same_metadata(current.metadata, document.metadata)
+
+    version = current.version if current else 0
+    new, replaces = rules.versions_to_load(
+        dataset_id, state.versions, version, is_stored, replace=replace
+    )
+    truth.check_widths(dataset_id, [(unit.sig.embed_sig, unit.vector) for unit in state.units])
+    if replaces:
+        truth.remove(dataset_id, name)
+    for document in new:
+        truth.store_document(document)
+    if state.versions:
+        truth.drop_versions(dataset_id, name, below=state.versions[0].version)
+    if state.sig is None:
+        truth.remove_set(dataset_id, name)
+    else:
+        truth.store_set(dataset_id, name, state.chunks, state.sig, stored=True)
+    kinds = {layer.layer for layer in state.layers}
+    for kind in FIELDS:
+        if kind not in kinds:
+            truth.remove_layer(dataset_id, name, kind)
+    for layer in state.layers:
+        truth.store_layer(layer)
+
+
+def _stats_of(
+    dataset: Dataset, dataset_id: str, chunker_sig: str, embed_sig: str
+) -> DatasetStats | None:
+    """See `Store.stats`."""
+    if not dataset.exists:
+        return None
+    want = DerivedSig(chunker_sig=chunker_sig, embed_sig=embed_sig)
+    fresh = [
+        name
+        for name, chunks in dataset.sets.items()
+        if chunks.sig.stale_reason(fresh_sig(dataset, name, want)) in (None, "vector")
+    ]
+    waiting = [
+        chunks
+        for chunks in dataset.sets.values()
+        if chunks.chunks and rules.is_pending(chunks.sig, embed_sig)
+    ]
+    every = [chunk for chunks in dataset.sets.values() for chunk in chunks.chunks]
+    return DatasetStats(
+        dataset_id=dataset_id,
+        documents=len(dataset.documents),
+        chunks=len(every),
+        vectors=sum(chunk.vector is not None for chunk in every),
+        layers=len(dataset.layers),
+        stale=len(dataset.documents) - len(fresh),
+        size=sum(stored.info.size for stored in dataset.documents.values()),
+        config=dataset.config,
+        spaces=rules.embedding_spaces((chunk.sig.embed_sig, chunk.vector) for chunk in every),
+        pending=len(waiting),
+        pending_chunks=sum(
+            not has_vector(chunk, embed_sig) for chunks in waiting for chunk in chunks.chunks
+        ),
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from triptych._internal.protocols import conforms
 from triptych.errors import ValidationError
 from triptych.parsing import (
     Decode,
@@ -34,6 +33,7 @@ __all__ = [
 
 ENTRY_POINTS = "triptych.parsers"
 """The group of entry points: each is called without arguments and gives a `FileParser`."""
+_OF_PARSERS = ("signature", "endings", "recognises", "parse")
 
 
 def default_parser(
@@ -95,7 +95,9 @@ def _installed() -> list[FileParser]:
                 f"the parser {entry.name!r} ({entry.value}) cannot be loaded ({error}): repair or "
                 "uninstall its package"
             ) from error
-        if not conforms(parser, FileParser):
+        if not all(
+            hasattr(parser, each) for each in ("signature", "endings", "recognises", "parse")
+        ):
             raise ValidationError(
                 f"the entry point {entry.name!r} ({entry.value}) of {ENTRY_POINTS!r} gives a "
                 f"{type(parser).__name__}, which is no FileParser"

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final
 
 from triptych.diagnostics import Check, FindingCollector
 from triptych.diagnostics.health import answering
 from triptych.errors import StoreError
 from triptych.records import Finding, HealthCheck
 from triptych_backends.postgres.database import PostgresDatabase
+from triptych_backends.postgres.replica_status import ReplicaStatus
 from triptych_backends.postgres.search_tables import empty_words
 from triptych_backends.postgres.session import PostgresSession
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, Dataset, find_datasets
 
-__all__ = ["check_health", "check_integrity", "repair"]
+__all__ = ["PostgresDiagnostics"]
 
 _REPAIR = "the tables that searches read are filled again from the documents"
+_LATE: Final = 30.0
+"""Seconds behind from which on a replica is worth a warning."""
 _MISSING, _SURPLUS, _STATISTICS, _VECTORS = CHECKS = (
     Check(
         "index.missing",
@@ -79,8 +82,44 @@ _UNSEEN = (
 )
 
 
-def check_health(database: PostgresDatabase) -> list[HealthCheck]:
-    """See `Diagnostics.check_health`. Waits for another writer as long as a write would."""
+class PostgresDiagnostics:
+    """`Diagnostics` of a store on a server: the primary is asked."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+
+    def check_health(self) -> Sequence[HealthCheck]:
+        """See `Diagnostics.check_health`. Waits for another writer as long as a write would."""
+        with self._database.only_primary():
+            return [_answers(self._database), *map(_replica, self._database.replicas())]
+
+    def check_integrity(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
+        """See `Diagnostics.check_integrity`; each dataset is seen at one moment."""
+        findings: list[Finding] = []
+        with self._database.only_primary():
+            for name in dataset_ids:
+                found = FindingCollector()
+                with self._database.snapshot() as session:
+                    for dataset in find_datasets(session, [name]):
+                        _examine(session, dataset, found)
+                findings += found.findings()
+        return iter(findings)
+
+    def repair(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
+        """See `Diagnostics.repair`."""
+        if not {check.name for check in CHECKS}.intersection(checks):
+            return []
+        done = []
+        for name in sorted(dataset_ids):
+            with self._database.only_primary(), self._database.writing() as tx:
+                for dataset in find_datasets(tx, [name]):
+                    _empty(tx.session, dataset.id)
+                    tx.reset_log(dataset.id)  # all that lives is taken up at the end
+                    done.append(f"filled the search tables of dataset {name!r} again")
+        return done
+
+
+def _answers(database: PostgresDatabase) -> HealthCheck:
     with answering(f"the server of {database.where}"), database.reading() as session:
         ((server, pgvector),) = session.text(
             "SELECT current_setting('server_version'), "
@@ -88,23 +127,13 @@ def check_health(database: PostgresDatabase) -> list[HealthCheck]:
         )
     about = f"{database.where} (PostgreSQL {server}, pgvector {pgvector})"
     if database.read_only:
-        return [HealthCheck(name="store", status="ok", detail=f"{about} is open read-only")]
+        return HealthCheck(name="store", status="ok", detail=f"{about} is open read-only")
     try:
         with database.writing(durable=False):
             pass
     except StoreError as error:
-        return [HealthCheck(name="store", status="failed", detail=str(error), error=error)]
-    return [HealthCheck(name="store", status="ok", detail=f"{about} takes writes")]
-
-
-def check_integrity(database: PostgresDatabase, dataset_ids: Collection[str]) -> Iterator[Finding]:
-    """See `Diagnostics.check_integrity`; each dataset is seen at one moment."""
-    for name in dataset_ids:
-        found = FindingCollector()
-        with database.snapshot() as session:
-            for dataset in find_datasets(session, [name]):
-                _examine(session, dataset, found)
-        yield from found.findings()
+        return HealthCheck(name="store", status="failed", detail=str(error), error=error)
+    return HealthCheck(name="store", status="ok", detail=f"{about} takes writes")
 
 
 def _examine(session: PostgresSession, dataset: Dataset, found: FindingCollector) -> None:
@@ -122,22 +151,6 @@ def _examine(session: PostgresSession, dataset: Dataset, found: FindingCollector
             found.add(check, place, dataset_id=where, count=count)
 
 
-def repair(
-    database: PostgresDatabase, checks: Collection[str], dataset_ids: Collection[str]
-) -> list[str]:
-    """See `Diagnostics.repair`."""
-    if not {check.name for check in CHECKS}.intersection(checks):
-        return []
-    done = []
-    for name in sorted(dataset_ids):
-        with database.writing() as tx:
-            for dataset in find_datasets(tx, [name]):
-                _empty(tx.session, dataset.id)
-                tx.reset_log(dataset.id)  # all that lives is taken up at the end
-                done.append(f"filled the search tables of dataset {name!r} again")
-    return done
-
-
 def _empty(session: PostgresSession, dataset: int) -> None:
     """Remove all that searches read of a dataset."""
     empty_words(session, dataset)
@@ -146,3 +159,23 @@ def _empty(session: PostgresSession, dataset: int) -> None:
             f"DELETE FROM {table} WHERE space_id IN (SELECT id FROM {space} WHERE dataset_id = %s)",
             (dataset,),
         )
+
+
+def _replica(status: ReplicaStatus) -> HealthCheck:
+    """How far a replica is behind the primary; a warning where reads cannot use it."""
+    if status.error or status.behind is None:
+        return HealthCheck(
+            name="replica",
+            status="warning",
+            detail=f"reads do not use the replica {status.where}: {status.error}",
+            remedy="start it, or take it out of the store's URL",
+        )
+    detail = f"the replica {status.where} is {status.behind:,} bytes behind"
+    if status.behind and status.seconds >= _LATE:
+        return HealthCheck(
+            name="replica",
+            status="warning",
+            detail=f"{detail}, its last transaction is {status.seconds:,.0f} s old",
+            remedy="check its connection to the primary, and whether it can keep up",
+        )
+    return HealthCheck(name="replica", status="ok", detail=detail)

@@ -337,7 +337,7 @@ def read_statistics(
     words: Sequence[str],
     predicates: Predicates,
 ) -> CorpusStats:
-    """See `CorpusStatsReader.corpus_stats`."""
+    """See `DocLevelSearcher.corpus_stats`."""
     stored = {stored_term(word): word for word in words}
     known = _known_terms(session, unit, datasets, list(stored))
     found = _statistics(session, unit, datasets, known, predicates)

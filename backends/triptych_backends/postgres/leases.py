@@ -66,7 +66,7 @@ class HasPostgres(Protocol):
 
 
 class PostgresLeases:
-    """`WorkLeases` and `ChangeListener` of a store on a server, for the store to inherit.
+    """`WorkLeases` of a store on a server, for the store to inherit.
 
     A lease waits for no writer of documents, and no writer for it. The server's clock counts.
     """
@@ -99,7 +99,7 @@ class PostgresLeases:
 
     @contextmanager
     def listen_for_changes(self: HasPostgres) -> Iterator[Callable[[float], bool]]:
-        """See `ChangeListener.listen_for_changes`."""
+        """See `WorkLeases.listen_for_changes`."""
         with driver_errors(self.database.where), closing(self.database.connect()) as driver:
             driver.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.database.channel)))
 

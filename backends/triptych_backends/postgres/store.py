@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from triptych._internal.close_on_exit import CloseOnExit
-from triptych.records import DatasetStats, ScrubReport, check_whole
+import attrs
+
+from triptych.contracts import Capabilities
+from triptych.records import NewDocument, SourceDocument, check_whole
 from triptych.search.calibration import CALIBRATION_SETTINGS
 from triptych.search.file_location import FOLDER_SETTINGS
-from triptych_backends.postgres.chunks import PostgresChunks
 from triptych_backends.postgres.database import PostgresDatabase
-from triptych_backends.postgres.documents import PostgresDocuments
+from triptych_backends.postgres.diagnostics import PostgresDiagnostics
 from triptych_backends.postgres.errors import driver_errors
 from triptych_backends.postgres.leases import PostgresLeases
 from triptych_backends.postgres.location import parse_url
 from triptych_backends.postgres.searcher import PostgresSearcher
 from triptych_backends.postgres.vector_indexes import LEAST, VectorIndexes
-from triptych_backends.sql import SqlLayers
-from triptych_backends.sql.answers import SqlAnswers
-from triptych_backends.sql.document_changes import SqlChanges
-from triptych_backends.sql.settings import SqlSettings
-from triptych_backends.sql.snapshot import SqlSnapshots
-from triptych_backends.sql.state_loader import SqlStateLoader
-from triptych_backends.sql.stats import read_stats
+from triptych_backends.sql import SqlChunks, SqlDocuments, SqlLayers, SqlStore
 
 __all__ = ["PostgresStore"]
 
@@ -32,21 +27,32 @@ _OF_SEARCHES = (CALIBRATION_SETTINGS, FOLDER_SETTINGS)
 primary."""
 
 
-class PostgresStore(
-    CloseOnExit, SqlSettings, PostgresLeases, SqlAnswers, SqlChanges, SqlSnapshots, SqlStateLoader
-):
+class _Documents(SqlDocuments):
+    """`SqlDocuments` whose puts are compared with what the primary has."""
+
+    database: PostgresDatabase
+
+    def find_unchanged(self, dataset_id: str, document: NewDocument) -> SourceDocument | None:
+        """See `SqlDocuments.find_unchanged`: a replica may not have the last put of another."""
+        with self.database.only_primary():
+            return super().find_unchanged(dataset_id, document)
+
+
+class PostgresStore(SqlStore, PostgresLeases):
     """Documents, chunks, vectors and layers in one schema of a PostgreSQL database.
 
     Thread-safe, and fork-safe; any number of processes on any machines may have it open. Use as a
     context manager, or close.
     """
 
+    database: PostgresDatabase
+
     def __init__(self, database: PostgresDatabase) -> None:
         self.database = database
         self._indexes = VectorIndexes(database.connect)
         self.searcher = PostgresSearcher(database, indexes=self._indexes)
-        self.documents = PostgresDocuments(database, self.searcher)
-        self.chunks = PostgresChunks(database, self.searcher)
+        self.documents = _Documents(database, self.searcher)
+        self.chunks = SqlChunks(database, self.searcher)
         self.layers = SqlLayers(database, self.searcher)
 
     @classmethod
@@ -81,10 +87,12 @@ class PostgresStore(
         )
         return cls(database)
 
-    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
-        """See `Store.stats`."""
-        with self.database.snapshot() as session:
-            return read_stats(session, dataset_id, chunker_sig, embed_sig)
+    @property
+    def capabilities(self) -> Capabilities:
+        """See `Store.capabilities`: every one."""
+        return attrs.evolve(
+            super().capabilities, leases=self, diagnostics=PostgresDiagnostics(self.database)
+        )
 
     def get_setting(self, key: str) -> str | None:
         """See `SettingsStore.get_setting`: as the primary has it, but for `_OF_SEARCHES`."""
@@ -110,10 +118,6 @@ class PostgresStore(
         """
         with driver_errors(self.database.where):
             self._indexes.build(least=least)
-
-    def scrub(self) -> ScrubReport | None:
-        """See `SqlDocuments.scrub`: rewrite the tables."""
-        return self.documents.scrub()
 
     def close(self) -> None:
         """Close every connection, and give up an index that is being built. Idempotent."""

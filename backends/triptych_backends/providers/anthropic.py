@@ -7,11 +7,11 @@ from typing import Any
 
 from triptych.errors import ValidationError
 from triptych.records import Message
+from triptych_backends.providers.arguments import checked_model
 from triptych_backends.providers.chat import Finish, Piece, RemoteLLM
 from triptych_backends.providers.connection import Connection
-from triptych_backends.providers.embedding import checked_model
 from triptych_backends.providers.errors import ProviderErrorRules
-from triptych_backends.providers.http import HttpClient, checked_key
+from triptych_backends.providers.http import HttpClient
 from triptych_backends.providers.response_parsing import (
     MOST_COUNTED,
     MalformedAnswerError,
@@ -26,7 +26,6 @@ __all__ = ["ANTHROPIC_URL", "AnthropicLLM"]
 ANTHROPIC_URL = "https://api.anthropic.com"
 
 _VERSION = "2023-06-01"
-_KEY_ADVICE = "set ANTHROPIC_API_KEY, or give api_key"
 _FINISHES: Mapping[str, Finish] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -62,19 +61,18 @@ class AnthropicLLM(RemoteLLM):
         temperature: float | None = None,
         connection: Connection | None = None,
     ) -> None:
-        key = checked_key(api_key, advice=_KEY_ADVICE, required=True)
         client = HttpClient(
             base_url=base_url,
-            headers={"x-api-key": key, "anthropic-version": _VERSION},
-            key=key,
-            profile=ProviderErrorRules(
+            api_key=api_key,
+            needs_key=True,
+            key_header="x-api-key",
+            headers={"anthropic-version": _VERSION},
+            rules=ProviderErrorRules(
                 name="Anthropic",
                 model=checked_model(model),
-                key_advice=_KEY_ADVICE,
-                model_advice="check the name, and that your account may use it",
-                start_advice="check the network, a proxy, the certificates and base_url",
+                key_advice="set ANTHROPIC_API_KEY, or give api_key",
             ),
-            connection=connection or Connection(),
+            connection=connection,
         )
         super().__init__(
             provider="anthropic",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
-from contextlib import aclosing, closing, contextmanager, suppress
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, suppress
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -13,8 +13,10 @@ import attrs
 
 from triptych.errors import ValidationError
 from triptych.records import Generation, Message, Usage
+from triptych_backends.providers.arguments import checked_count
+from triptych_backends.providers.background_loop import BlockingIterator, run
 from triptych_backends.providers.http import HttpClient
-from triptych_backends.providers.response_parsing import MalformedAnswerError
+from triptych_backends.providers.remote_model import RemoteModel
 from triptych_backends.providers.streams import EventFormat
 
 __all__ = ["AsyncTextStream", "Finish", "Piece", "RemoteLLM", "TextStream", "checked_temperature"]
@@ -119,19 +121,12 @@ class _Counted:
         return self._gathered.finish == "length"
 
 
-class TextStream(_Counted, Iterator[str]):
+class TextStream(_Counted, BlockingIterator[str]):
     """The pieces of an answer; joined, they are its text. Close it when it is not read out."""
 
-    def __init__(self, pieces: Generator[str, None, None], gathered: _Gathered) -> None:
-        self._pieces = pieces
+    def __init__(self, pieces: AsyncGenerator[str, None], gathered: _Gathered) -> None:
+        super().__init__(pieces)
         self._gathered = gathered
-
-    def __next__(self) -> str:
-        return next(self._pieces)
-
-    def close(self) -> None:
-        """Let go of the connection; the provider stops writing. Idempotent."""
-        self._pieces.close()
 
 
 class AsyncTextStream(_Counted, AsyncIterator[str]):
@@ -163,58 +158,10 @@ class AsyncTextStream(_Counted, AsyncIterator[str]):
         await self.aclose()
 
 
-class _Answer:
-    """An answer in the making: lines of the stream in, pieces of text out, whoever reads."""
-
-    def __init__(self, llm: RemoteLLM, gathered: _Gathered, max_tokens: int) -> None:
-        self._llm = llm
-        self._events = llm._format()
-        self._gathered = gathered
-        self._max_tokens = max_tokens
-        self.read = False
-        self._head = ""
-
-    def feed(self, line: str) -> Iterator[str]:
-        """The text that ``line`` brings; `read` is True when nothing follows that is to be read."""
-        if not self._gathered.length and len(self._head) < _MOST_OF_A_HEAD:
-            self._head += line + "\n"
-        with self._llm._usable():
-            for event in self._events.feed(line):
-                piece = self._llm._piece(event)
-                if text := self._gathered.take(piece):
-                    yield text
-                if piece.last:
-                    self.read = True
-                    return
-
-    def end(self) -> Iterator[str]:
-        """What is left of the text; raises where the answer was not whole, or is not usable."""
-        gathered = self._gathered
-        if text := gathered.rest():
-            yield text
-        if not gathered.ended and not gathered.length:
-            self._check_no_stream()
-        if not gathered.ended:
-            raise self._llm._client.failed(
-                f"broke off after {gathered.length} characters, without saying that the answer "
-                "was whole: drop what came, and try again"
-            )
-        self._llm._check_end(gathered, self._max_tokens)
-
-    def _check_no_stream(self) -> None:
-        client = self._llm._client
-        if self._head.lstrip().startswith("<"):
-            raise client.failed(
-                "was answered with a web page: check base_url, and what stands between you and "
-                "the provider"
-            )
-        with suppress(ValueError, RecursionError):
-            if refused := client.refused(json.loads(self._head)):
-                raise refused
-
-
-class RemoteLLM(ABC):
+class RemoteLLM(RemoteModel):
     """An `LLM` behind HTTP; a provider adds its wire format. Thread-safe."""
+
+    _CHECK = "the model chats"
 
     def __init__(
         self,
@@ -225,14 +172,8 @@ class RemoteLLM(ABC):
         temperature: float | None,
         client: HttpClient,
     ) -> None:
-        self._provider = provider
-        self._model = model
-        self._path = path
+        super().__init__(provider=provider, model=model, path=path, client=client)
         self._temperature = checked_temperature(temperature)
-        self._client = client
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._model!r})"
 
     @property
     def signature(self) -> str:
@@ -254,8 +195,7 @@ class RemoteLLM(ABC):
             ProviderError: the provider refused, broke off, or gave an invalid answer.
             CancelledError: the deadline around the call passed.
         """
-        payload = self._payload(_checked(messages, max_tokens), max_tokens, stream=False)
-        return self._generation(self._client.post(self._path, payload), max_tokens)
+        return run(self._generated(*self._asked(messages, max_tokens)))
 
     async def agenerate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
         """`generate` for an event loop, which goes on meanwhile.
@@ -263,9 +203,7 @@ class RemoteLLM(ABC):
         Raises:
             The errors of `generate`. Cancelling the task lets go of the connection.
         """
-        payload = self._payload(_checked(messages, max_tokens), max_tokens, stream=False)
-        answer = await self._client.asynchronous.post(self._path, payload)
-        return self._generation(answer, max_tokens)
+        return await self._generated(*self._asked(messages, max_tokens))
 
     def stream(self, messages: Sequence[Message], *, max_tokens: int) -> TextStream:
         """The same answer in pieces as they come; a place of the connection is held meanwhile.
@@ -274,9 +212,8 @@ class RemoteLLM(ABC):
             The errors of `generate`, those of the provider while it is read. What came before
             one is not the answer.
         """
-        payload = self._payload(_checked(messages, max_tokens), max_tokens, stream=True)
-        gathered = _Gathered()
-        return TextStream(self._pieces(payload, gathered, max_tokens), gathered)
+        asked, gathered = self._asked(messages, max_tokens, stream=True), _Gathered()
+        return TextStream(self._pieces(*asked, gathered), gathered)
 
     def astream(self, messages: Sequence[Message], *, max_tokens: int) -> AsyncTextStream:
         """`stream` for an event loop::
@@ -288,62 +225,58 @@ class RemoteLLM(ABC):
         Raises:
             The errors of `stream`. Cancelling the task lets go of the connection.
         """
-        payload = self._payload(_checked(messages, max_tokens), max_tokens, stream=True)
-        gathered = _Gathered()
-        return AsyncTextStream(self._async_pieces(payload, gathered, max_tokens), gathered)
+        asked, gathered = self._asked(messages, max_tokens, stream=True), _Gathered()
+        return AsyncTextStream(self._pieces(*asked, gathered), gathered)
 
-    def close(self) -> None:
-        """Close the connections; later calls raise `ProviderError`. Idempotent.
+    def _asked(
+        self, messages: Sequence[Message], max_tokens: int, *, stream: bool = False
+    ) -> tuple[Mapping[str, Any], int]:
+        most = checked_count("max_tokens", max_tokens)
+        return self._payload(_checked(messages), most, stream=stream), most
 
-        Connections of an event loop are closed by `aclose`, in that loop.
-        """
-        self._client.close()
-
-    async def aclose(self) -> None:
-        """`close`, and the connections of the running event loop. Idempotent."""
-        await self._client.aclose()
-
-    def _generation(self, answer: Mapping[str, Any], max_tokens: int) -> Generation:
+    async def _generated(self, payload: Mapping[str, Any], max_tokens: int) -> Generation:
+        answer = await self._client.post(self._path, payload, of=dict)
         gathered = _Gathered()
         with self._usable():
             text = gathered.take(self._read(answer))
         self._check_end(gathered, max_tokens)
         return Generation(text=text, usage=gathered.usage, truncated=gathered.finish == "length")
 
-    def _pieces(
-        self, payload: Mapping[str, Any], gathered: _Gathered, max_tokens: int
-    ) -> Generator[str, None, None]:
-        answer = _Answer(self, gathered, max_tokens)
-        with closing(self._client.lines(self._path, payload)) as lines:
-            for line in lines:
-                yield from answer.feed(line)
-                if answer.read:
-                    break
-        yield from answer.end()
-
-    async def _async_pieces(
-        self, payload: Mapping[str, Any], gathered: _Gathered, max_tokens: int
+    async def _pieces(
+        self, payload: Mapping[str, Any], max_tokens: int, gathered: _Gathered
     ) -> AsyncGenerator[str, None]:
-        answer = _Answer(self, gathered, max_tokens)
-        async with aclosing(self._client.asynchronous.lines(self._path, payload)) as lines:
+        events, head = self._format(), ""
+        async with aclosing(self._client.lines(self._path, payload)) as lines:
             async for line in lines:
-                for text in answer.feed(line):
-                    yield text
-                if answer.read:
+                if not gathered.length and len(head) < _MOST_OF_A_HEAD:
+                    head += line + "\n"
+                with self._usable():
+                    pieces = [self._piece(event) for event in events.feed(line)]
+                for piece in pieces:
+                    if text := gathered.take(piece):
+                        yield text
+                if any(piece.last for piece in pieces):
                     break
-        for text in answer.end():
+        if text := gathered.rest():
             yield text
-
-    @contextmanager
-    def _usable(self) -> Iterator[None]:
-        """What an answer is not, as an error of the provider."""
-        try:
-            yield
-        except MalformedAnswerError as error:
+        if not gathered.ended and not gathered.length:
+            self._check_no_stream(head)
+        if not gathered.ended:
             raise self._client.failed(
-                f"was answered with what cannot be used: the answer {error}: check base_url, and "
-                "that the model chats"
-            ) from error
+                f"broke off after {gathered.length} characters, without saying that the answer "
+                "was whole: drop what came, and try again"
+            )
+        self._check_end(gathered, max_tokens)
+
+    def _check_no_stream(self, head: str) -> None:
+        if head.lstrip().startswith("<"):
+            raise self._client.failed(
+                "was answered with a web page: check base_url, and what stands between you and "
+                "the provider"
+            )
+        with suppress(ValueError, RecursionError):
+            if refused := self._client.refused(json.loads(head)):
+                raise refused
 
     def _check_end(self, gathered: _Gathered, max_tokens: int) -> None:
         if gathered.finish == "refused":
@@ -383,9 +316,7 @@ class RemoteLLM(ABC):
         """What one event adds; raises likewise, or `ProviderError` of an event that is one."""
 
 
-def _checked(messages: Sequence[Message], max_tokens: int) -> Sequence[Message]:
-    if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
-        raise ValidationError(f"max_tokens is a whole number from 1 up, not {max_tokens!r}")
+def _checked(messages: Sequence[Message]) -> Sequence[Message]:
     kept = list(messages)
     for message in kept:
         if not isinstance(message, Message):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import attrs
@@ -21,8 +23,37 @@ if TYPE_CHECKING:
 
 __all__ = ["ConcurrencyLimit", "Connection"]
 
-_SLICE = 0.05
-_ASYNC_SLICE = 0.01
+
+class _Places:
+    """So many places, which the event loops of all threads share. First come, first served."""
+
+    def __init__(self, count: int) -> None:
+        self._lock = threading.Lock()
+        self._free = count
+        self._waiting: deque[Future[None]] = deque()
+
+    def ask(self) -> Future[None]:
+        """Done once a place is taken."""
+        place: Future[None] = Future()
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                place.set_result(None)
+            else:
+                self._waiting.append(place)
+        return place
+
+    def give_back(self, place: Future[None]) -> None:
+        """Let the next one have ``place``, if it was taken."""
+        with self._lock:
+            if place.cancel():
+                return
+            while self._waiting:
+                following = self._waiting.popleft()
+                if following.set_running_or_notify_cancel():
+                    following.set_result(None)
+                    return
+            self._free += 1
 
 
 class ConcurrencyLimit:
@@ -31,32 +62,21 @@ class ConcurrencyLimit:
     def __init__(self, limit: int) -> None:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise ValidationError(f"concurrency is a whole number from 1 up, not {limit!r}")
-        self._places = Lazy(lambda: threading.Semaphore(limit))
+        self._places = Lazy(lambda: _Places(limit))
 
-    @contextmanager
-    def place(self, clock: CallClock) -> Iterator[None]:
+    @asynccontextmanager
+    async def place(self, clock: CallClock) -> AsyncIterator[None]:
         """Hold one place; waits for it until ``clock`` is over, which raises."""
         places = self._places.get()
         clock.check()
-        while not places.acquire(timeout=_SLICE):
-            clock.check()
+        place = places.ask()
         try:
+            if not place.done():
+                async with clock.limit():
+                    await asyncio.wrap_future(place)
             yield
         finally:
-            places.release()
-
-    @asynccontextmanager
-    async def async_place(self, clock: CallClock) -> AsyncIterator[None]:
-        """`place` for an event loop, which goes on meanwhile. The places are the same ones."""
-        places = self._places.get()
-        clock.check()
-        while not places.acquire(blocking=False):
-            await asyncio.sleep(_ASYNC_SLICE)
-            clock.check()
-        try:
-            yield
-        finally:
-            places.release()
+            places.give_back(place)
 
 
 def _size(instance: object, attribute: attrs.Attribute[int], value: int) -> None:
@@ -79,6 +99,14 @@ def _proxy(instance: object, attribute: attrs.Attribute[str | None], value: str 
         )
 
 
+def _transport(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if value is not None and not callable(value):
+        raise ValidationError(
+            "transport is a function that makes an httpx transport, such as "
+            f"lambda: httpx.AsyncHTTPTransport(), not {value!r:.60}"
+        )
+
+
 @attrs.frozen(kw_only=True, slots=True, eq=False)
 class Connection:
     """How requests are sent. Models that share one Connection share its concurrency.
@@ -89,10 +117,9 @@ class Connection:
         concurrency: how many requests are under way at a time, streams included.
         max_answer_bytes: a longer answer, unpacked, is refused.
         proxy: the URL of a proxy to send through.
-        transport: an httpx transport to send through, in place of ``proxy``: a client
-            certificate, another certificate authority. It is closed by whoever made it, never
-            by a model. Calls for an event loop need one that is an ``httpx.AsyncBaseTransport``.
-        async_transport: such a transport, where ``transport`` is none.
+        transport: makes an httpx transport to send through, in place of ``proxy``: a client
+            certificate, another certificate authority. Each model has one for the calls that
+            block, and one for each event loop; it is closed with their connections.
     """
 
     timeouts: Timeouts = attrs.field(factory=Timeouts)
@@ -100,8 +127,9 @@ class Connection:
     concurrency: int = 4
     max_answer_bytes: int = attrs.field(default=1 << 26, validator=_size)
     proxy: str | None = attrs.field(default=None, repr=False, validator=_proxy)
-    transport: httpx.BaseTransport | None = attrs.field(default=None, repr=False)
-    async_transport: httpx.AsyncBaseTransport | None = attrs.field(default=None, repr=False)
+    transport: Callable[[], httpx.AsyncBaseTransport] | None = attrs.field(
+        default=None, repr=False, validator=_transport
+    )
     gate: ConcurrencyLimit = attrs.field(
         init=False,
         repr=False,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-__all__ = ["ACCEPTED", "PackedAnswerError", "Unpacker", "unpacked"]
+__all__ = ["ACCEPTED", "PackedAnswerError", "Unpacker"]
 
 ACCEPTED = "gzip"
 """What is sent as ``accept-encoding``."""
@@ -66,11 +66,3 @@ class Unpacker:
             if not more:
                 raise PackedAnswerError("end in the middle of what was packed")
             yield more
-
-
-def unpacked(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
-    """What ``pieces`` hold together, by an `Unpacker`."""
-    unpacker = Unpacker(encoding)
-    for piece in pieces:
-        yield from unpacker.feed(piece)
-    yield from unpacker.end()

@@ -80,8 +80,8 @@ class ProviderErrorRules:
     name: str
     model: str
     key_advice: str
-    model_advice: str
-    start_advice: str
+    model_advice: str = "check the name, and that your account may use it"
+    start_advice: str = "check the network, a proxy, the certificates and base_url"
 
     @property
     def doing(self) -> str:

@@ -1,208 +1,406 @@
-"""Requests, retries, streams, and errors by name, over httpx: calls that block."""
+"""Requests, retries, streams, and errors by name, over httpx."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+import asyncio
+import json
+import logging
+import os
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
 from typing import Any, NoReturn, TypeVar
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
-from triptych.errors import ProviderError, UnusableAnswerError
-from triptych_backends.embedders.lazy import Lazy
-from triptych_backends.providers.async_http import AsyncHttpClient
+from triptych.errors import (
+    ProviderError,
+    ProviderTimeoutError,
+    UnusableAnswerError,
+    ValidationError,
+)
+from triptych_backends.providers.arguments import checked_base_url, checked_key
+from triptych_backends.providers.background_loop import background_loop, run
 from triptych_backends.providers.connection import Connection
-from triptych_backends.providers.errors import ProviderErrorRules, Retryable
-from triptych_backends.providers.exchange import (
-    BodyReader,
-    Exchange,
-    LineSplitter,
-    RefusalBody,
-    checked_base_url,
-    checked_key,
+from triptych_backends.providers.decompression import ACCEPTED, PackedAnswerError, Unpacker
+from triptych_backends.providers.errors import (
+    ProviderErrorRules,
+    Refusal,
+    Retryable,
+    fault,
+    message_in,
+    shown,
 )
 from triptych_backends.providers.httpx_imports import httpx
-from triptych_backends.providers.network import BoundedTransport, bounds
-from triptych_backends.providers.timeouts import CallClock
+from triptych_backends.providers.timeouts import CallClock, Timeouts, retry_after_seconds
 
-__all__ = ["HttpClient", "checked_base_url", "checked_key"]
+__all__ = ["HttpClient", "reason_of", "request_options", "transport_to"]
 
 T = TypeVar("T")
+J = TypeVar("J", dict[str, Any], list[Any])
+
+_MOST_OF_A_REFUSAL = 1 << 16
+_LONGEST_LINE = 1 << 22
+_LONG = 1.0
+"""Seconds from which on a pause is reported in the log."""
+_KEPT = httpx.Limits(max_connections=None, max_keepalive_connections=16, keepalive_expiry=5.0)
+
+logger = logging.getLogger("triptych.providers")
 
 
-class _Borrowed(httpx.BaseTransport):
-    """A transport that stays open when the client that uses it is closed."""
+def transport_to(base_url: str, proxy: str | None = None) -> httpx.AsyncHTTPTransport:
+    """httpx's transport, which reads nothing from the environment."""
+    return httpx.AsyncHTTPTransport(
+        verify=base_url.startswith("https:"),  # else 20 ms would go to reading the authorities
+        trust_env=False,
+        limits=_KEPT,
+        proxy=proxy,
+    )
 
-    def __init__(self, transport: httpx.BaseTransport) -> None:
-        self._transport = transport
 
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        return self._transport.handle_request(request)
+def request_options(timeouts: Timeouts) -> dict[str, Any]:
+    """The extensions of a request that its call's clock may cut off at any time."""
+    streams: list[Any] = []
+
+    async def close_what_breaks(event: str, info: Mapping[str, Any]) -> None:
+        # httpcore leaves the socket open when the handshake of TLS is cancelled.
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            streams.append(info["return_value"])
+        elif event.endswith("start_tls.failed") and streams:
+            await streams[-1].aclose()
+
+    seconds = {"connect": timeouts.connect, "read": timeouts.read, "write": timeouts.read}
+    return {"timeout": {**seconds, "pool": timeouts.call}, "trace": close_what_breaks}
+
+
+def reason_of(error: BaseException) -> str:
+    """What a connection failed of, in the words of the system, which anyio hides behind its own."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno and cause.errno > 0:
+            return f"[Errno {cause.errno}] {os.strerror(cause.errno)}"
+        if isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        else:
+            cause = cause.__cause__ or cause.__context__
+    return str(error)
 
 
 class HttpClient:
-    """POSTs JSON to one provider. Thread-safe; a forked child opens its own connections.
+    """POSTs JSON to one provider, over connections of the event loop that runs.
 
     No redirect is followed, so that the key goes nowhere else, and no environment variable is
-    read: a proxy comes in as ``connection.transport``.
+    read: a proxy comes in with ``connection``.
 
-    Attributes:
-        asynchronous: the same calls for an event loop.
+    Args:
+        key_header: the header that carries the key, after "Bearer " if it is "authorization".
+        headers: others.
+
+    Raises:
+        ValidationError: the key is missing or invalid, or the address is invalid.
     """
 
     def __init__(
         self,
         *,
         base_url: str,
-        headers: Mapping[str, str],
-        key: str,
-        profile: ProviderErrorRules,
-        connection: Connection,
+        api_key: str | None,
+        needs_key: bool = False,
+        key_header: str = "authorization",
+        headers: Mapping[str, str] | None = None,
+        rules: ProviderErrorRules,
+        connection: Connection | None,
     ) -> None:
-        self._exchange = Exchange(
-            base_url=base_url, headers=headers, key=key, profile=profile, connection=connection
+        key = checked_key(api_key, advice=rules.key_advice, required=needs_key)
+        self.base_url: str = checked_base_url(base_url)
+        self.rules = rules
+        self.connection: Connection = connection or Connection()
+        self.headers: dict[str, str] = {
+            **(headers or {}),
+            "content-type": "application/json",
+            "accept-encoding": ACCEPTED,
+        }
+        if key:
+            bearer = key_header == "authorization"
+            self.headers[key_header] = f"Bearer {key}" if bearer else key
+        self._secrets = (key, urlsplit(self.connection.proxy or "").password or "")
+        self._closed = False
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = (
+            WeakKeyDictionary()
         )
-        self._client: Lazy[httpx.Client] = Lazy(self._open, httpx.Client.close)
-        self.asynchronous: AsyncHttpClient = AsyncHttpClient(self._exchange)
 
     def __repr__(self) -> str:
-        return f"HttpClient({self._exchange.base_url!r})"
-
-    @property
-    def profile(self) -> ProviderErrorRules:
-        """Whom errors speak of."""
-        return self._exchange.profile
+        return f"HttpClient({self.base_url!r})"
 
     def close(self) -> None:
-        """Close the connections; later calls raise `ProviderError`. Idempotent."""
-        self._exchange.closed.set()
-        self._client.close()
+        """Close the connections of calls that block; all later calls raise `ProviderError`."""
+        self._closed = True
+        loop = background_loop()
+        if loop is not None and loop in self._clients:
+            run(self.disconnect())
 
     async def aclose(self) -> None:
         """`close`, and the connections of the running event loop. Idempotent."""
         self.close()
-        await self.asynchronous.aclose()
+        await self.disconnect()
+
+    async def disconnect(self) -> None:
+        """Close the connections of the running event loop; a later call opens others."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.aclose()
 
     def failed(self, what: str) -> ProviderError:
-        """See `Exchange.failed`."""
-        return self._exchange.failed(what)
-
-    def refused(self, answer: Any) -> ProviderError | None:
-        """See `Exchange.refused`."""
-        return self._exchange.refused(answer)
+        """An error of the provider's doing; ``what`` says which, and what to do."""
+        return ProviderError(f"{self.rules.doing} {shown(what, self._secrets, most=1000)}")
 
     def unusable(self, what: str, reason: str) -> UnusableAnswerError:
-        """See `Exchange.unusable`."""
-        return self._exchange.unusable(what, reason)
+        """Likewise, for an answer of which nothing can be used; ``reason`` as in the error."""
+        return UnusableAnswerError(str(self.failed(what)), reason=reason)
 
-    def post(self, path: str, payload: Mapping[str, Any]) -> dict[str, Any]:
-        """The JSON object that the provider answers.
+    def refused(self, answer: Any) -> ProviderError | None:
+        """The error that ``answer`` says it is, under a status of success; None if it says none."""
+        if not isinstance(answer, dict) or not answer.get("error"):
+            return None
+        words = shown(message_in(answer["error"]), self._secrets) or "error"
+        return ProviderError(
+            f"{self.rules.name} says: {words} (HTTP 200): the call of its model "
+            f"{self.rules.model!r} failed: try again later"
+        )
+
+    async def post(self, path: str, payload: Mapping[str, Any], *, of: type[J]) -> J:
+        """The JSON object or array that the provider answers.
 
         Raises:
             RateLimitedError, ProviderTimeoutError, ProviderError: as the fault is.
             CancelledError: the deadline around the call passed.
         """
-        return self._exchange.object_in(self._answer(path, payload))
+        clock, body = self._clock(), _body(payload)
 
-    def post_for_list(self, path: str, payload: Mapping[str, Any]) -> list[Any]:
-        """`post` to a provider that answers a JSON array."""
-        return self._exchange.list_in(self._answer(path, payload))
+        async def attempt() -> bytes:
+            async with (
+                self._sent(path, body, clock) as response,
+                aclosing(self._chunks(response, clock)) as chunks,
+            ):
+                return b"".join([chunk async for chunk in chunks])
 
-    def lines(self, path: str, payload: Mapping[str, Any]) -> Generator[str, None, None]:
+        found = self._json(await self._attempts(attempt, clock))
+        if not isinstance(found, of):
+            raise self.failed(
+                f"was answered with a JSON {type(found).__name__} where "
+                f"{'an object' if of is dict else 'a list'} was expected: check base_url"
+            )
+        return found
+
+    async def lines(self, path: str, payload: Mapping[str, Any]) -> AsyncGenerator[str, None]:
         """The lines of a streamed answer, without their ends, as they come.
 
-        Attempts are repeated until the answer begins, never after.
+        Attempts are repeated until the answer begins, never after. Lines are split at line feeds
+        only: JSON may hold any other end.
         """
-        clock = self._exchange.clock()
-        body = self._exchange.body(payload)
-
-        def attempt() -> tuple[ExitStack, httpx.Response]:
-            with ExitStack() as stack:
-                response = stack.enter_context(self._sent(path, body, clock))
-                return stack.pop_all(), response
-
-        held, response = self._attempts(attempt, clock)
-        with held:
-            lines = LineSplitter(self.profile)
+        clock, body = self._clock(), _body(payload)
+        async with AsyncExitStack() as held:
+            response = await self._attempts(
+                lambda: held.enter_async_context(self._sent(path, body, clock)), clock
+            )
+            rest = b""
             try:
-                for chunk in self._chunks(response, clock):
-                    yield from lines.feed(chunk)
-                yield from lines.end()
+                async with aclosing(self._chunks(response, clock)) as chunks:
+                    async for chunk in chunks:
+                        *whole, rest = (rest + chunk).split(b"\n")
+                        for line in whole:
+                            yield _text(line)
+                        if len(rest) > _LONGEST_LINE:
+                            raise self.failed(
+                                f"streamed a line of more than {_LONGEST_LINE} bytes: check "
+                                "base_url"
+                            )
+                if rest:
+                    yield _text(rest)
             except Retryable as broken:
                 raise broken.error from broken.__cause__
 
-    def _answer(self, path: str, payload: Mapping[str, Any]) -> bytes:
-        clock = self._exchange.clock()
-        body = self._exchange.body(payload)
+    def _clock(self) -> CallClock:
+        return CallClock(self.rules.doing, self.connection.timeouts.call)
 
-        def attempt() -> bytes:
-            with self._sent(path, body, clock) as response:
-                return b"".join(self._chunks(response, clock))
-
-        return self._attempts(attempt, clock)
-
-    def _attempts(self, attempt: Callable[[], T], clock: CallClock) -> T:
+    async def _attempts(self, attempt: Callable[[], Awaitable[T]], clock: CallClock) -> T:
         made = 0
         while True:
             made += 1
             try:
-                return attempt()
+                return await attempt()
             except Retryable as failed:
-                pause = self._exchange.pause_after(failed, made, clock)
-            clock.sleep(pause)
+                pause = self.connection.retries.pause(made, failed.after)
+                # Waiting for what cannot be done in time would hide why it failed.
+                if pause is None or pause >= clock.left:
+                    clock.check()
+                    if made > 1:
+                        failed.error.add_note(f"{made} attempts were made")
+                    raise failed.error from failed.__cause__
+                if pause >= _LONG:
+                    logger.warning("trying again in %.0f seconds: %s", pause, failed.error)
+            async with clock.limit():
+                await asyncio.sleep(pause)
 
-    @contextmanager
-    def _sent(self, path: str, body: bytes, clock: CallClock) -> Iterator[httpx.Response]:
+    @asynccontextmanager
+    async def _sent(
+        self, path: str, body: bytes, clock: CallClock
+    ) -> AsyncIterator[httpx.Response]:
         """An answer with status 200, its body not read yet, while a place is held for it."""
-        exchange = self._exchange
-        with exchange.connection.gate.place(clock):
-            exchange.require_open()
-            client = self._client.get()
-            if exchange.closed.is_set():  # while this one waited for its place
-                self._client.close()
-            timeout = bounds(exchange.connection.timeouts, clock)
-            with exchange.mapped(clock):
+        async with self.connection.gate.place(clock):
+            if self._closed:
+                raise ProviderError(f"the client of {self.rules.name} is closed: make a new one")
+            client = self._client()
+            with self._mapped(clock):
                 request = client.build_request(
-                    "POST", path, content=body, extensions={"timeout": timeout}
+                    "POST", path, content=body, extensions=request_options(self.connection.timeouts)
                 )
-                response = client.send(request, stream=True)
+                async with clock.limit():
+                    response = await client.send(request, stream=True)
             try:
                 if response.status_code != 200:
-                    self._refuse(response, clock)
+                    await self._refuse(response, clock)
                 yield response
             finally:
-                response.close()
+                await response.aclose()
 
-    def _refuse(self, response: httpx.Response, clock: CallClock) -> NoReturn:
-        if redirected := self._exchange.redirected(response):
-            raise redirected
-        body, failed = RefusalBody(), None
+    async def _refuse(self, response: httpx.Response, clock: CallClock) -> NoReturn:
+        status, body = response.status_code, b""
+        if 300 <= status < 400:
+            raise self._redirected(response)
         try:
-            for chunk in self._chunks(response, clock):
-                if not body.feed(chunk):
-                    break
+            async with aclosing(self._chunks(response, clock)) as chunks:
+                async for chunk in chunks:
+                    body += chunk
+                    if len(body) > _MOST_OF_A_REFUSAL:
+                        break
         except ProviderError as error:
-            failed = error
-        raise self._exchange.fault(response, body.whole(failed))
+            if not isinstance(error.__cause__, PackedAnswerError):
+                raise
+            body = b""  # the status says enough
+        refusal = Refusal(
+            status=status,
+            body=body[:_MOST_OF_A_REFUSAL].decode("utf-8", "replace"),
+            retry_after=retry_after_seconds(response.headers.get("retry-after")),
+        )
+        raise fault(refusal, self.rules, self._secrets)
 
-    def _chunks(self, response: httpx.Response, clock: CallClock) -> Iterator[bytes]:
+    def _redirected(self, response: httpx.Response) -> ProviderError:
+        try:
+            host = urlsplit(response.headers.get("location", "")).netloc.rpartition("@")[2]
+        except ValueError:  # an address that is none
+            host = ""
+        return self.failed(
+            f"was redirected to {host or 'another path'!r} (HTTP {response.status_code}), where "
+            "the key is not sent: set base_url to the right address (https, the version at its "
+            "end)"
+        )
+
+    async def _chunks(
+        self, response: httpx.Response, clock: CallClock
+    ) -> AsyncGenerator[bytes, None]:
+        """The body, unpacked in small pieces; refused where it is too long."""
+        most, size = self.connection.max_answer_bytes, 0
         # A transport may have read the answer already, and unpacked it.
         whole = response.is_stream_consumed
-        pieces = iter((response.content,)) if whole else response.iter_raw()
-        encoding = "" if whole else response.headers.get("content-encoding", "")
-        with self._exchange.mapped(clock):
-            body = BodyReader(self._exchange, encoding, clock)
-            for piece in pieces:
-                yield from body.feed(piece)
-            yield from body.end()
+        pieces = response.aiter_bytes() if whole else response.aiter_raw()
+        with self._mapped(clock):
+            unpacker = Unpacker("" if whole else response.headers.get("content-encoding", ""))
+            piece: bytes | None = b""
+            while piece is not None:
+                piece = await clock.next(pieces)
+                for chunk in unpacker.end() if piece is None else unpacker.feed(piece):
+                    clock.check()
+                    size += len(chunk)
+                    if size > most:
+                        raise self.failed(
+                            f"was answered with more than {most} bytes: check base_url, ask for "
+                            "less at a time, or raise Connection.max_answer_bytes"
+                        )
+                    yield chunk
 
-    def _open(self) -> httpx.Client:
-        exchange = self._exchange
-        given = exchange.connection.transport
-        return httpx.Client(
-            base_url=exchange.base_url,
-            headers=exchange.headers,
-            transport=BoundedTransport(verify=exchange.verifies, proxy=exchange.connection.proxy)
-            if given is None
-            else _Borrowed(given),
-            follow_redirects=False,
-            trust_env=False,
-        )
+    def _json(self, data: bytes) -> Any:
+        try:
+            found = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise self.failed(
+                "was answered with something that is not JSON"
+                + (" but a web page" if data.lstrip()[:1] == b"<" else "")
+                + ": check base_url, and what stands between you and the provider"
+            ) from error
+        if refused := self.refused(found):
+            raise refused
+        return found
+
+    @contextmanager
+    def _mapped(self, clock: CallClock) -> Iterator[None]:
+        """httpx's errors, and the sockets' under them, as ours."""
+        who, limits = self.rules.doing, self.connection.timeouts
+        try:
+            yield
+        except (httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            clock.check()
+            raise Retryable(
+                ProviderTimeoutError(
+                    f"{who} got no connection to {self.base_url} within {limits.connect:g} "
+                    f"seconds: {self.rules.start_advice}"
+                )
+            ) from error
+        except httpx.TimeoutException as error:
+            clock.check()
+            # Not tried again: the provider may be at work on it, and would charge for two.
+            raise ProviderTimeoutError(
+                f"{who} heard nothing for {limits.read:g} seconds: allow more (Timeouts.read), "
+                "or ask for less at a time"
+            ) from error
+        except (httpx.ConnectError, ssl.SSLError) as error:
+            raise Retryable(
+                ProviderError(
+                    f"{who} reached nothing at {self.base_url} "
+                    f"({shown(reason_of(error), self._secrets)}): {self.rules.start_advice}"
+                )
+            ) from error
+        except PackedAnswerError as error:
+            said = shown(str(error), self._secrets)
+            raise ProviderError(
+                f"{who} was answered with bytes that {said}: check what stands between you and "
+                "the provider"
+            ) from error
+        except RuntimeError as error:
+            if not self._closed:
+                raise
+            raise self.failed(
+                "was cut off because its client was closed: make a new one"
+            ) from error
+        except httpx.TransportError as error:
+            said = shown(reason_of(error), self._secrets)
+            raise Retryable(
+                ProviderError(f"{who} broke off in the middle ({said}): try again")
+            ) from error
+
+    def _client(self) -> httpx.AsyncClient:
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            given = self.connection.transport
+            transport = given() if given else transport_to(self.base_url, self.connection.proxy)
+            if not isinstance(transport, httpx.AsyncBaseTransport):
+                raise ValidationError(
+                    "Connection.transport made no httpx.AsyncBaseTransport but a "
+                    f"{type(transport).__name__}"
+                )
+            self._clients[loop] = httpx.AsyncClient(
+                base_url=self.base_url,
+                headers=self.headers,
+                transport=transport,
+                follow_redirects=False,
+                trust_env=False,
+            )
+        return self._clients[loop]
+
+
+def _body(payload: Mapping[str, Any]) -> bytes:
+    return json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _text(line: bytes) -> str:
+    return line.rstrip(b"\r").decode("utf-8", "replace")

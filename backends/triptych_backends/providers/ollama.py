@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from triptych.errors import ValidationError
 from triptych.records import Message
+from triptych_backends.providers.arguments import checked_count, checked_model
 from triptych_backends.providers.batching import BatchLimits
 from triptych_backends.providers.chat import Finish, Piece, RemoteLLM
 from triptych_backends.providers.connection import Connection
-from triptych_backends.providers.embedding import Answered, RemoteEmbedder, checked_model
+from triptych_backends.providers.embedding import Answered, RemoteEmbedder
 from triptych_backends.providers.errors import ProviderErrorRules
-from triptych_backends.providers.http import HttpClient, checked_key
+from triptych_backends.providers.http import HttpClient
 from triptych_backends.providers.models import known_ollama
 from triptych_backends.providers.response_parsing import (
     MalformedAnswerError,
@@ -31,7 +31,6 @@ __all__ = ["OLLAMA_URL", "OllamaEmbedder", "OllamaLLM"]
 OLLAMA_URL = "http://127.0.0.1:11434"
 
 _FINISHES: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
-_KEY_ADVICE = "give api_key as the server in front of Ollama wants it"
 
 
 def _named(model: str) -> str:
@@ -41,28 +40,18 @@ def _named(model: str) -> str:
 def _client(
     model: str, base_url: str, api_key: str | None, connection: Connection | None
 ) -> HttpClient:
-    key = checked_key(api_key, advice=_KEY_ADVICE, required=False)
     return HttpClient(
         base_url=base_url,
-        headers={"authorization": f"Bearer {key}"} if key else {},
-        key=key,
-        profile=ProviderErrorRules(
+        api_key=api_key,
+        rules=ProviderErrorRules(
             name="Ollama",
             model=model,
-            key_advice=_KEY_ADVICE,
+            key_advice="give api_key as the server in front of Ollama wants it",
             model_advice=f"pull it first, with `ollama pull {model}`",
             start_advice="start it with `ollama serve`, or set base_url (OLLAMA_HOST)",
         ),
-        connection=connection or Connection(),
+        connection=connection,
     )
-
-
-def _checked_context(num_ctx: int | None) -> int | None:
-    if num_ctx is not None and (
-        isinstance(num_ctx, bool) or not isinstance(num_ctx, int) or num_ctx < 1
-    ):
-        raise ValidationError(f"num_ctx is a whole number from 1 up, not {num_ctx!r}")
-    return num_ctx
 
 
 class OllamaEmbedder(RemoteEmbedder):
@@ -108,7 +97,7 @@ class OllamaEmbedder(RemoteEmbedder):
             client=_client(named, base_url, api_key, connection),
             space=space,
         )
-        self._num_ctx = _checked_context(num_ctx)
+        self._num_ctx = checked_count("num_ctx", num_ctx)
 
     def _payload(self, texts: Sequence[str], kind: EmbedKind) -> Mapping[str, Any]:
         payload: dict[str, Any] = {"model": self._model, "input": texts, "truncate": False}
@@ -160,7 +149,7 @@ class OllamaLLM(RemoteLLM):
             temperature=temperature,
             client=_client(named, base_url, api_key, connection),
         )
-        self._num_ctx = _checked_context(num_ctx)
+        self._num_ctx = checked_count("num_ctx", num_ctx)
 
     def _payload(
         self, messages: Sequence[Message], max_tokens: int, *, stream: bool

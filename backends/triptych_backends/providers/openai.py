@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from triptych.records import Message
+from triptych_backends.providers.arguments import checked_base_url, checked_model
 from triptych_backends.providers.batching import BatchLimits
 from triptych_backends.providers.chat import Finish, Piece, RemoteLLM
 from triptych_backends.providers.connection import Connection
-from triptych_backends.providers.embedding import Answered, RemoteEmbedder, checked_model
+from triptych_backends.providers.embedding import Answered, RemoteEmbedder
 from triptych_backends.providers.errors import ProviderErrorRules
-from triptych_backends.providers.http import HttpClient, checked_base_url, checked_key
+from triptych_backends.providers.http import HttpClient
 from triptych_backends.providers.models import OPENAI
 from triptych_backends.providers.response_parsing import (
     MalformedAnswerError,
@@ -30,10 +31,6 @@ __all__ = ["OPENAI_URL", "OpenAIEmbedder", "OpenAILLM"]
 
 OPENAI_URL = "https://api.openai.com/v1"
 
-_KEY_ADVICE = "set OPENAI_API_KEY, or give api_key"
-_OTHERS_KEY_ADVICE = (
-    "set its key beside its address: OPENAI_API_KEY and OPENAI_BASE_URL, or api_key"
-)
 _FINISHES: Mapping[str, Finish] = {
     "stop": "stop",
     "length": "length",
@@ -45,24 +42,25 @@ def _client(
     model: str, base_url: str, api_key: str | None, connection: Connection | None
 ) -> HttpClient:
     own = checked_base_url(base_url) == OPENAI_URL
-    key = checked_key(api_key, advice=_KEY_ADVICE, required=own)
-    profile = ProviderErrorRules(
-        name="OpenAI" if own else "the OpenAI-compatible server",
+    rules = ProviderErrorRules(
+        name="OpenAI",
         model=checked_model(model),
-        key_advice=_KEY_ADVICE if own else _OTHERS_KEY_ADVICE,
-        model_advice="check the name, and that your account may use it"
-        if own
-        else "load it there first, or use a name that its /models lists",
-        start_advice="check the network, a proxy and the certificates"
-        if own
-        else "start the server, or set base_url (OPENAI_BASE_URL), with /v1 at its end",
+        key_advice="set OPENAI_API_KEY, or give api_key",
+        start_advice="check the network, a proxy and the certificates",
+    )
+    others = ProviderErrorRules(
+        name="the OpenAI-compatible server",
+        model=model,
+        key_advice="set its key beside its address: OPENAI_API_KEY and OPENAI_BASE_URL, or api_key",
+        model_advice="load it there first, or use a name that its /models lists",
+        start_advice="start the server, or set base_url (OPENAI_BASE_URL), with /v1 at its end",
     )
     return HttpClient(
         base_url=base_url,
-        headers={"authorization": f"Bearer {key}"} if key else {},
-        key=key,
-        profile=profile,
-        connection=connection or Connection(),
+        api_key=api_key,
+        needs_key=own,
+        rules=rules if own else others,
+        connection=connection,
     )
 
 

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from triptych_backends.providers.arguments import checked_model
 from triptych_backends.providers.batching import BatchLimits
 from triptych_backends.providers.connection import Connection
-from triptych_backends.providers.embedding import checked_model
 from triptych_backends.providers.errors import ProviderErrorRules
-from triptych_backends.providers.http import HttpClient, checked_key
+from triptych_backends.providers.http import HttpClient
 from triptych_backends.providers.reranking import RemoteReranker
-from triptych_backends.providers.response_parsing import MalformedAnswerError, at, scores_in
-from triptych_backends.providers.steps import Request
+from triptych_backends.providers.response_parsing import at, scores_in
 
 __all__ = [
     "COHERE_URL",
@@ -31,31 +30,6 @@ __all__ = [
 COHERE_URL = "https://api.cohere.com"
 JINA_URL = "https://api.jina.ai/v1"
 LLAMA_CPP_URL = TEI_URL = "http://localhost:8080"
-
-
-def _client(
-    name: str,
-    model: str,
-    base_url: str,
-    key: str,
-    connection: Connection | None,
-    *,
-    key_advice: str,
-    start_advice: str = "check the network, a proxy, the certificates and base_url",
-) -> HttpClient:
-    return HttpClient(
-        base_url=base_url,
-        headers={"authorization": f"Bearer {key}"} if key else {},
-        key=key,
-        profile=ProviderErrorRules(
-            name=name,
-            model=model,
-            key_advice=key_advice,
-            model_advice="check the name, and that your account may use it",
-            start_advice=start_advice,
-        ),
-        connection=connection or Connection(),
-    )
 
 
 class CohereReranker(RemoteReranker):
@@ -83,15 +57,21 @@ class CohereReranker(RemoteReranker):
         batch: BatchLimits | None = None,
         connection: Connection | None = None,
     ) -> None:
-        advice = "set CO_API_KEY, or give api_key"
         name = checked_model(model)
-        key = checked_key(api_key, advice=advice, required=True)
         super().__init__(
             provider="cohere",
             model=name,
             path="/v2/rerank",
             batch=batch or BatchLimits(texts=1000, tokens=1_000_000),
-            client=_client("Cohere", name, base_url, key, connection, key_advice=advice),
+            client=HttpClient(
+                base_url=base_url,
+                api_key=api_key,
+                needs_key=True,
+                rules=ProviderErrorRules(
+                    name="Cohere", model=name, key_advice="set CO_API_KEY, or give api_key"
+                ),
+                connection=connection,
+            ),
         )
 
     def _payload(self, query: str, texts: Sequence[str]) -> Mapping[str, Any]:
@@ -124,15 +104,21 @@ class JinaReranker(RemoteReranker):
         batch: BatchLimits | None = None,
         connection: Connection | None = None,
     ) -> None:
-        advice = "set JINA_API_KEY, or give api_key"
         name = checked_model(model)
-        key = checked_key(api_key, advice=advice, required=True)
         super().__init__(
             provider="jina",
             model=name,
             path="/rerank",
             batch=batch or BatchLimits(texts=500, tokens=500_000),
-            client=_client("Jina", name, base_url, key, connection, key_advice=advice),
+            client=HttpClient(
+                base_url=base_url,
+                api_key=api_key,
+                needs_key=True,
+                rules=ProviderErrorRules(
+                    name="Jina", model=name, key_advice="set JINA_API_KEY, or give api_key"
+                ),
+                connection=connection,
+            ),
         )
 
     def _payload(self, query: str, texts: Sequence[str]) -> Mapping[str, Any]:
@@ -163,6 +149,8 @@ class TEIReranker(RemoteReranker):
         ValidationError: an argument is invalid.
     """
 
+    _ANSWER = list
+
     def __init__(
         self,
         base_url: str = TEI_URL,
@@ -172,37 +160,29 @@ class TEIReranker(RemoteReranker):
         batch: BatchLimits | None = None,
         connection: Connection | None = None,
     ) -> None:
-        advice = "set TEI_API_KEY, or give api_key"
         name = checked_model(model) if model else ""
-        key = checked_key(api_key, advice=advice, required=False)
         super().__init__(
             provider="tei",
             model=name,
             path="/rerank",
             batch=batch or BatchLimits(texts=32, tokens=1_000_000),
-            client=_client(
-                "text-embeddings-inference",
-                name or "of the server",
-                base_url,
-                key,
-                connection,
-                key_advice=advice,
-                start_advice="start the server with a reranker, and check base_url",
+            client=HttpClient(
+                base_url=base_url,
+                api_key=api_key,
+                rules=ProviderErrorRules(
+                    name="text-embeddings-inference",
+                    model=name or "of the server",
+                    key_advice="set TEI_API_KEY, or give api_key",
+                    start_advice="start the server with a reranker, and check base_url",
+                ),
+                connection=connection,
             ),
         )
 
     def _payload(self, query: str, texts: Sequence[str]) -> Mapping[str, Any]:
         return {"query": query, "texts": texts, "truncate": True}
 
-    def _post(self, request: Request) -> Any:
-        return self._client.post_for_list(self._path, request)
-
-    async def _apost(self, request: Request) -> Any:
-        return await self._client.asynchronous.post_for_list(self._path, request)
-
     def _read(self, answer: Any, count: int) -> NDArray[np.float32]:
-        if not isinstance(answer, list):
-            raise MalformedAnswerError("is not a list")
         return scores_in(answer, count, key="score")
 
 
@@ -233,22 +213,22 @@ class LlamaCppReranker(RemoteReranker):
         batch: BatchLimits | None = None,
         connection: Connection | None = None,
     ) -> None:
-        advice = "set LLAMA_API_KEY, or give api_key"
         name = checked_model(model) if model else ""
-        key = checked_key(api_key, advice=advice, required=False)
         super().__init__(
             provider="llamacpp",
             model=name,
             path="/v1/rerank",
             batch=batch or BatchLimits(texts=64, tokens=100_000),
-            client=_client(
-                "llama.cpp",
-                name or "of the server",
-                base_url.rstrip("/").removesuffix("/v1"),
-                key,
-                connection,
-                key_advice=advice,
-                start_advice="start it with llama-server --reranking, and check base_url",
+            client=HttpClient(
+                base_url=base_url.rstrip("/").removesuffix("/v1"),
+                api_key=api_key,
+                rules=ProviderErrorRules(
+                    name="llama.cpp",
+                    model=name or "of the server",
+                    key_advice="set LLAMA_API_KEY, or give api_key",
+                    start_advice="start it with llama-server --reranking, and check base_url",
+                ),
+                connection=connection,
             ),
         )
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 from triptych_backends.providers.response_parsing import MalformedAnswerError
 
-__all__ = ["EventFormat", "JsonLines", "ServerSent", "json_lines", "server_sent"]
+__all__ = ["EventFormat", "JsonLines", "ServerSent"]
 
 
 class EventFormat(Protocol):
@@ -50,20 +50,6 @@ class JsonLines:
         """See `EventFormat.feed`."""
         if line.strip():
             yield _object(line)
-
-
-def server_sent(lines: Iterable[str]) -> Iterator[dict[str, Any] | None]:
-    """The events of a whole stream, by `ServerSent`."""
-    events = ServerSent()
-    for line in lines:
-        yield from events.feed(line)
-
-
-def json_lines(lines: Iterable[str]) -> Iterator[dict[str, Any] | None]:
-    """The events of a whole stream, by `JsonLines`."""
-    events = JsonLines()
-    for line in lines:
-        yield from events.feed(line)
 
 
 def _object(text: str) -> dict[str, Any]:

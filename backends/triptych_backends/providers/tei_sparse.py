@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from triptych import deadlines
-from triptych.errors import ProviderError, ValidationError
+from triptych.errors import ValidationError
 from triptych.records import SparseVector
 from triptych_backends.embedders.arguments import checked_texts
+from triptych_backends.providers.arguments import checked_count
+from triptych_backends.providers.background_loop import run
 from triptych_backends.providers.batching import BatchLimits, batches
 from triptych_backends.providers.connection import Connection
 from triptych_backends.providers.errors import ProviderErrorRules
-from triptych_backends.providers.http import HttpClient, checked_key
+from triptych_backends.providers.http import HttpClient
+from triptych_backends.providers.remote_model import BLANK, RemoteModel
 from triptych_backends.providers.response_parsing import MalformedAnswerError, at
 
 if TYPE_CHECKING:
@@ -22,11 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["TEISparseEncoder"]
 
-_BLANK = "."  # what the server is sent for a text without a character: it refuses blank ones
 _MOST = 2**32 - 1
 
 
-class TEISparseEncoder:
+class TEISparseEncoder(RemoteModel):
     """A `SparseEncoder` by ``POST /embed_sparse`` of text-embeddings-inference. Thread-safe.
 
     The server runs a SPLADE model (``--pooling splade``). It cuts texts that are too long.
@@ -44,6 +46,8 @@ class TEISparseEncoder:
         ValidationError: an argument is invalid.
     """
 
+    _CHECK = "the server runs a SPLADE model"
+
     def __init__(
         self,
         base_url: str,
@@ -56,27 +60,21 @@ class TEISparseEncoder:
     ) -> None:
         if not isinstance(model, str) or (model and not model.isprintable()):
             raise ValidationError(f"the model is a name such as 'splade-v3', not {model!r:.60}")
-        if top_k is not None and (
-            isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1
-        ):
-            raise ValidationError(f"top_k is a whole number from 1 up, not {top_k!r:.60}")
-        key = checked_key(api_key, advice="give api_key", required=False)
-        self._client = HttpClient(
+        client = HttpClient(
             base_url=base_url,
-            headers={"authorization": f"Bearer {key}"} if key else {},
-            key=key,
-            profile=ProviderErrorRules(
+            api_key=api_key,
+            rules=ProviderErrorRules(
                 name="text-embeddings-inference",
                 model=model or "its model",
                 key_advice="give api_key",
                 model_advice="start the server with a SPLADE model and --pooling splade",
                 start_advice="start the server, or check its address",
             ),
-            connection=connection or Connection(),
+            connection=connection,
         )
+        super().__init__(provider="tei-sparse", model=model, path="/embed_sparse", client=client)
         self._base_url = base_url.rstrip("/")
-        self._model = model
-        self._top_k = top_k
+        self._top_k = checked_count("top_k", top_k)
         self._batch = batch or BatchLimits(texts=32, tokens=16_384)
 
     def __repr__(self) -> str:
@@ -103,26 +101,20 @@ class TEISparseEncoder:
             ProviderError: it refused, broke off, or gave an invalid answer.
             CancelledError: the deadline around the call passed.
         """
-        checked = checked_texts(texts, kind)
+        return run(self._encoded(checked_texts(texts, kind)))
+
+    async def _encoded(self, texts: Sequence[str]) -> list[SparseVector]:
         found: list[SparseVector] = []
-        for span in batches(checked, self._batch):
-            deadlines.check(self._client.profile.doing)
-            found += self._asked(checked[span.start : span.stop])
+        for span in batches(texts, self._batch):
+            deadlines.check(self._client.rules.doing)
+            sent = [text if text.strip() else BLANK for text in texts[span.start : span.stop]]
+            payload = {"inputs": sent, "truncate": True}
+            answer = await self._client.post(self._path, payload, of=list)
+            with self._usable():
+                if len(answer) != len(sent):
+                    raise MalformedAnswerError(f"has {len(answer)} vectors for {len(sent)} texts")
+                found += [self._vector(answer, place) for place in range(len(sent))]
         return found
-
-    def close(self) -> None:
-        """Close the connections; later calls raise `ProviderError`. Idempotent."""
-        self._client.close()
-
-    def _asked(self, texts: Sequence[str]) -> list[SparseVector]:
-        sent = [text if text.strip() else _BLANK for text in texts]
-        answer = self._client.post_for_list("/embed_sparse", {"inputs": sent, "truncate": True})
-        try:
-            if len(answer) != len(texts):
-                raise MalformedAnswerError(f"has {len(answer)} vectors for {len(texts)} texts")
-            return [self._vector(answer, place) for place in range(len(texts))]
-        except MalformedAnswerError as error:
-            raise self._unusable(error) from error
 
     def _vector(self, answer: list[Any], place: int) -> SparseVector:
         items = at(answer, place, of=list)
@@ -140,9 +132,3 @@ class TEISparseEncoder:
             raise MalformedAnswerError(
                 f"has weights that are not finite, in vector {place}"
             ) from error
-
-    def _unusable(self, error: MalformedAnswerError) -> ProviderError:
-        return self._client.failed(
-            f"was answered with what cannot be used: the answer {error}: check base_url, and that "
-            "the server runs a SPLADE model"
-        )

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import TypeVar
 
 import attrs
 
 from triptych import deadlines
-from triptych._internal.retries import wait
-from triptych.errors import ProviderTimeoutError, ValidationError
+from triptych.errors import CancelledError, ProviderTimeoutError, ValidationError
 
 __all__ = ["CallClock", "Timeouts", "retry_after_seconds"]
+
+T = TypeVar("T")
+
+_SLICE = 0.05  # seconds between two looks at whether the call was cancelled
 
 
 def _positive(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
@@ -30,10 +37,8 @@ class Timeouts:
         read: between two pieces of the answer, and before the first.
         call: for the whole: waiting for a free place, every attempt, the pauses between them
             and the last byte of a stream. It ends then, as it does at a deadline around it,
-            whatever the server does. Two things are left to others: a lookup of the server's
-            name goes on, on a thread of its own, until the resolver gives up; and over a
-            ``Connection.transport`` of your own one wait may take what was left when the
-            request was sent.
+            whatever the server does. A lookup of the server's name is left to end on a thread of
+            its own, until the resolver gives up.
     """
 
     connect: float = attrs.field(default=10.0, validator=_positive)
@@ -95,6 +100,36 @@ class CallClock:
                 "(Timeouts.call), or ask for less at a time"
             )
 
-    def sleep(self, seconds: float) -> None:
-        """Wait, and raise as `check` does as soon as the call is over."""
-        wait(seconds, self.check)
+    @asynccontextmanager
+    async def limit(self) -> AsyncIterator[None]:
+        """End the wait inside, and raise as `check` does, as soon as the call is over."""
+        self.check()
+        loop = asyncio.get_running_loop()
+        timer = asyncio.timeout(None)
+        next_look: asyncio.TimerHandle
+
+        def look() -> None:
+            nonlocal next_look
+            try:
+                self.check()
+            except (CancelledError, ProviderTimeoutError):
+                timer.reschedule(loop.time())
+            else:
+                next_look = loop.call_later(min(self.left, _SLICE), look)
+
+        try:
+            async with timer:
+                next_look = loop.call_later(min(self.left, _SLICE), look)
+                try:
+                    yield
+                finally:
+                    next_look.cancel()
+        except TimeoutError:
+            if timer.expired():
+                self.check()
+            raise
+
+    async def next(self, items: AsyncIterator[T]) -> T | None:
+        """The next of ``items``, None at their end, waited for within `limit`."""
+        async with self.limit():
+            return await anext(items, None)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from triptych_backends.providers.arguments import checked_model
 from triptych_backends.providers.batching import BatchLimits
 from triptych_backends.providers.connection import Connection
-from triptych_backends.providers.embedding import Answered, RemoteEmbedder, checked_model
+from triptych_backends.providers.embedding import Answered, RemoteEmbedder
 from triptych_backends.providers.errors import ProviderErrorRules
-from triptych_backends.providers.http import HttpClient, checked_key
+from triptych_backends.providers.http import HttpClient
 from triptych_backends.providers.models import VOYAGE
 from triptych_backends.providers.reranking import RemoteReranker
 from triptych_backends.providers.response_parsing import (
@@ -30,25 +31,20 @@ __all__ = ["VOYAGE_URL", "VoyageEmbedder", "VoyageReranker"]
 
 VOYAGE_URL = "https://api.voyageai.com/v1"
 
-_KEY_ADVICE = "set VOYAGE_API_KEY, or give api_key"
-
 
 def _client(
     model: str, base_url: str, api_key: str | None, connection: Connection | None
 ) -> HttpClient:
-    key = checked_key(api_key, advice=_KEY_ADVICE, required=True)
     return HttpClient(
         base_url=base_url,
-        headers={"authorization": f"Bearer {key}"},
-        key=key,
-        profile=ProviderErrorRules(
+        api_key=api_key,
+        needs_key=True,
+        rules=ProviderErrorRules(
             name="Voyage",
             model=checked_model(model),
-            key_advice=_KEY_ADVICE,
-            model_advice="check the name, and that your account may use it",
-            start_advice="check the network, a proxy, the certificates and base_url",
+            key_advice="set VOYAGE_API_KEY, or give api_key",
         ),
-        connection=connection or Connection(),
+        connection=connection,
     )
 
 

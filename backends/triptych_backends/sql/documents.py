@@ -16,7 +16,6 @@ from triptych.records import (
     FilterTree,
     NewDocument,
     PutOutcome,
-    ScrubReport,
     SourceDocument,
 )
 from triptych.records.filters import EXPIRES_AT, NAME, all_of
@@ -88,21 +87,6 @@ _DATASETS = select(t.dataset.c.name).where(t.dataset.c.live).order_by(t.dataset.
 
 class SqlDocuments(Repository):
     """`DocumentRepo` and `VersionReader` over a `Database`."""
-
-    def scrub(self) -> ScrubReport | None:
-        """See `SecureEraser.scrub`; one of the repositories has it, so that a purge does it once.
-
-        Raises:
-            StoreLockedError: another process is reading or writing; nothing is lost, try again.
-        """
-        with self.database.writing() as tx:
-            tx.renew()
-            tx.forget_deletions()
-        try:
-            self.searcher.renew()
-        finally:  # also where the searches run elsewhere, and nobody answers there
-            report = self.database.scrub()
-        return report
 
     def put(self, dataset_id: str, document: NewDocument) -> SourceDocument:
         """See `DocumentRepo.put`."""

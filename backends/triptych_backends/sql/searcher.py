@@ -21,7 +21,7 @@ class Searcher(Protocol):
         ...
 
     def search(self, unit: Field, query: ChunkQuery) -> Sequence[Candidate]:
-        """See `ChunkRepo.search`, `DocLevelSearcher`, `DocVectorSearcher`, `LayerRepo.search`."""
+        """See `ChunkRepo.search`, `DocLevelSearcher`, `LayerRepo.search`."""
         ...
 
     def corpus_stats(
@@ -32,7 +32,7 @@ class Searcher(Protocol):
         *,
         within: FilterTree | None = None,
     ) -> CorpusStats:
-        """See `CorpusStatsReader.corpus_stats`, for the units of any kind."""
+        """See `DocLevelSearcher.corpus_stats`, for the units of any kind."""
         ...
 
     def search_sparse(self, unit: Field, query: SparseQuery) -> Sequence[Candidate]:

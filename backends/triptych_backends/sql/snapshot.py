@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import NoReturn
 
+from triptych.contracts import Capabilities
 from triptych.errors import NotAvailableError, StoreError
 from triptych.records import DatasetStats
 from triptych_backends.sql.chunks import SqlChunks
@@ -19,7 +20,7 @@ from triptych_backends.sql.settings import HasDatabase, SqlSettings
 from triptych_backends.sql.stats import read_stats
 from triptych_backends.sql.transaction import Transaction
 
-__all__ = ["PinnedDatabase", "SqlSnapshot", "SqlSnapshots"]
+__all__ = ["PinnedDatabase", "SqlReads", "SqlSnapshot", "SqlSnapshots"]
 
 
 class PinnedDatabase:
@@ -87,16 +88,25 @@ class _NoSearcher:
         """There is nothing to forget."""
 
 
-class SqlSnapshot(SqlSettings, SqlChanges):
-    """A `Store` over a `PinnedDatabase`, to be read."""
+class SqlReads(SqlSettings, SqlChanges):
+    """What a store over a `Database` can be asked, as it is now or as it was, but for searches."""
 
-    def __init__(self, database: PinnedDatabase) -> None:
-        searcher = _NoSearcher()
-        self.database: Database = database
-        self.documents = SqlDocuments(database, searcher)
-        self.chunks = SqlChunks(database, searcher)
-        self.layers = SqlLayers(database, searcher)
-        self.close = database.end
+    database: Database
+    documents: SqlDocuments
+    chunks: SqlChunks
+    layers: SqlLayers
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """See `Store.capabilities`."""
+        return Capabilities(
+            sparse=self.chunks,
+            spaces=self.chunks,
+            versions=self.documents,
+            journal=self.layers,
+            changes=self,
+            settings=self,
+        )
 
     def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
         """See `Store.stats`."""
@@ -104,12 +114,25 @@ class SqlSnapshot(SqlSettings, SqlChanges):
             return read_stats(session, dataset_id, chunker_sig, embed_sig)
 
 
+class SqlSnapshot(SqlReads):
+    """A `Store` over a `PinnedDatabase`, to be read."""
+
+    def __init__(self, database: PinnedDatabase) -> None:
+        searcher = _NoSearcher()
+        self.database = database
+        self.documents = SqlDocuments(database, searcher)
+        self.chunks = SqlChunks(database, searcher)
+        self.layers = SqlLayers(database, searcher)
+        self.scrub = database.scrub
+        self.close = database.end
+
+
 class SqlSnapshots:
-    """`SnapshotReader` of a store over a `Database`, for the store to inherit."""
+    """`CopyableStore` of a store over a `Database`, for the store to inherit."""
 
     @contextmanager
     def snapshot(self: HasDatabase) -> Iterator[SqlSnapshot]:
-        """See `SnapshotReader.snapshot`: one read transaction, which others' writes do not wait
+        """See `CopyableStore.snapshot`: one read transaction, which others' writes do not wait
         for. The log of writes grows while it is held."""
         with self.database.snapshot() as session:
             pinned = PinnedDatabase(self.database, session)

@@ -36,12 +36,12 @@ _WIDTHS = (
 
 
 class SqlStateLoader:
-    """`StateLoader` of a store over a `Database`, for the store to inherit."""
+    """`CopyableStore` of a store over a `Database`, for the store to inherit."""
 
     def load_states(
         self: HasDatabase, dataset_id: str, states: Sequence[NameState], *, replace: bool = False
     ) -> None:
-        """See `StateLoader.load_states`; so many at a time are committed at once."""
+        """See `CopyableStore.load_states`; so many at a time are committed at once."""
         for batch in batched(states):
             try:
                 _load_at_once(self.database, dataset_id, batch, replace=replace)
@@ -51,7 +51,7 @@ class SqlStateLoader:
                     _load_at_once(self.database, dataset_id, [state], replace=replace)
 
     def use_up_versions(self: HasDatabase, dataset_id: str, version: int) -> None:
-        """See `StateLoader.use_up_versions`."""
+        """See `CopyableStore.use_up_versions`."""
         with self.database.writing() as tx:
             raise_floor(tx, tx.dataset(dataset_id).id, version)
 

@@ -6,17 +6,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from triptych._internal.close_on_exit import CloseOnExit
-from triptych.records import DatasetStats, NameState, check_whole
+import attrs
+
+from triptych.contracts import Capabilities
+from triptych.records import NameState, check_whole
 from triptych_backends.index import IndexHelper, LocalIndex, LocalSearcher, available_cores
-from triptych_backends.sql import SqlChangeLog, SqlDocuments, SqlLayers
-from triptych_backends.sql.answers import SqlAnswers
-from triptych_backends.sql.document_changes import SqlChanges
+from triptych_backends.sql import SqlChangeLog, SqlDocuments, SqlLayers, SqlStore
 from triptych_backends.sql.filters import SqlFilters
-from triptych_backends.sql.settings import SqlSettings
-from triptych_backends.sql.snapshot import SqlSnapshots
-from triptych_backends.sql.state_loader import SqlStateLoader
-from triptych_backends.sql.stats import read_stats
 from triptych_backends.sqlite.chunks import SqliteChunks
 from triptych_backends.sqlite.database import SqliteDatabase
 from triptych_backends.sqlite.location import database_path
@@ -26,12 +22,15 @@ __all__ = ["SqliteStore"]
 _HELPER = "triptych_backends.sqlite.index_process"
 
 
-class SqliteStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapshots, SqlStateLoader):
+class SqliteStore(SqlStore):
     """Documents, chunks, vectors and layers in one SQLite file; thread-safe, and fork-safe.
 
     ``documents``, ``chunks`` and ``layers`` are the repositories; `index` lies in the folder
     ``<file>.index`` and can be deleted at any time. Use as a context manager, or close.
     """
+
+    database: SqliteDatabase
+    chunks: SqliteChunks
 
     def __init__(self, database: SqliteDatabase, *, background_index: bool = False) -> None:
         self.database = database
@@ -84,21 +83,17 @@ class SqliteStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapshots
         """The folder of the index."""
         return self.path.with_name(f"{self.path.name}.index")
 
-    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
-        """See `Store.stats`."""
-        with self.database.snapshot() as session:
-            return read_stats(session, dataset_id, chunker_sig, embed_sig)
+    @property
+    def capabilities(self) -> Capabilities:
+        """See `Store.capabilities`: every one."""
+        return attrs.evolve(super().capabilities, diagnostics=self.chunks)
 
     def load_states(
         self, dataset_id: str, states: Sequence[NameState], *, replace: bool = False
     ) -> None:
-        """See `StateLoader.load_states`."""
+        """See `CopyableStore.load_states`."""
         super().load_states(dataset_id, states, replace=replace)
         self.index.written(dataset_id, sum(len(state.chunks) for state in states))
-
-    def scrub(self) -> None:
-        """See `SqlDocuments.scrub`: rewrite the file, empty its log, make the index again."""
-        self.documents.scrub()
 
     def close(self) -> None:
         """Close index and database. Idempotent."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, Self
 
-__all__ = ["CloseOnExit"]
+__all__ = ["CloseOnExit", "close_model"]
 
 
 class _HasClose(Protocol):
@@ -21,3 +21,10 @@ class CloseOnExit:
     def __exit__(self: _HasClose, *_: object) -> None:
         """Close."""
         self.close()
+
+
+def close_model(model: object) -> None:
+    """Close a model that holds something until it is closed: one that has a ``close``."""
+    close = getattr(model, "close", None)
+    if close is not None:
+        close()

@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from triptych._internal.regular_files import open_to_write
+
 fcntl: Any
 try:
     import fcntl
@@ -34,6 +36,7 @@ def written_whole(path: Path, *, mode: int) -> Iterator[BinaryIO]:
     leaves is found by `left_drafts`.
 
     Raises:
+        ValidationError: it is a pipe that nobody reads.
         OSError: it cannot be written.
     """
     target = path.resolve()
@@ -42,7 +45,7 @@ def written_whole(path: Path, *, mode: int) -> Iterator[BinaryIO]:
     except FileNotFoundError:
         found = None
     if found is not None and not stat.S_ISREG(found.st_mode):
-        with target.open("wb") as stream:
+        with open_to_write(target) as stream:
             yield stream
         return
     if found is not None and not os.access(target, os.W_OK):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 from collections.abc import Callable
@@ -13,7 +12,6 @@ from typing import Any
 __all__ = ["lazy_exports"]
 
 _IMPORT = re.compile(r"^from (\S+) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
-_ALL = re.compile(r"^__all__ = (\[[^]]*\])$", re.MULTILINE)
 _NAME = re.compile(r"\bas (\w+)")
 
 
@@ -23,20 +21,16 @@ def lazy_exports(
     """Return ``__all__``, ``__getattr__`` and ``__dir__`` of ``package``, whose module is ``file``.
 
     The names come from the stub beside ``file``, from lines such as ``from a.b import C as C``:
-    type checkers read the same lines, so that each name is written once (as SPEC 1 has it). Where
-    the stub has an ``__all__``, that is the public part; the other names can be imported, and
-    are not listed.
+    type checkers read the same lines, so that each name is written once (as SPEC 1 has it).
     """
     stub = Path(file).with_suffix(".pyi").read_text(encoding="utf-8")
-    shown = _ALL.search(stub)
     homes = {
         name: module
         for module, several, one in _IMPORT.findall(stub)
         for name in _NAME.findall(several or one)
     }
-    public = homes if shown is None else ast.literal_eval(shown[1])
     # Constants, then classes, then functions: the order of the linter.
-    names = sorted(public, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
+    names = sorted(homes, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
 
     def get(name: str) -> Any:
         if name not in homes:
@@ -45,9 +39,7 @@ def lazy_exports(
         setattr(sys.modules[package], name, value)
         return value
 
-    hidden = homes.keys() - set(names)  # in the package's namespace once they were used
-
     def listed() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *names} - hidden)
+        return sorted({*vars(sys.modules[package]), *names})
 
     return names, get, listed

@@ -1,4 +1,5 @@
-"""Files that a person names: regular ones only, for a pipe may never end, nor a device."""
+"""Files that a person names: only regular ones are read, for a pipe may never end, nor a device,
+and a pipe is written only while somebody reads it."""
 
 from __future__ import annotations
 
@@ -9,9 +10,11 @@ from typing import BinaryIO
 
 from triptych.errors import ValidationError
 
-__all__ = ["open_regular", "read_regular"]
+__all__ = ["open_regular", "open_to_write", "read_regular", "write_bytes"]
 
-_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_COMMON = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_FLAGS = os.O_RDONLY | _COMMON
+_WRITTEN = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _COMMON
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
@@ -32,6 +35,32 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
         f"{os.fspath(path)!r} is a pipe or a device, and only regular files are read: write what "
         "it gives into a file, and name that"
     )
+
+
+def open_to_write(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a file, or what stands for one, to be written over.
+
+    Raises:
+        ValidationError: it is a pipe that nobody reads: to write into it would wait.
+        OSError: it cannot be opened.
+    """
+    try:
+        handle = os.open(path, _WRITTEN, 0o666)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        raise ValidationError(
+            f"{os.fspath(path)!r} is a pipe that nobody reads: name a file, or read it first"
+        ) from error
+    if hasattr(os, "O_NONBLOCK"):
+        os.set_blocking(handle, True)
+    return os.fdopen(handle, "wb")
+
+
+def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a whole file; the errors of `open_to_write`."""
+    with open_to_write(path) as stream:
+        stream.write(content)
 
 
 def read_regular(path: str | os.PathLike[str]) -> bytes:

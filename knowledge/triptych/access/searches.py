@@ -8,7 +8,7 @@ import attrs
 
 from triptych.access.chunks import ReadTexts, narrow, visible_units
 from triptych.access.view import AccessView
-from triptych.contracts import CorpusStatsReader, DocLevelSearcher, DocVectorSearcher, SparseRepo
+from triptych.contracts import DocLevelSearcher, SparseRepo
 from triptych.records import (
     Candidate,
     ChunkQuery,
@@ -20,33 +20,9 @@ from triptych.records import (
 )
 from triptych.text.scoring import CorpusStats
 
-__all__ = [
-    "AccessCorpusStats",
-    "AccessDocumentSearch",
-    "AccessDocumentVectorSearch",
-    "AccessSparse",
-]
+__all__ = ["AccessDocumentSearch", "AccessSparse"]
 
 _BATCH = 1_000
-
-
-@attrs.frozen(eq=False)
-class AccessCorpusStats:
-    """A `CorpusStatsReader` of what an access shows."""
-
-    _view: AccessView
-    _reader: CorpusStatsReader
-
-    def corpus_stats(
-        self,
-        dataset_ids: Sequence[str],
-        terms: Sequence[str],
-        *,
-        within: FilterTree | None = None,
-    ) -> CorpusStats:
-        """See `CorpusStatsReader.corpus_stats`."""
-        view = self._view
-        return self._reader.corpus_stats(view.named(dataset_ids), terms, within=view.where(within))
 
 
 @attrs.frozen(eq=False)
@@ -60,30 +36,30 @@ class AccessDocumentSearch:
         """See `DocLevelSearcher.search_docs`."""
         return self._searcher.search_docs(narrow(self._view, query))
 
+    def search_docs_by_vector(self, query: ChunkQuery) -> Sequence[Candidate]:
+        """See `DocLevelSearcher.search_docs_by_vector`."""
+        return self._searcher.search_docs_by_vector(narrow(self._view, query))
+
     def fetch_docs(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         """See `DocLevelSearcher.fetch_docs`."""
         return visible_units(self._view, self._searcher.fetch_docs(keys))
 
+    def corpus_stats(
+        self,
+        dataset_ids: Sequence[str],
+        terms: Sequence[str],
+        *,
+        within: FilterTree | None = None,
+    ) -> CorpusStats:
+        """See `DocLevelSearcher.corpus_stats`."""
+        view = self._view
+        return self._searcher.corpus_stats(
+            view.named(dataset_ids), terms, within=view.where(within)
+        )
+
     @property
     def in_process(self) -> bool:
         """See `DocLevelSearcher.in_process`."""
-        return self._searcher.in_process
-
-
-@attrs.frozen(eq=False)
-class AccessDocumentVectorSearch:
-    """A `DocVectorSearcher` of what an access shows."""
-
-    _view: AccessView
-    _searcher: DocVectorSearcher
-
-    def search_docs_by_vector(self, query: ChunkQuery) -> Sequence[Candidate]:
-        """See `DocVectorSearcher.search_docs_by_vector`."""
-        return self._searcher.search_docs_by_vector(narrow(self._view, query))
-
-    @property
-    def in_process(self) -> bool:
-        """See `DocVectorSearcher.in_process`."""
         return self._searcher.in_process
 
 
@@ -137,8 +113,8 @@ class AccessSparse:
         return sum(len(self.sparse_pending(each, sparse_sig)) for each in dict.fromkeys(named))
 
     def sparse_spaces(self, dataset_id: str) -> Sequence[SparseSpace]:
-        """See `SparseRepo.sparse_spaces`. Under a filter the caller's chunks are counted, which
-        takes time in proportion to them, and no size is given."""
+        """See `SparseRepo.sparse_spaces`. Under a filter the vectors of the caller's chunks are
+        read, which takes time in proportion to them."""
         view = self._view
         if not view.access.names(dataset_id):
             return []
@@ -148,16 +124,15 @@ class AccessSparse:
         digests = list(dict.fromkeys(self._digests(dataset_id)))
         found = []
         for space in spaces:
-            count = sum(
-                len(
-                    self._repo.known_sparse_vectors(
-                        dataset_id, space.sparse_sig, digests[start : start + _BATCH]
-                    )
-                )
-                for start in range(0, len(digests), _BATCH)
-            )
+            count = size = 0
+            for start in range(0, len(digests), _BATCH):
+                vectors = self._repo.known_sparse_vectors(
+                    dataset_id, space.sparse_sig, digests[start : start + _BATCH]
+                ).values()
+                count += len(vectors)
+                size += sum(len(each.to_bytes()) for each in vectors)
             if count:
-                found.append(SparseSpace(sparse_sig=space.sparse_sig, vectors=count))
+                found.append(attrs.evolve(space, vectors=count, size=size))
         return found
 
     def search_sparse(self, query: SparseQuery) -> Sequence[Candidate]:

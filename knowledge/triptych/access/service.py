@@ -99,7 +99,7 @@ class RestrictedService(Service):
         if not isinstance(access, Access):
             raise ValidationError(
                 f"restricted takes an Access, not {type(access).__name__}: make one with "
-                "triptych.Access(dataset_ids=…, can_write=…, where=…)"
+                "triptych.access.Access(dataset_ids=…, can_write=…, where=…)"
             )
         self.base = base
         self.access = access

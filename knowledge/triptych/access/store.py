@@ -9,12 +9,7 @@ from triptych.access.chunks import AccessChunks, ReadTexts
 from triptych.access.documents import AccessDocuments, AccessVersions
 from triptych.access.layers import AccessJournal, AccessLayers
 from triptych.access.records import Access
-from triptych.access.searches import (
-    AccessCorpusStats,
-    AccessDocumentSearch,
-    AccessDocumentVectorSearch,
-    AccessSparse,
-)
+from triptych.access.searches import AccessDocumentSearch, AccessSparse
 from triptych.access.store_settings import AccessAnswers, AccessSettings
 from triptych.access.view import AccessView
 from triptych.contracts import (
@@ -25,7 +20,7 @@ from triptych.contracts import (
     LayerRepo,
     Store,
 )
-from triptych.records import DatasetStats
+from triptych.records import DatasetStats, ScrubReport
 from triptych.repositories import StoreBase
 
 __all__ = ["AccessStore"]
@@ -45,7 +40,12 @@ class AccessStore(StoreBase):
         self.documents: DocumentRepo = AccessDocuments(self.view)
         self.chunks: ChunkRepo = AccessChunks(self.view, seen)
         self.layers: LayerRepo = AccessLayers(self.view, seen)
-        self.capabilities: Capabilities = _capabilities(self.view, seen)
+        self._capabilities = _capabilities(self.view, seen)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """See `Store.capabilities`: those that keep to the access."""
+        return self._capabilities
 
     def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
         """See `Store.stats`. Under a filter the caller's documents and chunks are counted, which
@@ -55,6 +55,10 @@ class AccessStore(StoreBase):
         if self.view.tree is None:
             return self.view.store.stats(dataset_id, chunker_sig=chunker_sig, embed_sig=embed_sig)
         return super().stats(dataset_id, chunker_sig=chunker_sig, embed_sig=embed_sig)
+
+    def scrub(self) -> ScrubReport | None:
+        """See `Store.scrub`. Does nothing for an access that may only read."""
+        return self.view.store.scrub() if self.view.access.can_write else None
 
     def close(self) -> None:
         """Leave the store open: it is closed by whoever opened it."""
@@ -66,17 +70,10 @@ def _capabilities(view: AccessView, seen: ReadTexts) -> Capabilities:
     Its own checks speak of all that is stored, and its journal of layers of whole datasets.
     """
     has, is_filtered = view.capabilities, view.tree is not None
-    documents, vectors = has.document_search, has.document_vector_search
+    searcher = has.document_search
     return Capabilities(
         versions=None if has.versions is None else AccessVersions(view),
-        document_search=None if documents is None else AccessDocumentSearch(view, documents),
-        document_vector_search=(
-            None if vectors is None else AccessDocumentVectorSearch(view, vectors)
-        ),
-        corpus_stats=(
-            None if has.corpus_stats is None else AccessCorpusStats(view, has.corpus_stats)
-        ),
-        eraser=has.eraser if view.access.can_write else None,
+        document_search=None if searcher is None else AccessDocumentSearch(view, searcher),
         # Whoever embeds shares them; what others have is nowhere shown.
         leases=has.leases if view.access.can_write else None,
         journal=(

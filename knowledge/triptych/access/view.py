@@ -20,7 +20,6 @@ from triptych.records import (
     Subject,
 )
 from triptych.records.filters import NAME, all_of, guarded
-from triptych.records.metadata import Metadata
 from triptych.rules import missing_dataset
 
 __all__ = ["AccessView", "named_condition", "narrow_filter"]
@@ -98,11 +97,6 @@ class AccessView:
     def admits(self, document: DocumentInfo | SourceDocument) -> bool:
         """Whether this state of a document is one of the caller's."""
         return self.tree is None or self.tree.admits(_subject(document))
-
-    def admits_metadata(self, name: str, metadata: Metadata) -> bool:
-        """Whether a document of this name and metadata would be one of the caller's, whenever it
-        expires."""
-        return self.tree is None or self.tree.admits(Subject(name=name, metadata=metadata))
 
     def admitted(self, document: _Document | None) -> _Document | None:
         """``document``, None unless it is one of the caller's."""

@@ -27,10 +27,9 @@ from numpy.typing import NDArray
 
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
-from triptych._internal.shared_docs import share_docs
 from triptych._open import open as open_service
 from triptych.access.records import Access
-from triptych.aio.generated import (
+from triptych.aio.methods import (
     AsyncDatasetMethods,
     AsyncPipelineMethods,
     AsyncServiceMethods,
@@ -90,9 +89,6 @@ class AsyncDataset(AsyncDatasetMethods):
         changes = functools.partial(self.changes, limit=limit)
         return _follow(changes, since, check_poll(poll))
 
-    async def _call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await run(method, *args, **kwargs)
-
 
 class AsyncPipeline(AsyncPipelineMethods):
     """Every method of `PipelineView`, awaited: ``await support.search("…")``."""
@@ -107,9 +103,6 @@ class AsyncPipeline(AsyncPipelineMethods):
     def view(self) -> PipelineView:
         """The pipeline's synchronous view."""
         return self._view
-
-    async def _call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await run(method, *args, **kwargs)
 
 
 class AsyncService(AsyncServiceMethods):
@@ -193,14 +186,6 @@ class AsyncService(AsyncServiceMethods):
     ) -> None:
         """Close the Service."""
         await self.close()
-
-    async def _call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await run(method, *args, **kwargs)
-
-
-share_docs(AsyncServiceMethods, Service)
-share_docs(AsyncDatasetMethods, Dataset)
-share_docs(AsyncPipelineMethods, PipelineView)
 
 
 # Streams

@@ -3,6 +3,7 @@
 `Service.ask` and `Service.ask_stream` answer; these are the records they use.
 """
 
+from triptych.answering.options import AskOptions
 from triptych.answering.prompt import AnswerPrompt
 from triptych.answering.records import (
     Abstention,
@@ -21,6 +22,7 @@ __all__ = [
     "AnswerReceipt",
     "AnswerSentence",
     "AnswerStream",
+    "AskOptions",
     "CitedSource",
     "MissingPiece",
     "Replay",

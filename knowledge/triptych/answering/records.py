@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import attrs
 
@@ -109,6 +109,8 @@ class Answer:
             the next question.
         sent: what the model was sent; nothing where it was not asked.
     """
+
+    __plain_properties__: ClassVar = ("abstained", "uncited", "receipt")
 
     question: str
     standalone: str

@@ -1,6 +1,6 @@
 """Records and the contract of chunking: what goes in, what comes out."""
 
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import attrs
 
@@ -75,7 +75,6 @@ class ChunkSpec:
             )
 
 
-@runtime_checkable
 class Chunker(Protocol):
     """Turns a document's content into chunks.
 

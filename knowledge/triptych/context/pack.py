@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any, ClassVar, Self
 
 import attrs
 
 from triptych.context.receipt import ContextReceipt, ReceiptQuery, receipt_piece
 from triptych.context.records import Piece
-from triptych.context.rendering import check_format, fit, render
+from triptych.context.rendering import check_format, fit, render, whole
+from triptych.records.serialization import NOT_PLAIN
 from triptych.signatures import content_sha256
+from triptych.text.tokens import ESTIMATE, default_counter
 
 __all__ = ["ContextPack"]
 
@@ -37,6 +40,8 @@ class ContextPack:
             packs.
     """
 
+    __plain_properties__: ClassVar = ("text", "receipt")
+
     query: str
     pieces: tuple[Piece, ...] = ()
     budget: int
@@ -46,11 +51,35 @@ class ContextPack:
     exact: bool
     warnings: tuple[str, ...] = ()
     as_of: int | datetime | None = None
-    count: Callable[[str], int] = attrs.field(repr=False, eq=False)
+    count: Callable[[str], int] = attrs.field(repr=False, eq=False, metadata=NOT_PLAIN)
     mark: str = attrs.field(default="", eq=False)
     trace: Callable[[ContextReceipt], ContextReceipt] | None = attrs.field(
-        default=None, repr=False, eq=False
+        default=None, repr=False, eq=False, metadata=NOT_PLAIN
     )
+
+    @classmethod
+    def __from_plain__(cls, *, text: str, receipt: ContextReceipt, **fields: Any) -> Self:
+        """A pack that somebody else made.
+
+        Tokens are counted by what counts here where its counter is not: the text in the format
+        that was asked for is the same either way.
+        """
+        ours = default_counter()
+        same = fields["counter"] == ours.name
+
+        def count(text: str) -> int:
+            if same:
+                return ours.count(text)
+            own = whole(made.pieces, made.format, made._mark(made.format))
+            return made.tokens if text == own else ESTIMATE.count(text)
+
+        made = cls(**fields, count=count, trace=lambda plain: receipt)
+        return made
+
+    @property
+    def text(self) -> str:
+        """The pieces in the pack's ``format``."""
+        return self.render()
 
     def render(self, format: str | None = None) -> str:
         """The pieces as text: "text", "markdown", "xml" or "json"; None is the pack's ``format``.

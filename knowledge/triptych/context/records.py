@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import attrs
 
@@ -68,6 +68,8 @@ class Piece:
     and was ended at a sentence for the budget's sake. ``score`` orders the pieces of one pack
     and means nothing beyond it. ``sig`` says what the chunk, or the layer, was made from and with.
     """
+
+    __plain_properties__: ClassVar = ("signs",)
 
     number: int
     citation: Citation

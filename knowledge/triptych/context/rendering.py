@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import regex
@@ -21,7 +21,6 @@ __all__ = [
     "check_format",
     "fit",
     "in_reading_order",
-    "piece_json",
     "render",
     "render_piece",
     "whole",
@@ -214,19 +213,13 @@ def _xml(piece: Piece, mark: str) -> str:
     return f"<document {attributes}>\n{body}\n</document>\n"
 
 
-def piece_json(piece: Piece) -> dict[str, Any]:
-    """A piece as JSON has it; fields without a value are left out.
-
-    `triptych.records.serialization.from_dict` reads its ``citation`` back.
-    """
+def _json(piece: Piece, mark: str) -> str:
+    """A piece for a prompt: fields without a value are left out."""
     cited = {
         key: value for key, value in to_dict(piece.citation).items() if value not in (None, [])
     }
-    return {"number": piece.number, "citation": cited} | ({"cut": True} if piece.cut else {})
-
-
-def _json(piece: Piece, mark: str) -> str:
-    return json.dumps(piece_json(piece), ensure_ascii=False, separators=(",", ":"))
+    shown = {"number": piece.number, "citation": cited} | ({"cut": True} if piece.cut else {})
+    return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
 
 
 FORMATS: Final = {

@@ -4,10 +4,9 @@ A backend is a `Store`: three repositories over one place, as three objects, for
 methods share a name. A write of one may take part of what another keeps
 (`DocumentRepo.delete`), or depend on it (`ChunkRepo.replace`), atomically. Methods that only
 make an answer faster have a working default in the base classes of `triptych.repositories`.
-The capabilities are optional: a backend that lacks one leaves its methods out,
-and `triptych.repositories.capabilities_of` finds those that are there, once, when a Service is
-wired. `triptych.rules` holds the decisions these contracts ask for, as pure functions, and
-`triptych.testing` the conformance kit that holds a backend to all of this.
+The capabilities are optional: `Store.capabilities` is the record of those that a store has, read
+once, when a Service is wired. `triptych.rules` holds the decisions these contracts ask for, as
+pure functions, and `triptych.testing` the conformance kit that holds a backend to all of this.
 
 Throughout:
 
@@ -33,50 +32,39 @@ from triptych.contracts.capabilities import (
     AnswerCache,
     Capabilities,
     ChangeReader,
-    CorpusStatsReader,
+    CopyableStore,
     Diagnostics,
     DocLevelSearcher,
-    DocVectorSearcher,
     LayerJournal,
-    SecureEraser,
     SettingsStore,
-    SnapshotReader,
     SparseRepo,
-    StateLoader,
+    Store,
     VersionReader,
 )
 from triptych.contracts.events import EventNotifier, Rebuilder
-from triptych.contracts.leases import ChangeListener, WorkLeases
+from triptych.contracts.leases import WorkLeases
 from triptych.contracts.models import (
     LLM,
     AsyncEmbedder,
     AsyncLLM,
-    Closeable,
-    CoverageEmbedder,
     Embedder,
     SparseEncoder,
-    WeightsVerifier,
 )
 from triptych.contracts.repositories import (
     ChunkRepo,
     ChunkSigReader,
     DocumentRepo,
     LayerRepo,
-    Store,
 )
 from triptych.contracts.search import (
     AnswerabilityJudge,
-    DepthRanker,
     HitReader,
-    LocalRetriever,
     Postprocessor,
-    ProbingRewriter,
     QueryProbe,
     QueryRewriter,
     Ranker,
     Reranker,
     Retriever,
-    StoreRetriever,
 )
 from triptych.contracts.spaces import SpaceRepo
 
@@ -87,43 +75,31 @@ __all__ = [
     "AsyncEmbedder",
     "AsyncLLM",
     "Capabilities",
-    "ChangeListener",
     "ChangeReader",
     "ChunkRepo",
     "ChunkSigReader",
     "Chunker",
-    "Closeable",
-    "CorpusStatsReader",
-    "CoverageEmbedder",
-    "DepthRanker",
+    "CopyableStore",
     "Diagnostics",
     "DocLevelSearcher",
-    "DocVectorSearcher",
     "DocumentRepo",
     "Embedder",
     "EventNotifier",
     "HitReader",
     "LayerJournal",
     "LayerRepo",
-    "LocalRetriever",
     "Postprocessor",
-    "ProbingRewriter",
     "QueryProbe",
     "QueryRewriter",
     "Ranker",
     "Rebuilder",
     "Reranker",
     "Retriever",
-    "SecureEraser",
     "SettingsStore",
-    "SnapshotReader",
     "SpaceRepo",
     "SparseEncoder",
     "SparseRepo",
-    "StateLoader",
     "Store",
-    "StoreRetriever",
     "VersionReader",
-    "WeightsVerifier",
     "WorkLeases",
 ]

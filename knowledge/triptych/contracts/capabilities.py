@@ -1,16 +1,16 @@
-"""The contracts of what only some stores can do, each a small Protocol."""
+"""A store, and what only some stores can do: a contract for each capability, and their record."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import attrs
 
-from triptych.contracts.leases import ChangeListener, WorkLeases
-from triptych.contracts.repositories import Store
+from triptych.contracts.leases import WorkLeases
+from triptych.contracts.repositories import ChunkRepo, DocumentRepo, LayerRepo
 from triptych.contracts.spaces import SpaceRepo
 from triptych.records import (
     CachedAnswer,
@@ -20,6 +20,7 @@ from triptych.records import (
     ChangeCursor,
     ChangePage,
     ChunkQuery,
+    DatasetStats,
     DocumentInfo,
     FilterTree,
     Finding,
@@ -41,21 +42,17 @@ __all__ = [
     "AnswerCache",
     "Capabilities",
     "ChangeReader",
-    "CorpusStatsReader",
+    "CopyableStore",
     "Diagnostics",
     "DocLevelSearcher",
-    "DocVectorSearcher",
     "LayerJournal",
-    "SecureEraser",
     "SettingsStore",
-    "SnapshotReader",
     "SparseRepo",
-    "StateLoader",
+    "Store",
     "VersionReader",
 ]
 
 
-@runtime_checkable
 class VersionReader(Protocol):
     """Capability: a `DocumentRepo` that keeps the last versions of each document.
 
@@ -86,9 +83,8 @@ class VersionReader(Protocol):
         ...
 
 
-@runtime_checkable
 class DocLevelSearcher(Protocol):
-    """Capability: BM25 over whole documents, with statistics of documents."""
+    """Capability: searches of whole documents, and in how many chunks a term is."""
 
     def search_docs(self, query: ChunkQuery) -> Sequence[Candidate]:
         """The best ``top_k`` documents by their full text; the rules of `ChunkRepo.search`.
@@ -99,6 +95,11 @@ class DocLevelSearcher(Protocol):
         """
         ...
 
+    def search_docs_by_vector(self, query: ChunkQuery) -> Sequence[Candidate]:
+        """The best ``top_k`` documents by the nearest of all their chunks; keys as `search_docs`
+        has them."""
+        ...
+
     def fetch_docs(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         """What document keys stand for, in one snapshot.
 
@@ -107,33 +108,6 @@ class DocLevelSearcher(Protocol):
         deleted, are left out.
         """
         ...
-
-    @property
-    def in_process(self) -> bool:
-        """Whether `search_docs` runs in this process."""
-        ...
-
-
-@runtime_checkable
-class DocVectorSearcher(Protocol):
-    """Capability: vector search over whole documents."""
-
-    def search_docs_by_vector(self, query: ChunkQuery) -> Sequence[Candidate]:
-        """The best ``top_k`` documents by the nearest of all their chunks.
-
-        The keys are those of `DocLevelSearcher.fetch_docs`.
-        """
-        ...
-
-    @property
-    def in_process(self) -> bool:
-        """Whether `search_docs_by_vector` runs in this process."""
-        ...
-
-
-@runtime_checkable
-class CorpusStatsReader(Protocol):
-    """Capability: a `ChunkRepo` that knows in how many chunks a term is."""
 
     def corpus_stats(
         self,
@@ -149,8 +123,12 @@ class CorpusStatsReader(Protocol):
         """
         ...
 
+    @property
+    def in_process(self) -> bool:
+        """Whether `search_docs` runs in this process."""
+        ...
 
-@runtime_checkable
+
 class SparseRepo(Protocol):
     """Capability: a `ChunkRepo` that keeps sparse vectors of its chunks' texts, and finds by them.
 
@@ -228,16 +206,6 @@ class SparseRepo(Protocol):
         ...
 
 
-@runtime_checkable
-class SecureEraser(Protocol):
-    """Capability: make what was deleted unrecoverable from the store's own files."""
-
-    def scrub(self) -> ScrubReport | None:
-        """Overwrite free pages, logs and index files. May take long; idempotent."""
-        ...
-
-
-@runtime_checkable
 class SettingsStore(Protocol):
     """Capability: a store that keeps small texts under keys, such as its remembered folders.
 
@@ -262,7 +230,6 @@ class SettingsStore(Protocol):
         ...
 
 
-@runtime_checkable
 class AnswerCache(Protocol):
     """Capability: a store that keeps answers of searches until a write may change them.
 
@@ -307,7 +274,6 @@ class AnswerCache(Protocol):
         ...
 
 
-@runtime_checkable
 class ChangeReader(Protocol):
     """Capability: a store with a log of what became of its documents, which others follow.
 
@@ -315,7 +281,7 @@ class ChangeReader(Protocol):
     before it in the order of commits, atomically with the write. A store over several servers has
     such a log on each, and the order is that of each dataset. A change of metadata or expiry
     is a change; a put of what is stored is none. The log keeps the last change of each document,
-    and of deleted ones at least the last 10,000. `SecureEraser.scrub` leaves no name of a deleted
+    and of deleted ones at least the last 10,000. `Store.scrub` leaves no name of a deleted
     document in it. What existed before a store had a log counts as there at its beginning.
     `triptych.changes.pages.read_page` makes the pages.
     """
@@ -337,7 +303,6 @@ class ChangeReader(Protocol):
         ...
 
 
-@runtime_checkable
 class LayerJournal(Protocol):
     """Capability: a `LayerRepo` that remembers what making layers cost, what could not be made, and
     what was made half-way.
@@ -381,7 +346,6 @@ class LayerJournal(Protocol):
         ...
 
 
-@runtime_checkable
 class Diagnostics(Protocol):
     """Capability: a store that can check what only it sees of itself, and repair it.
 
@@ -411,9 +375,9 @@ class Diagnostics(Protocol):
         ...
 
 
-@runtime_checkable
-class SnapshotReader(Protocol):
-    """Capability: a store that can be read as it is at one moment, while others go on writing."""
+class CopyableStore(Protocol):
+    """Capability: a store that can be read as it is at one moment, and takes over what another
+    store holds, as it is there."""
 
     def snapshot(self) -> AbstractContextManager[Store]:
         """The store as it is now, until the context ends; whatever is committed, it shows nothing
@@ -425,11 +389,6 @@ class SnapshotReader(Protocol):
         missing.
         """
         ...
-
-
-@runtime_checkable
-class StateLoader(Protocol):
-    """Capability: a store that takes over what another store holds, as it is there."""
 
     def load_states(
         self, dataset_id: str, states: Sequence[NameState], *, replace: bool = False
@@ -464,24 +423,63 @@ class StateLoader(Protocol):
 
 @attrs.frozen(kw_only=True)
 class Capabilities:
-    """What a store can do that others cannot; None for what it lacks.
+    """What a store says that it can do beside the contract of `Store`; None for what it lacks.
 
-    `triptych.repositories.capabilities_of` finds them, once, when a Service is wired.
+    Each is a part of the store, or the store itself. A store that shows part of another evolves
+    the other's record.
     """
 
-    versions: VersionReader | None = None
     document_search: DocLevelSearcher | None = None
-    document_vector_search: DocVectorSearcher | None = None
-    corpus_stats: CorpusStatsReader | None = None
-    eraser: SecureEraser | None = None
-    journal: LayerJournal | None = None
-    diagnostics: Diagnostics | None = None
-    settings: SettingsStore | None = None
     sparse: SparseRepo | None = None
-    answers: AnswerCache | None = None
-    changes: ChangeReader | None = None
-    snapshots: SnapshotReader | None = None
-    loader: StateLoader | None = None
-    leases: WorkLeases | None = None
-    listener: ChangeListener | None = None
     spaces: SpaceRepo | None = None
+    versions: VersionReader | None = None
+    journal: LayerJournal | None = None
+    changes: ChangeReader | None = None
+    copying: CopyableStore | None = None
+    settings: SettingsStore | None = None
+    leases: WorkLeases | None = None
+    answers: AnswerCache | None = None
+    diagnostics: Diagnostics | None = None
+
+
+class Store(Protocol):
+    """The three repositories of one place, closed together."""
+
+    @property
+    def documents(self) -> DocumentRepo:
+        """The source documents: the truth."""
+        ...
+
+    @property
+    def chunks(self) -> ChunkRepo:
+        """The chunk sets and the configurations."""
+        ...
+
+    @property
+    def layers(self) -> LayerRepo:
+        """The layers."""
+        ...
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this store can do beside: ``Capabilities()`` where there is nothing."""
+        ...
+
+    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
+        """The dataset's counts, None if it does not exist.
+
+        Sets of other signatures than these count as stale (an empty ``embed_sig``: any will do),
+        but not those that only wait for vectors. ``pending`` are those of `ChunkRepo.pending`, and
+        ``pending_chunks`` their chunks without a vector in ``embed_sig``. ``spaces`` are those of
+        all vectors, in order of the signature.
+        """
+        ...
+
+    def scrub(self) -> ScrubReport | None:
+        """Make what was deleted unrecoverable from the store's own files, as far as it can: free
+        pages, logs, index files. May take long; idempotent."""
+        ...
+
+    def close(self) -> None:
+        """Release everything. Idempotent; any later call raises `StoreError`."""
+        ...

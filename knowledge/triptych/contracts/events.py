@@ -24,6 +24,9 @@ class EventNotifier(Protocol):
     It is an iterator rather than a method that is asked with a timeout, because that is what
     watchers and message consumers are made of: a generator around one of them, and a `close`
     that sets its stop flag, are a whole notifier.
+
+    One that can tell when its reader has taken everything in has ``join()``, which returns once
+    each event of before the call was handed over, or after `close`.
     """
 
     def events(self) -> Iterator[ChangeEvent]:

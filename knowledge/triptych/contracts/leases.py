@@ -1,20 +1,19 @@
-"""The capabilities of stores that several workers share: who has what, and when to look again."""
+"""The capability of stores that several workers share: who has what, and when to look again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
-__all__ = ["ChangeListener", "WorkLeases"]
+__all__ = ["WorkLeases"]
 
 
-@runtime_checkable
 class WorkLeases(Protocol):
     """Capability: which worker has which piece of work, among all that have the store open.
 
     A worker that ends without a release has its names until their time has passed. Every store
-    with `SettingsStore` has this by `triptych.leases.SettingsLeases`.
+    with a `SettingsStore` can have this: ``leases=SettingsLeases(self)``, of `triptych.leases`.
     """
 
     def hold_leases(
@@ -36,16 +35,12 @@ class WorkLeases(Protocol):
         """
         ...
 
-
-@runtime_checkable
-class ChangeListener(Protocol):
-    """Capability: a store that reports a write at once, so that nobody needs to look often."""
-
-    def listen_for_changes(self) -> AbstractContextManager[Callable[[float], bool]]:
+    def listen_for_changes(self) -> AbstractContextManager[Callable[[float], bool]] | None:
         """Within the context, a function that waits for a write of another process or thread.
 
         It waits up to so many seconds for one that was committed after the context began, or after
         the last wait returned; whether there was one. It may report a write that changed no
-        document. Where the store cannot be reached it raises `StoreError`.
+        document. Where the store cannot be reached it raises `StoreError`. None where the store
+        does not report writes, and has to be looked at.
         """
         ...

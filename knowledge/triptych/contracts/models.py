@@ -1,9 +1,15 @@
-"""The contracts of models: embedders, encoders, language models."""
+"""The contracts of models: embedders, encoders, language models.
+
+A model that holds connections or threads has ``close()``, idempotent, which releases them. A local
+one may have ``verify_weights()``, which compares its files with the digests that they are pinned
+to, and raises `NotAvailableError` with the name of one that is missing or another; and
+``preload()``, which begins to load it and returns at once. They are looked for by name.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,16 +20,17 @@ __all__ = [
     "LLM",
     "AsyncEmbedder",
     "AsyncLLM",
-    "Closeable",
-    "CoverageEmbedder",
     "Embedder",
     "SparseEncoder",
-    "WeightsVerifier",
 ]
 
 
 class Embedder(Protocol):
-    """Turns texts into unit vectors of one embedding space."""
+    """Turns texts into unit vectors of one embedding space.
+
+    One that knows how much its vocabulary covers has ``coverage(text)``, that share of a text from
+    0 to 1, and ``coverage_floor``: a text with less gets no vector, as a document or as a query.
+    """
 
     @property
     def signature(self) -> str:
@@ -44,7 +51,6 @@ class Embedder(Protocol):
         ...
 
 
-@runtime_checkable
 class AsyncEmbedder(Protocol):
     """Capability: an embedder with a call for an event loop, beside `embed` or in its place.
 
@@ -66,33 +72,6 @@ class AsyncEmbedder(Protocol):
 
         Raises:
             ProviderError: the model could not answer.
-        """
-        ...
-
-
-@runtime_checkable
-class CoverageEmbedder(Protocol):
-    """An embedder that knows how much of a text its vocabulary covers."""
-
-    @property
-    def coverage_floor(self) -> float:
-        """Below this share a text gets no vector, as a document or as a query."""
-        ...
-
-    def coverage(self, text: str) -> float:
-        """The share of ``text``, 0 to 1, that the model's vocabulary covers."""
-        ...
-
-
-@runtime_checkable
-class WeightsVerifier(Protocol):
-    """An embedder or sparse encoder that can tell whether its model's files are the right ones."""
-
-    def verify_weights(self) -> None:
-        """Read the files, and compare them with the digests they are pinned to.
-
-        Raises:
-            NotAvailableError: one is missing, or another; the message names it.
         """
         ...
 
@@ -144,7 +123,6 @@ class LLM(Protocol):
         ...
 
 
-@runtime_checkable
 class AsyncLLM(Protocol):
     """Capability: a language model with calls for an event loop, beside those of `LLM` or in their
     place.
@@ -171,13 +149,4 @@ class AsyncLLM(Protocol):
         Raises:
             ProviderError: the model could not answer, or broke off.
         """
-        ...
-
-
-@runtime_checkable
-class Closeable(Protocol):
-    """A model that holds connections or threads until it is closed."""
-
-    def close(self) -> None:
-        """Release everything. Idempotent."""
         ...

@@ -1,10 +1,10 @@
-"""The contract of a store: three repositories over one place."""
+"""The contracts of the three repositories of a store."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from triptych.records import (
     Candidate,
@@ -12,7 +12,6 @@ from triptych.records import (
     ChunkVector,
     CompleteSet,
     DatasetConfig,
-    DatasetStats,
     DerivedChunk,
     DerivedLayer,
     DerivedSig,
@@ -27,7 +26,7 @@ from triptych.records import (
     Vector,
 )
 
-__all__ = ["ChunkRepo", "ChunkSigReader", "DocumentRepo", "LayerRepo", "Store"]
+__all__ = ["ChunkRepo", "ChunkSigReader", "DocumentRepo", "LayerRepo"]
 
 
 class DocumentRepo(Protocol):
@@ -163,7 +162,6 @@ class DocumentRepo(Protocol):
         ...
 
 
-@runtime_checkable
 class ChunkSigReader(Protocol):
     """Required of every `ChunkRepo`: what a document's chunk set was made from."""
 
@@ -416,37 +414,4 @@ class LayerRepo(Protocol):
     @property
     def in_process(self) -> bool:
         """Whether `search` runs in this process, and so needs the interpreter's lock."""
-        ...
-
-
-class Store(Protocol):
-    """The three repositories of one place, closed together."""
-
-    @property
-    def documents(self) -> DocumentRepo:
-        """The source documents: the truth."""
-        ...
-
-    @property
-    def chunks(self) -> ChunkRepo:
-        """The chunk sets and the configurations."""
-        ...
-
-    @property
-    def layers(self) -> LayerRepo:
-        """The layers."""
-        ...
-
-    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
-        """The dataset's counts, None if it does not exist.
-
-        Sets of other signatures than these count as stale (an empty ``embed_sig``: any will do),
-        but not those that only wait for vectors. ``pending`` are those of `ChunkRepo.pending`, and
-        ``pending_chunks`` their chunks without a vector in ``embed_sig``. ``spaces`` are those of
-        all vectors, in order of the signature.
-        """
-        ...
-
-    def close(self) -> None:
-        """Release everything. Idempotent; any later call raises `StoreError`."""
         ...

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych.contracts.repositories import Store
 from triptych.records import (
     Answerability,
     Candidate,
@@ -24,22 +23,32 @@ from triptych.records import (
 
 __all__ = [
     "AnswerabilityJudge",
-    "DepthRanker",
     "HitReader",
-    "LocalRetriever",
     "Postprocessor",
-    "ProbingRewriter",
     "QueryProbe",
     "QueryRewriter",
     "Ranker",
     "Reranker",
     "Retriever",
-    "StoreRetriever",
 ]
 
 
 class Retriever(Protocol):
-    """One lane of a search. Stateless as to the query: all state lives in the repositories."""
+    """One lane of a search. Stateless as to the query: all state lives in the repositories.
+
+    A lane may have more, which the engine looks for by name:
+
+    - ``in_process``: True for a lane over an index in this process, which needs the interpreter's
+      lock. Beside each other such lanes would only wait for that lock: the engine runs them in
+      turn, in the caller's thread, while other lanes run beside them.
+    - ``preparation(query)``, of a lane in this process: a function that does what `recall` needs
+      and that needs no index, such as embedding the query, and returns the query for `recall`;
+      None when there is nothing to do. The engine calls it in another thread, beside the other
+      lanes. It raises as `recall` does.
+    - ``over(store)``: the same lane over another store. A search of the past (`Query.as_of`) runs
+      these lanes only, over a store of that moment; a restricted one runs them over what the
+      access shows.
+    """
 
     @property
     def name(self) -> str:
@@ -56,42 +65,12 @@ class Retriever(Protocol):
         ...
 
 
-@runtime_checkable
-class LocalRetriever(Retriever, Protocol):
-    """A lane over an index in this process, which needs the interpreter's lock.
-
-    Beside each other such lanes would only wait for that lock: the engine runs them in turn,
-    in the caller's thread, while other lanes run beside them.
-    """
-
-    @property
-    def in_process(self) -> bool:
-        """Whether the lane is one of these: False makes it a lane like any other."""
-        ...
-
-    def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
-        """What must be done before `recall` and needs no index, such as embedding the query.
-
-        The engine calls it in another thread, beside the other lanes, and gives its answer to
-        `recall`. It raises as `recall` does. None when there is nothing of the kind.
-        """
-        ...
-
-
-@runtime_checkable
-class StoreRetriever(Retriever, Protocol):
-    """A lane over what a store holds, which can search another store in its place.
-
-    A search of the past (`Query.as_of`) runs these lanes only, over a store of that moment.
-    """
-
-    def over(self, store: Store) -> Retriever:
-        """Return the same lane over ``store``."""
-        ...
-
-
 class QueryRewriter(Protocol):
-    """Words a query in other ways, before the lanes see it."""
+    """Words a query in other ways, before the lanes see it.
+
+    A rewriter that looks at what the search finds without it has ``rewrite_probing(query, probe)``,
+    which is called in place of `rewrite`, with a `QueryProbe`.
+    """
 
     def rewrite(self, query: Query) -> Sequence[QueryVariant]:
         """Return the variants that every lane is asked in place of ``query``, 1 to 32.
@@ -123,17 +102,14 @@ class QueryProbe(Protocol):
         ...
 
 
-@runtime_checkable
-class ProbingRewriter(QueryRewriter, Protocol):
-    """A rewriter that looks at what the search finds without it."""
-
-    def rewrite_probing(self, query: Query, probe: QueryProbe) -> Sequence[QueryVariant]:
-        """`rewrite`, with a probe of the search: called in its place."""
-        ...
-
-
 class Ranker(Protocol):
-    """Fuses ranked lists into one ranking. Pure: the same lists give the same ranking."""
+    """Fuses ranked lists into one ranking. Pure: the same lists give the same ranking.
+
+    A ranker may have ``depth``: how many candidates each lane brings at least, where it has as
+    many; else it is twice the hits that are asked for, or 30. Candidates are keys and scores: only
+    those that become hits are read. A query with conditions on the text, such as a phrase, stays
+    at the usual depth: there every candidate's text is read.
+    """
 
     def rank(self, query: ResolvedQuery, ranked_lists: Sequence[RankedList]) -> Sequence[Candidate]:
         """Return every candidate of any list once, best first.
@@ -142,24 +118,6 @@ class Ranker(Protocol):
         retrievers; lanes may occur several times. ``score`` is the fused score and ``scores`` the
         score by lane. The input must not be changed. Ties come in order of document name, chunk
         index, dataset.
-        """
-        ...
-
-
-@runtime_checkable
-class DepthRanker(Ranker, Protocol):
-    """A ranker that wants more candidates of each lane than fusion gives it by itself.
-
-    That is twice the hits that are asked for, or 30. Candidates are keys and scores: only those
-    that become hits are read.
-    """
-
-    @property
-    def depth(self) -> int:
-        """How many candidates each lane brings at least, where it has as many.
-
-        A query with conditions on the text, such as a phrase, stays at the usual depth: there
-        every candidate's text is read.
         """
         ...
 
@@ -234,7 +192,6 @@ class Postprocessor(Protocol):
         ...
 
 
-@runtime_checkable
 class Reranker(Protocol):
     """A model that reads a query and a text together, and says how well they match."""
 

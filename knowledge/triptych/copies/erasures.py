@@ -10,8 +10,7 @@ from typing import Final
 
 import attrs
 
-from triptych.contracts import Capabilities, SettingsStore, Store
-from triptych.repositories import capabilities_of
+from triptych.contracts import SettingsStore, Store
 
 __all__ = ["ERASED", "Erasures", "note_purge"]
 
@@ -33,7 +32,7 @@ class Erasures:
     """The purges of a source that a copy of some of its datasets (None: of all) has to repeat."""
 
     source: Store
-    copy: Capabilities = attrs.field(converter=capabilities_of)
+    copy: Store
     datasets: Sequence[str] | None
 
     @property
@@ -43,7 +42,7 @@ class Erasures:
 
     def mark(self) -> str | None:
         """The mark of the source's last purge; None if there was none."""
-        settings = capabilities_of(self.source).settings
+        settings = self.source.capabilities.settings
         return None if settings is None else settings.get_setting(ERASED)
 
     def pending(self) -> str | None:
@@ -51,7 +50,7 @@ class Erasures:
 
         Read it before what is copied: all that was purged by then is missing there.
         """
-        mark, kept = self.mark(), self.copy.settings
+        mark, kept = self.mark(), self.copy.capabilities.settings
         return None if kept is None or mark == kept.get_setting(self._key) else mark
 
     def repeat(self, mark: str | None, *, scrub: bool = True) -> bool:
@@ -64,8 +63,9 @@ class Erasures:
         """
         if mark is None:
             return False
-        if scrub and self.copy.eraser is not None:
-            self.copy.eraser.scrub()
-            note_purge(self.copy.settings)  # for copies of the copy
-        note_purge(self.copy.settings, mark, key=self._key)
+        kept = self.copy.capabilities.settings
+        if scrub:
+            self.copy.scrub()
+            note_purge(kept)  # for copies of the copy
+        note_purge(kept, mark, key=self._key)
         return scrub

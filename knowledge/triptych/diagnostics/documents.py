@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import attrs
 import numpy as np
@@ -12,7 +12,6 @@ from triptych.chunking.positions import byte_offsets, start_lines
 from triptych.chunking.specs import ChunkSpec
 from triptych.contracts import ChunkRepo, DocumentRepo, VersionReader
 from triptych.diagnostics.left_out import unchunked
-from triptych.diagnostics.versions import failed_versions
 from triptych.errors import CancelledError
 from triptych.ingestion.embedding import CoverageGate
 from triptych.records import (
@@ -73,7 +72,7 @@ def examine_document(
         if document is not None:
             _check_content(document, info, result)
         _check_set(info, document, sig, chunks, config, gate, result)
-        for check, example in failed_versions(info, reader) if reader else ():
+        for check, example in _failed_versions(info, reader) if reader else ():
             result.fail(check, example)
         now = documents.get_info(dataset, name)
         if now is None:
@@ -210,3 +209,32 @@ def _check_vectors(
 
 def _place(chunk: DerivedChunk) -> str:
     return f"{chunk.doc_name}[{chunk.index}]"
+
+
+def _failed_versions(info: DocumentInfo, reader: VersionReader) -> Iterator[tuple[str, str]]:
+    """The checks that the history of the document ``info`` fails, with what fails them."""
+    dataset, name = info.dataset_id, info.name
+    try:
+        versions = reader.versions(dataset, name)
+    except CancelledError:
+        raise
+    except Exception:  # noqa: BLE001 - whatever a damaged row ends with, it is unreadable
+        yield "history.unreadable", name
+        return
+    numbers = [each.version for each in versions]
+    # Without any, the document was deleted meanwhile.
+    if numbers and (numbers[0] != info.version or numbers != sorted(set(numbers), reverse=True)):
+        yield "history.order", name
+    for old in versions:
+        if old.version != info.version and not _is_whole(old, reader):
+            yield "history.unreadable", f"{name} version {old.version}"
+
+
+def _is_whole(old: DocumentInfo, reader: VersionReader) -> bool:
+    try:
+        document = reader.get_version(old.dataset_id, old.name, old.version)
+    except CancelledError:
+        raise
+    except Exception:  # noqa: BLE001 - as above
+        return False
+    return document is not None and content_sha256(document.content) == old.content_sha256

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from triptych._internal.regular_files import read_regular
+from triptych._internal.regular_files import read_regular, write_bytes
 from triptych.errors import NotFoundError
 from triptych.evaluation.collections import MalformedFileError
 from triptych.evaluation.comparison import Comparison, Difference
@@ -80,7 +79,7 @@ def _difference(difference: Difference) -> dict[str, Any]:
 def write_evaluation(path: str | os.PathLike[str], evaluation: Evaluation) -> None:
     """Write the evaluation as JSON."""
     text = json.dumps(evaluation_json(evaluation), ensure_ascii=False, indent=1)
-    Path(path).write_bytes(f"{text}\n".encode())
+    write_bytes(path, f"{text}\n".encode())
 
 
 def read_evaluation(path: str | os.PathLike[str]) -> Evaluation:

@@ -11,11 +11,10 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
-from pathlib import Path
 
 import numpy as np
 
-from triptych._internal.regular_files import read_regular
+from triptych._internal.regular_files import read_regular, write_bytes
 from triptych.errors import NotFoundError, ValidationError
 from triptych.evaluation.collections import MalformedFileError, whole_grade
 from triptych.evaluation.metrics import in_trec_order
@@ -58,7 +57,7 @@ def write_qrels(path: str | os.PathLike[str], judgements: Mapping[str, Mapping[s
         for query, grades in judgements.items()
         for document, grade in grades.items()
     ]
-    Path(path).write_bytes("".join(lines).encode("utf-8"))
+    write_bytes(path, "".join(lines).encode("utf-8"))
 
 
 def read_run(path: str | os.PathLike[str]) -> dict[str, list[Scored]]:
@@ -114,7 +113,7 @@ def write_run(
             seen.add(document)
             written, before = _below(before, score, document)
             lines.append(f"{_id(query)} Q0 {_id(document)} {rank} {written!r} {_id(tag)}\n")
-    Path(path).write_bytes("".join(lines).encode("utf-8"))
+    write_bytes(path, "".join(lines).encode("utf-8"))
 
 
 def _below(before: np.float32, score: float, document: str) -> tuple[float, np.float32]:

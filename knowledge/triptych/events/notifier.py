@@ -5,22 +5,12 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Protocol, runtime_checkable
 
 from triptych.errors import ValidationError
 from triptych.events.wait import wait_for
 from triptych.records import ChangeEvent, EventKind, check_whole
 
-__all__ = ["JoinableNotifier", "QueueNotifier"]
-
-
-@runtime_checkable
-class JoinableNotifier(Protocol):
-    """An `EventNotifier` that can tell when its reader has taken everything in."""
-
-    def join(self) -> None:
-        """Return once each event of before this call was handed over, or after `close`."""
-        ...
+__all__ = ["QueueNotifier"]
 
 
 class QueueNotifier:

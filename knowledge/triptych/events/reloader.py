@@ -8,12 +8,10 @@ import threading
 from random import Random
 
 from triptych._internal.close_on_exit import CloseOnExit
-from triptych._internal.protocols import conforms
 from triptych.contracts import EventNotifier, Rebuilder
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.events.clock import LOOK_UP, Clock, SystemClock
 from triptych.events.loop import RebuildLoop
-from triptych.events.notifier import JoinableNotifier
 from triptych.events.options import ReloaderOptions
 from triptych.events.record import RebuildCallback
 from triptych.records import ChangeEvent, RebuildReport, RebuildScope
@@ -145,8 +143,9 @@ class EventReloader(CloseOnExit):
                 "what is pending will be rebuilt when it is due"
             )
         self._check_running()
-        if conforms(self._parts[1], JoinableNotifier):
-            self._parts[1].join()
+        join = getattr(self._parts[1], "join", None)
+        if join is not None:
+            join()
         with self._changed:
             self._check_running()
             return self._loop.flush()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from triptych import telemetry
-from triptych._internal.protocols import conforms
-from triptych.contracts import CoverageEmbedder, Embedder
+from triptych.contracts import Embedder
 from triptych.errors import ProviderError, TriptychError, ValidationError
 from triptych.records import EmbedKind, Vector, check_text
 
@@ -142,26 +141,22 @@ def mean_vector(vectors: Sequence[Vector]) -> Vector:
 
 
 class CoverageGate:
-    """Whether an embedder's vocabulary covers enough of a text to embed it.
-
-    What the embedder can say is found once: asking a Protocol costs more than a short text.
-    """
+    """Whether an embedder's vocabulary covers enough of a text to embed it."""
 
     def __init__(self, embedder: object) -> None:
-        self._covering = embedder if conforms(embedder, CoverageEmbedder) else None
+        self._coverage: Callable[[str], float] | None = getattr(embedder, "coverage", None)
+        self._floor: float = getattr(embedder, "coverage_floor", 0.0)
 
     def admits(self, text: str) -> bool:
         """True for an embedder that does not judge texts."""
-        covering = self._covering
-        return covering is None or covering.coverage(text) >= covering.coverage_floor
+        return self._coverage is None or self._coverage(text) >= self._floor
 
     def objection(self, text: str) -> str | None:
         """Why a query must not be embedded, None when it may be."""
-        covering = self._covering
-        if covering is None or (share := covering.coverage(text)) >= covering.coverage_floor:
+        if self._coverage is None or (share := self._coverage(text)) >= self._floor:
             return None
         return (
             f"the embedder's vocabulary covers {share:.0%} of the query, below its floor of "
-            f"{covering.coverage_floor:.0%}: its vectors would mislead (use a multilingual "
+            f"{self._floor:.0%}: its vectors would mislead (use a multilingual "
             "embedder, or mode='bm25')"
         )

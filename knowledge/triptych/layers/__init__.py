@@ -9,10 +9,22 @@ from triptych.layers.builder import (
     PlannedLayer,
 )
 from triptych.layers.extractive import ExtractiveSummarizer
-from triptych.records import Prices
+from triptych.layers.generation import generate_dataset_context, generate_document_context
+from triptych.layers.prompts import (
+    ABSTRACT_PROMPT,
+    DATASET_ABSTRACT_PROMPT,
+    DATASET_OVERVIEW_PROMPT,
+    DEFAULT_PROMPT_INPUT_LIMIT,
+    OVERVIEW_PROMPT,
+)
 from triptych.text.tokens import estimate_tokens
 
 __all__ = [
+    "ABSTRACT_PROMPT",
+    "DATASET_ABSTRACT_PROMPT",
+    "DATASET_OVERVIEW_PROMPT",
+    "DEFAULT_PROMPT_INPUT_LIMIT",
+    "OVERVIEW_PROMPT",
     "Cost",
     "ExtractiveSummarizer",
     "LayerBuilder",
@@ -20,6 +32,7 @@ __all__ = [
     "LayerPrompts",
     "LayerReport",
     "PlannedLayer",
-    "Prices",
     "estimate_tokens",
+    "generate_dataset_context",
+    "generate_document_context",
 ]

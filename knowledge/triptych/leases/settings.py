@@ -66,6 +66,9 @@ class SettingsLeases:
             if value == text or self._settings.set_setting(LEASES, value, expected=text):
                 return ours
 
+    def listen_for_changes(self) -> None:
+        """See `WorkLeases.listen_for_changes`: a setting reports nothing."""
+
 
 def _read(text: str | None) -> list[Any]:
     """The leases; none where somebody else wrote something else there."""

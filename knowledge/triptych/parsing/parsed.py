@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import attrs
 
@@ -68,7 +68,6 @@ class ParsedFile:
         )
 
 
-@runtime_checkable
 class FileParser(Protocol):
     """Turns the bytes of a file of one format into a `ParsedFile`.
 

@@ -108,6 +108,7 @@ from triptych.records.values import (
     to_scope,
 )
 from triptych.records.variants import QueryVariant, Rewriting
+from triptych.records.vectors import cosine_similarity
 
 __all__ = [
     "IN_ORDER",
@@ -203,6 +204,7 @@ __all__ = [
     "check_text",
     "check_whole",
     "copy_metadata",
+    "cosine_similarity",
     "is_valid_layer",
     "is_valid_mode",
     "parse_filter",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import attrs
 
@@ -61,6 +62,8 @@ class DoctorReport:
         skipped: what could not be looked at here, and why.
         left_out: what is in no chunk, and so is not found by a search of chunks, and why.
     """
+
+    __plain_properties__: ClassVar = ("clean",)
 
     findings: tuple[Finding, ...] = ()
     repaired: tuple[Finding, ...] = ()

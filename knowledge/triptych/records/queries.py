@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import attrs
 
@@ -19,8 +19,9 @@ from triptych.records.derived import DerivedChunk, DerivedLayer, DerivedSig
 from triptych.records.documents import DocumentInfo
 from triptych.records.filters import FilterTree, Subject
 from triptych.records.journal import ModelUsage
-from triptych.records.metadata import Metadata, metadata_to_plain
+from triptych.records.metadata import Metadata
 from triptych.records.models import Message
+from triptych.records.serialization import to_json
 from triptych.records.sparse import SparseVector
 from triptych.records.values import (
     NO_CHUNK,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from triptych.text.injection import Sign
 
 __all__ = [
-    "HIT_FIELDS",
     "Candidate",
     "ChunkPlace",
     "ChunkQuery",
@@ -54,13 +54,6 @@ __all__ = [
     "StoredUnit",
 ]
 
-
-HIT_FIELDS = (
-    *("dataset", "name", "layer", "chunk", "chunk_id", "line", "end_line", "start", "end"),
-    *("heading_path", "locator", "score", "scores", "stale", "version", "path", "metadata"),
-    *("signs", "snippet", "content"),
-)
-"""The fields of a hit in JSON, in their order."""
 
 _REPR_LENGTH = 60
 _REPR_HITS = 10
@@ -315,6 +308,8 @@ class Hit:
     place in the original file, in words ("page 3"), where a parser told it.
     """
 
+    __plain_properties__: ClassVar = ("chunk_id", "version", "end_line", "signs", "snippet")
+
     dataset_id: str
     doc_name: str
     layer: Layer | None
@@ -370,33 +365,10 @@ class Hit:
         return self.start_line + max(ends - ended, 0)
 
     def to_dict(self) -> dict[str, Any]:
-        """The hit as JSON has it, also on the command line: the fields `HIT_FIELDS`.
-
-        Lines count from 1. ``chunk`` and ``chunk_id`` are None for layers and documents, ``path``
-        where the file is not known.
-        """
-        return {
-            "dataset": self.dataset_id,
-            "name": self.doc_name,
-            "layer": None if self.layer is None else str(self.layer),
-            "chunk": None if self.chunk_index < 0 else self.chunk_index,
-            "chunk_id": self.chunk_id,
-            "line": self.start_line,
-            "end_line": self.end_line,
-            "start": self.start,
-            "end": self.end,
-            "heading_path": list(self.heading_path),
-            "locator": self.locator,
-            "score": self.score,
-            "scores": dict(self.scores),
-            "stale": self.stale,
-            "version": self.version,
-            "path": self.file,
-            "metadata": metadata_to_plain(self.metadata),
-            "signs": [attrs.asdict(sign) for sign in self.signs],
-            "snippet": self.snippet,
-            "content": self.content,
-        }
+        """The hit as JSON has it: its fields, and `chunk_id`, `version`, `end_line`, `signs` and
+        `snippet`."""
+        fields: dict[str, Any] = to_json(self)
+        return fields
 
     @property
     def chunk_id(self) -> str | None:
@@ -494,7 +466,7 @@ class Result(Sequence[Hit]):
         return "\n".join(["<table>", head, *rows, "</table>", *notes])
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Each hit as ``--json`` has it."""
+        """Each hit as JSON has it."""
         return [hit.to_dict() for hit in self.hits]
 
     def to_pandas(self) -> Any:
@@ -510,4 +482,5 @@ class Result(Sequence[Hit]):
                 "to_pandas needs the package pandas, which is not installed: "
                 f"{install_command('pandas')}"
             ) from error
-        return pandas.DataFrame(self.to_dicts(), columns=list(HIT_FIELDS))
+        columns = [field.name for field in attrs.fields(Hit)] + [*Hit.__plain_properties__]
+        return pandas.DataFrame(self.to_dicts(), columns=columns)

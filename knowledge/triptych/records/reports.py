@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import attrs
 
@@ -238,6 +238,8 @@ class HealthCheck:
 class Health:
     """What a health check found, in the order in which it looked."""
 
+    __plain_properties__: ClassVar = ("ok",)
+
     checks: tuple[HealthCheck, ...]
 
     @property
@@ -264,7 +266,7 @@ class Health:
 
 @attrs.frozen(kw_only=True, slots=True)
 class ScrubReport:
-    """What `SecureEraser.scrub` did.
+    """What `Store.scrub` did.
 
     ``terms`` counts the words that it removed from a table of words; None where there is no such
     table. ``beyond`` names the places that it did not reach.

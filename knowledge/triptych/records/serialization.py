@@ -1,11 +1,18 @@
 """Records as plain data, which JSON and its like can hold, and back.
 
-A record is a dict of its fields. A time is an ISO 8601 string, one in metadata ``{"$date": "…"}``
-(`triptych.records.metadata`), a vector the base64 of its
-float32 numbers (little-endian), an enum's member its string, a tuple a list. An error is its
-class, message and attributes (`triptych.records.plain_errors`). Records of a backend's own are
+A record is a dict of its fields, each under its name; None is null. A time is an ISO 8601 string,
+one in metadata ``{"$date": "…"}`` (`triptych.records.metadata`), a vector the base64 of its
+float32 numbers (little-endian), a path or an enum's member its string, a tuple a list. An error is
+its class, message and attributes (`error_fields`). Records of a backend's own are
 taken too: any attrs class whose fields are annotated with these kinds of values, or with mappings
 and sequences of them.
+
+A class may say three things of its form:
+
+- `NOT_PLAIN` is the attrs metadata of a field that is no data.
+- ``__plain_properties__`` names the properties that `to_json` adds to the fields.
+- ``__from_plain__``, a classmethod, makes a record of its fields and these properties, where the
+  fields that are data are not enough.
 """
 
 from __future__ import annotations
@@ -16,21 +23,25 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from pathlib import PurePath
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import attrs
 import numpy as np
 
-from triptych.errors import ValidationError
-from triptych.records import Metadata, SourceDocument, Vector
-from triptych.records.metadata import metadata_from_plain, metadata_to_plain
-from triptych.records.plain_errors import error_fields, error_of
+from triptych import errors
+from triptych.errors import TriptychError, ValidationError
+from triptych.records.documents import SourceDocument
+from triptych.records.metadata import Metadata, metadata_from_plain, metadata_to_plain
+from triptych.records.values import Vector
 
-__all__ = ["View", "from_dict", "to_dict"]
+__all__ = ["NOT_PLAIN", "View", "from_dict", "plain_hints", "to_dict", "to_json"]
 
 T = TypeVar("T")
 View = Callable[[Any], Any]
-"""What a record is shown as: plain data or records, by name; or the record itself."""
+"""What a record is shown as: one of its class."""
+
+NOT_PLAIN: Final = {"plain": False}
 
 _Reader = Callable[[Any], Any]
 _BARE = frozenset({str, int, float, bool, types.NoneType})
@@ -40,40 +51,55 @@ _ATOMS = {str: "text", int: "a whole number", float: "a number", bool: "true or 
 def to_dict(value: Any, view: View | None = None) -> Any:
     """``value``, a record or whatever a record holds, as plain data of its own.
 
-    ``view`` shows records in another form than their fields: it is given each record, and answers
-    with what to write for it, or with the record itself.
+    ``view`` is given each record, and answers with the one to write for it.
 
     Raises:
         TypeError: it is, or holds, something that has no plain form.
     """
+    return _plain(value, False, view)
+
+
+def to_json(value: Any, view: View | None = None) -> Any:
+    """``value`` as programs outside are shown it: `to_dict`, and the properties that a class names.
+
+    `from_dict` reads it, too. Of an error the stored ``document`` is left out.
+
+    Raises:
+        TypeError: it is, or holds, something that has no plain form.
+    """
+    return _plain(value, True, view)
+
+
+def _plain(value: Any, outside: bool, view: View | None) -> Any:
     kind: Any = type(value)
     if kind in _BARE:
         return value
-    if names := _names(kind):
+    if names := _names(kind, outside):
         shown = value if view is None else view(value)
-        if shown is not value:
-            return to_dict(shown, view)
-        fields = {name: getattr(value, name) for name in names}
+        fields = {name: getattr(shown, name) for name in names}
         if isinstance(fields.get("metadata"), Mapping):
             fields["metadata"] = metadata_to_plain(fields["metadata"])
-        return {k: v if type(v) in _BARE else to_dict(v, view) for k, v in fields.items()}
+        return {k: v if type(v) in _BARE else _plain(v, outside, view) for k, v in fields.items()}
     if isinstance(value, Mapping):
-        return {str(key): to_dict(each, view) for key, each in value.items()}
+        return {str(key): _plain(each, outside, view) for key, each in value.items()}
     if isinstance(value, tuple | list):
-        return [to_dict(each, view) for each in value]
-    if isinstance(value, StrEnum):
+        return [_plain(each, outside, view) for each in value]
+    if isinstance(value, str | PurePath):
         return str(value)
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Exception):
-        return to_dict(error_fields(value), view)
+        fields = error_fields(value)
+        if outside:
+            fields.pop("document", None)  # all of a text that is stored
+        return _plain(fields, outside, view)
     if isinstance(value, np.ndarray) and (value.dtype, value.ndim) == (np.float32, 1):
         return base64.b64encode(value.astype("<f4").tobytes()).decode("ascii")
     raise TypeError(f"a {kind.__name__} has no plain form: {value!r:.60}")
 
 
 def from_dict(kind: type[T], plain: object) -> T:
-    """The record of class ``kind`` that `to_dict` made ``plain`` of.
+    """The record of class ``kind`` that `to_dict` or `to_json` made ``plain`` of.
 
     Fields that are missing get their defaults. Vectors are read-only.
 
@@ -85,9 +111,30 @@ def from_dict(kind: type[T], plain: object) -> T:
     return record
 
 
+def _fields(kind: Any) -> list[attrs.Attribute[Any]]:
+    """The fields of a record that are data."""
+    return [field for field in attrs.fields(kind) if field.metadata.get("plain", True)]
+
+
 @functools.cache
-def _names(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in attrs.fields(kind)) if attrs.has(kind) else ()
+def _names(kind: Any, outside: bool = False) -> tuple[str, ...]:
+    if not attrs.has(kind):
+        return ()
+    shown = getattr(kind, "__plain_properties__", ()) if outside else ()
+    return (*(field.name for field in _fields(kind)), *shown)
+
+
+def plain_hints(kind: Any, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The type of each value in the `to_json` of a record: of its fields, then its properties.
+
+    ``known`` holds what modules import for the type checker alone, by name.
+    """
+    hints = get_type_hints(kind)
+    made = {
+        name: get_type_hints(getattr(kind, name).fget, localns=known)["return"]
+        for name in _names(kind, True)[len(_names(kind)) :]
+    }
+    return {name: hints[name] for name in _names(kind)} | made
 
 
 @functools.cache
@@ -125,21 +172,38 @@ def _reader(hint: Any) -> _Reader:
         members = {str(member): member for member in hint}
         return lambda plain: members[_member(tuple(members), plain)]
     if isinstance(hint, type) and attrs.has(hint):
-        hints = get_type_hints(hint)
-        fields = {field.name: _reader(hints[field.name]) for field in attrs.fields(hint)}
-        needed = [f.name for f in attrs.fields(hint) if f.default is attrs.NOTHING]
-        return functools.partial(_record, hint, fields, needed)
+        return _reader_of(hint)
     raise TypeError(f"a field of type {hint} has no plain form")
 
 
-def _record(kind: type[Any], fields: Mapping[str, _Reader], needed: list[str], plain: Any) -> Any:
-    given = _atom(dict, plain)
+def _reader_of(kind: Any) -> _Reader:
+    """What makes a record from plain data."""
+    needed = [field.name for field in _fields(kind) if field.default is attrs.NOTHING]
+    shown = getattr(kind, "__plain_properties__", ())
+    make = getattr(kind, "__from_plain__", None)
+    if make is not None:
+        fields = {name: _reader(hint) for name, hint in plain_hints(kind).items()}
+        return functools.partial(_record, kind, make, fields, (), [*needed, *shown])
+    hints = get_type_hints(kind)
+    fields = {name: _reader(hints[name]) for name in _names(kind)}
+    return functools.partial(_record, kind, kind, fields, shown, needed)
+
+
+def _record(
+    kind: type[Any],
+    make: Callable[..., Any],
+    fields: Mapping[str, _Reader],
+    ignored: Sequence[str],
+    needed: Sequence[str],
+    plain: Any,
+) -> Any:
+    given = {name: value for name, value in _atom(dict, plain).items() if name not in ignored}
     for name in [*needed, *given]:
         if name not in given:
             raise ValidationError(f"{name} of a {kind.__name__} is missing")
         if name not in fields:
             raise ValidationError(f"a {kind.__name__} has no field {name!r}")
-    return kind(**{name: _at(name, fields[name], value) for name, value in given.items()})
+    return make(**{name: _at(name, fields[name], value) for name, value in given.items()})
 
 
 def _mapping(key: _Reader, value: _Reader, plain: Any) -> dict[Any, Any]:
@@ -213,3 +277,50 @@ def _vector(plain: Any) -> Vector:
         return np.frombuffer(data, "<f4").astype(np.float32, copy=False)
     except ValueError:
         raise ValidationError(f"float32 in base64 belong here, not {plain!r:.60}") from None
+
+
+_ATTRIBUTES: Final[Mapping[type[TriptychError], tuple[str, ...]]] = {
+    errors.ConflictError: ("expected", "actual"),
+    errors.ModelMismatchError: ("stored", "configured"),
+    errors.StoreError: ("errors",),
+    errors.RateLimitedError: ("retry_after",),
+    errors.UnusableAnswerError: ("reason",),
+    errors.DerivationError: ("document",),
+    errors.DeletionHeldError: ("names", "documents"),
+}
+"""What the constructors take beside the message, and can be written down."""
+
+
+def error_fields(error: Exception) -> dict[str, Any]:
+    """The class, message and attributes of an error; what is empty is left out."""
+    fields: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
+    if isinstance(error, TriptychError):
+        fields["hint"] = error.hint
+        for kind, names in _ATTRIBUTES.items():
+            if isinstance(error, kind):
+                fields |= {name: getattr(error, name) for name in names}
+    always = ("type", "message")
+    return {k: v for k, v in fields.items() if k in always or (v is not None and v not in ("", ()))}
+
+
+def error_of(fields: Mapping[str, Any]) -> Exception:
+    """The error of these fields. A class that is not of `triptych.errors` becomes a `TriptychError`
+    whose message begins with its name.
+
+    Raises:
+        ValidationError: ``fields`` are those of no error.
+    """
+    name, message = fields.get("type"), fields.get("message")
+    if not isinstance(name, str) or not isinstance(message, str):
+        raise ValidationError(f"an error has a type and a message, not {fields!r:.60}")
+    kind = getattr(errors, name, None) if name in errors.__all__ else None
+    if kind is None:
+        return TriptychError(f"{name}: {message}")
+    known = {each for k, names in _ATTRIBUTES.items() if issubclass(kind, k) for each in names}
+    attributes = {each: fields[each] for each in known if each in fields}
+    try:
+        made: TriptychError = kind(message, **attributes)
+    except (TypeError, ValueError):
+        raise ValidationError(f"the attributes of a {name} are {sorted(known)}") from None
+    hint = fields.get("hint")
+    return made.hinted(hint) if isinstance(hint, str) and hint else made

@@ -33,7 +33,6 @@ from triptych.replication.archive_format import (
 from triptych.replication.copy import chosen_datasets
 from triptych.replication.report import Counts, count
 from triptych.replication.states import StateSource, StoreStates, json_line
-from triptych.repositories import capabilities_of
 
 __all__ = ["write_archive"]
 
@@ -69,12 +68,12 @@ def write_archive(
     target = Path(path)
     if target.exists() and not overwrite:
         raise ValidationError(f"{target} exists: name another file, or give overwrite=True")
-    kept = capabilities_of(store).settings
+    kept = store.capabilities.settings
     left = [*left_drafts(target, remove=True), *abandoned_drafts(kept, remove=True)]
     try:
         with ExitStack() as held:
-            snapshots = capabilities_of(store).snapshots
-            shown = store if snapshots is None else held.enter_context(snapshots.snapshot())
+            copying = store.capabilities.copying
+            shown = store if copying is None else held.enter_context(copying.snapshot())
             states = StoreStates(shown, is_snapshot=shown is not store)
             states.check_finished(chosen_datasets(states, datasets))
             stream = held.enter_context(written_whole(target, mode=_MODE))

@@ -9,7 +9,6 @@ from typing import Final
 from triptych.contracts import Store
 from triptych.errors import ConflictError, ValidationError
 from triptych.replication.states import MARKS, StateSource, StoreStates
-from triptych.repositories import capabilities_of
 
 __all__ = [
     "REPLACE",
@@ -37,7 +36,7 @@ def check_two_stores(source: Store, destination: Store) -> None:
 
 
 def _is_one_store(source: Store, destination: Store) -> bool:
-    one, other = capabilities_of(source), capabilities_of(destination)
+    one, other = source.capabilities, destination.capabilities
     if one.settings is None or other.settings is None:
         return False
     if one.changes is None or other.changes is None:

@@ -32,7 +32,6 @@ from triptych.replication.states import (
     state_digest,
 )
 from triptych.replication.writer import StateWriter
-from triptych.repositories import capabilities_of
 
 __all__ = ["check_datasets", "chosen_datasets", "copy_dataset", "copy_states", "copy_store"]
 
@@ -106,15 +105,15 @@ def copy_states(
         if isinstance(source, Archive):
             states = source
         else:
-            snapshots = capabilities_of(source).snapshots
-            shown = source if snapshots is None else held.enter_context(snapshots.snapshot())
+            copying = source.capabilities.copying
+            shown = source if copying is None else held.enter_context(copying.snapshot())
             states = StoreStates(shown, is_snapshot=shown is not source)
         chosen = chosen_datasets(states, datasets)
         if isinstance(states, StoreStates):
             states.check_finished(chosen)
         for dataset_id in () if replace else chosen:
             check_conflicts(states, StoreStates(destination), dataset_id)
-        kept = capabilities_of(destination).settings
+        kept = destination.capabilities.settings
         held.enter_context(unfinished_until_done(kept, chosen, again))
         try:
             done = [

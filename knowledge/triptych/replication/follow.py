@@ -29,7 +29,6 @@ from triptych.replication.marks import ReplicaMark
 from triptych.replication.report import CopyReport, DatasetCopy
 from triptych.replication.states import StoreStates
 from triptych.replication.writer import StateWriter
-from triptych.repositories import capabilities_of
 
 __all__ = ["follow_store"]
 
@@ -77,7 +76,7 @@ def follow_store(
         TriptychError: as `copy_store`.
     """
     poll = check_poll(poll)
-    has = capabilities_of(source)
+    has = source.capabilities
     if has.changes is None:
         raise NotAvailableError(
             "the source has no log of its changes, and so cannot be followed: copy it now and then"
@@ -303,7 +302,7 @@ def _allow() -> None:
 def _marks(store: Store, dataset_id: str) -> tuple[object, int, Mapping[str, list[object]]]:
     """What differs wherever a dataset does, but for vectors of sets that still wait for some: of
     all of it, the version up to which names were used, and by name. No document is read."""
-    has = capabilities_of(store)
+    has = store.capabilities
     config = store.chunks.config(dataset_id)
     names: defaultdict[str, list[object]] = defaultdict(list)
     for info in store.documents.list(dataset_id):

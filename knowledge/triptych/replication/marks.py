@@ -14,7 +14,6 @@ from triptych.errors import ConflictError, ValidationError
 from triptych.records import ChangeCursor
 from triptych.replication.conflicts import listed
 from triptych.replication.states import MARKS, StateSource, is_kept_setting
-from triptych.repositories import capabilities_of
 
 __all__ = ["ReplicaMark"]
 
@@ -45,7 +44,7 @@ class ReplicaMark:
     ) -> None:
         self._changes = changes
         self._destination = destination
-        self._settings: SettingsStore | None = capabilities_of(destination).settings
+        self._settings: SettingsStore | None = destination.capabilities.settings
         self._datasets = None if datasets is None else sorted(set(datasets))
         scope = json.dumps(self._datasets).encode()
         self._key = MARKS + hashlib.sha256(scope).hexdigest()[:16]

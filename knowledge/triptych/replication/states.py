@@ -32,7 +32,6 @@ from triptych.records import (
     SourceDocument,
 )
 from triptych.records.serialization import to_dict
-from triptych.repositories import capabilities_of
 
 __all__ = [
     "MARKS",
@@ -152,7 +151,7 @@ class StoreStates:
     ) -> None:
         self.store: Store = store
         self._only = only
-        self._has = capabilities_of(store)
+        self._has = store.capabilities
         self._is_snapshot = is_snapshot
 
     def check_finished(self, datasets: Sequence[str]) -> None:

@@ -8,12 +8,11 @@ from typing import Final
 
 import attrs
 
-from triptych.contracts import Capabilities, LayerJournal, SettingsStore, StateLoader, Store
+from triptych.contracts import Capabilities, CopyableStore, LayerJournal, SettingsStore, Store
 from triptych.errors import ConflictError, NotAvailableError
 from triptych.records import Layer, ModelUsage, NameState, SparseVector
 from triptych.replication.conflicts import REPLACE, listed
 from triptych.replication.states import DatasetHead, is_kept_setting
-from triptych.repositories import capabilities_of
 
 __all__ = ["SettingsCopy", "StateWriter"]
 
@@ -42,13 +41,13 @@ class StateWriter:
 
     def __init__(self, store: Store, *, replaces: bool) -> None:
         self.store: Store = store
-        self._has: Capabilities = capabilities_of(store)
-        if self._has.loader is None:
+        self._has: Capabilities = store.capabilities
+        if self._has.copying is None:
             raise NotAvailableError(
                 f"{type(store).__name__} cannot take over what another store holds: copy into a "
                 "memory, SQLite, files or PostgreSQL store"
             )
-        self._loader: StateLoader = self._has.loader
+        self._loader: CopyableStore = self._has.copying
         self._replaces = replaces
         self._kept = 0
         self.written: int = 0

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from triptych.contracts import ChunkRepo, CorpusStatsReader, SettingsStore
+from triptych.contracts import ChunkRepo, DocLevelSearcher, SettingsStore
 from triptych.errors import ValidationError
-from triptych.records import Answerability, RankedList, ResolvedQuery, Result
+from triptych.records import Answerability, RankedList, ResolvedQuery
 from triptych.search.calibration import Calibration, calibration_text, lanes_key, parse_calibration
 from triptych.search.question_log import QuestionLog
 from triptych.search.request import Found, SearchRequest
 from triptych.search.signals import signals_of
 from triptych.text import get_analyzer
 
-__all__ = ["ResultJudge", "verdict_of"]
+__all__ = ["ResultJudge"]
 
 _Lists = Sequence[tuple[ResolvedQuery, RankedList]]
-
-
-def verdict_of(result: Result) -> Answerability:
-    """What ``result`` says of itself; "enough" where it was not judged, and has hits."""
-    if result.answerability is not None:
-        return result.answerability
-    return "enough" if result.hits else "nothing"
 
 
 class ResultJudge:
@@ -36,7 +29,7 @@ class ResultJudge:
         self,
         chunks: ChunkRepo,
         settings: SettingsStore | None,
-        stats: CorpusStatsReader | None,
+        stats: DocLevelSearcher | None,
         log: QuestionLog | None = None,
     ) -> None:
         """``log`` notes the questions that are not answered."""

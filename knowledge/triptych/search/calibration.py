@@ -29,7 +29,6 @@ __all__ = [
     "forget_calibration",
     "lanes_key",
     "parse_calibration",
-    "read_calibration",
     "save_calibration",
 ]
 
@@ -157,16 +156,6 @@ def calibration_text(settings: SettingsStore, dataset_id: str) -> str | None:
 def calibrated_dataset(key: str) -> str | None:
     """The dataset whose calibration the setting ``key`` is, None if it is none."""
     return key.removeprefix(CALIBRATION_SETTINGS) if key.startswith(CALIBRATION_SETTINGS) else None
-
-
-def read_calibration(settings: SettingsStore | None, dataset_id: str) -> Calibration | None:
-    """The calibration of a dataset, None without one.
-
-    Raises:
-        ValidationError: what is kept is not a calibration.
-    """
-    text = None if settings is None else calibration_text(settings, dataset_id)
-    return None if text is None else parse_calibration(text)
 
 
 def parse_calibration(text: str) -> Calibration:

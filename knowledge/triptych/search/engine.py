@@ -15,8 +15,7 @@ import attrs
 
 from triptych import deadlines, telemetry
 from triptych._internal.lane_warnings import collected_warnings
-from triptych._internal.protocols import conforms
-from triptych.contracts import LocalRetriever, Ranker, Retriever, Store, StoreRetriever
+from triptych.contracts import Ranker, Retriever, Store
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import Candidate, Candidates, ChunkPlace, Mode, RankedList, ResolvedQuery
 from triptych.records.failure_warning import FailureWarning
@@ -27,6 +26,7 @@ __all__ = ["FusedRanking", "SearchEngine", "Target"]
 Target = Literal["chunk", "layer", "document"]
 T = TypeVar("T")
 _Call = Callable[[], Sequence[Candidate]]
+_Prepares = Callable[[ResolvedQuery], Callable[[], ResolvedQuery] | None]
 Keep = Callable[[Sequence[Candidate]], Collection[int]]
 """Given candidates, the places of those that may stay."""
 
@@ -95,12 +95,11 @@ class SearchEngine:
                         f"{count} {target} retrievers are called {name!r}: give each a name of its "
                         "own, under which the ranker and a hit's scores know it"
                     )
-        # Found once: asking a Protocol costs more than many a lane's own work.
         self._local = {
-            id(lane): lane
+            id(lane)
             for lanes in self._targets.values()
             for lane in lanes
-            if conforms(lane, LocalRetriever) and lane.in_process
+            if getattr(lane, "in_process", False)
         }
         self.ranker: Ranker = ZScoreRanker() if ranker is None else ranker
         self._pool: ThreadPoolExecutor | None = None
@@ -134,15 +133,16 @@ class SearchEngine:
     def over(self, store: Store, other: Callable[[Retriever], Retriever | None]) -> SearchEngine:
         """Return this engine over another store. It is closed by itself.
 
-        ``other`` gives what takes the place of a lane that is no `StoreRetriever`; None: nothing.
+        ``other`` gives what takes the place of a lane that has no ``over``; None: nothing.
         """
         moved: dict[Target, list[Retriever]] = {}
         for target, retrievers in self._targets.items():
-            lanes = (
-                each.over(store) if conforms(each, StoreRetriever) else other(each)
-                for each in retrievers
-            )
-            moved[target] = [lane for lane in lanes if lane is not None]
+            moved[target] = []
+            for each in retrievers:
+                over: Callable[[Store], Retriever] | None = getattr(each, "over", None)
+                lane = other(each) if over is None else over(store)
+                if lane is not None:
+                    moved[target].append(lane)
         return SearchEngine(moved["chunk"], moved["layer"], moved["document"], self.ranker)
 
     def retrieve(
@@ -286,12 +286,12 @@ class SearchEngine:
 
         What runs elsewhere is under way when this returns.
         """
-        local = self._local.get(id(lane))
-        if local is None:
+        if id(lane) not in self._local:
             if at == 0 and not self._local:
                 return 0, at, partial(_recall, lane, query, keep)
             return 2, at, self._beside(partial(_recall, lane, query, keep)).result
-        preparation = local.preparation(query)
+        prepares: _Prepares | None = getattr(lane, "preparation", None)
+        preparation = None if prepares is None else prepares(query)
         if preparation is None:
             return 0, at, partial(_recall, lane, query, keep)
         prepared = self._beside(preparation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -48,10 +49,12 @@ def file_locator(store: SettingsStore) -> Callable[[], Callable[[DocumentInfo], 
     """
 
     def locate() -> Callable[[DocumentInfo], Path | None]:
-        folders = synced_folders(store)
+        # Read where a document is of a sync at all: every search asks.
+        folders = functools.cache(lambda: synced_folders(store))
 
         def file_of(info: DocumentInfo) -> Path | None:
-            folder, prefix = folders.get(info.system.sync_root, (None, ""))
+            root = info.system.sync_root
+            folder, prefix = folders().get(root, (None, "")) if root else (None, "")
             if folder is None or not info.name.startswith(prefix):
                 return None
             path = folder / info.name.removeprefix(prefix)

@@ -10,8 +10,7 @@ from typing import TypeVar, overload
 import attrs
 import numpy as np
 
-from triptych._internal.protocols import conforms
-from triptych.contracts import DepthRanker, Ranker
+from triptych.contracts import Ranker
 from triptych.errors import ValidationError
 from triptych.records import (
     IN_ORDER,
@@ -247,7 +246,7 @@ class ZScoreRanker:
 
     Attributes:
         weights: the weight of a lane by its name, a finite number from 0 up.
-        depth: how many candidates each lane brings, at least: see `DepthRanker`.
+        depth: how many candidates each lane brings, at least: see `Ranker`.
         dense_lanes: the names of the lanes that give every text a score, as nearness does: what
             they do not bring has a score too.
     """
@@ -296,8 +295,7 @@ class ZScoreRanker:
 
 def depth_of(ranker: Ranker, top_k: int) -> int:
     """How deep each lane reaches so that ``ranker`` has enough to choose ``top_k`` hits from."""
-    depth = ranker.depth if conforms(ranker, DepthRanker) else 0
-    return max(over_fetch(top_k), depth)
+    return max(over_fetch(top_k), getattr(ranker, "depth", 0))
 
 
 def _scores_of(ranked: RankedList) -> list[float]:

@@ -29,7 +29,6 @@ from triptych.records import (
     Vector,
     check_text,
 )
-from triptych.repositories import capabilities_of
 from triptych.search.answerability import ResultJudge
 from triptych.search.engine import SearchEngine
 from triptych.search.hit_reader import StoreHitReader
@@ -300,7 +299,7 @@ class SearchPipeline:
         """Return this pipeline over the store of a moment. What had expired then is not in it, and
         nothing else ever expires there."""
         never = datetime.min.replace(tzinfo=UTC)
-        capabilities = capabilities_of(store)
+        capabilities = store.capabilities
         if not self._hydrator.reads_documents:
             capabilities = attrs.evolve(capabilities, document_search=None)
         return attrs.evolve(

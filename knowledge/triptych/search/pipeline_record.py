@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import attrs
 
+from triptych._internal.nearest import did_you_mean
 from triptych.contracts import LLM, Postprocessor, QueryRewriter, Ranker
 from triptych.errors import NotFoundError, ValidationError
 from triptych.records import Query, check_identifier, check_text, check_whole
@@ -163,7 +163,6 @@ def find_pipeline(pipelines: Mapping[str, T], name: str) -> T:
     check_text(name, "a pipeline's name")
     if name in pipelines:
         return pipelines[name]
-    nearest = difflib.get_close_matches(name, pipelines, n=1, cutoff=0.5)
     known = f"there are {', '.join(pipelines)}" if pipelines else "there is none"
-    meant = f"did you mean {nearest[0]!r}?" if nearest else known
+    meant = did_you_mean(name, pipelines, known)
     raise NotFoundError(f"no pipeline is called {name!r}: {meant}")

@@ -17,7 +17,6 @@ __all__ = [
     "format_json",
     "format_text",
     "format_xml",
-    "hit_json",
 ]
 
 _STEERING = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -66,17 +65,16 @@ def format_json(result: Result | Iterable[Hit]) -> str:
     ``exhausted``.
 
     A hit has the fields of `Hit.to_dict`, ``section`` (the headings above as one string),
-    ``category`` (of the metadata, or null), ``lines`` (first and last, from 1, of what is
-    shown; null for layers) and ``window`` (the text around the chunk, or null).
+    ``category`` (of the metadata, or null) and ``lines`` (first and last, from 1, of what is
+    shown; null for layers).
     """
     value: dict[str, Any] = {
         "hits": [
-            hit_json(hit)
+            hit.to_dict()
             | {
                 "section": _section(hit),
                 "category": text_of(hit.metadata, "category") or None,
                 "lines": _lines(hit),
-                "window": hit.window,
             }
             for hit in _hits(result)
         ]
@@ -84,11 +82,6 @@ def format_json(result: Result | Iterable[Hit]) -> str:
     if isinstance(result, Result):
         value |= {"warnings": list(result.warnings), "exhausted": result.exhausted}
     return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
-
-
-def hit_json(hit: Hit) -> dict[str, Any]:
-    """`Hit.to_dict`, as a function."""
-    return hit.to_dict()
 
 
 FORMATS: dict[str, Callable[[Result | Iterable[Hit]], str]] = {

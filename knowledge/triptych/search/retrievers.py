@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 import attrs
 
 from triptych.contracts import (
     ChunkRepo,
     DocLevelSearcher,
-    DocVectorSearcher,
     Embedder,
     LayerRepo,
     Store,
@@ -19,7 +17,6 @@ from triptych.contracts import (
 from triptych.errors import NotAvailableError
 from triptych.ingestion.embedding import CoverageGate, embed_each, mean_vector
 from triptych.records import Candidate, ChunkQuery, Layer, LayerQuery, Mode, ResolvedQuery, Vector
-from triptych.repositories import capabilities_of
 
 __all__ = [
     "BM25Retriever",
@@ -29,8 +26,6 @@ __all__ = [
     "VectorRetriever",
 ]
 
-
-T = TypeVar("T")
 
 _WORTH_A_THREAD = 0.0005  # seconds: having another thread do it costs about half of this
 
@@ -113,17 +108,13 @@ class BM25Retriever:
     name: str = "bm25"
 
     def over(self, store: Store) -> BM25Retriever:
-        """See `StoreRetriever`."""
+        """See `Retriever`."""
         return BM25Retriever(store.chunks)
 
     @property
     def in_process(self) -> bool:
-        """See `LocalRetriever`."""
+        """See `Retriever`."""
         return self.chunks.in_process
-
-    def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
-        """Nothing: a keyword query is ready."""
-        return None
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
         """The best chunks by Lucene's BM25; none for a query of layers."""
@@ -145,12 +136,12 @@ class VectorRetriever:
         self._queries = QueryEmbedder(embedder, following)
 
     def over(self, store: Store) -> VectorRetriever:
-        """See `StoreRetriever`."""
+        """See `Retriever`."""
         return VectorRetriever(store.chunks, *self._embedders)
 
     @property
     def in_process(self) -> bool:
-        """See `LocalRetriever`."""
+        """See `Retriever`."""
         return self._chunks.in_process
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
@@ -184,12 +175,12 @@ class LayerRetriever:
         self._queries = QueryEmbedder(embedder, following)
 
     def over(self, store: Store) -> LayerRetriever:
-        """See `StoreRetriever`."""
+        """See `Retriever`."""
         return LayerRetriever(store.layers, self._mode, *self._embedders)
 
     @property
     def in_process(self) -> bool:
-        """See `LocalRetriever`."""
+        """See `Retriever`."""
         return self._layers.in_process
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
@@ -216,21 +207,17 @@ class DocumentBM25Retriever:
         self._documents = documents
 
     def over(self, store: Store) -> DocumentBM25Retriever:
-        """See `StoreRetriever`.
+        """See `Retriever`.
 
         Raises:
             NotAvailableError: the store cannot search whole documents.
         """
-        return DocumentBM25Retriever(_required(capabilities_of(store).document_search))
+        return DocumentBM25Retriever(_required(store.capabilities.document_search))
 
     @property
     def in_process(self) -> bool:
-        """See `LocalRetriever`."""
+        """See `Retriever`."""
         return self._documents.in_process
-
-    def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
-        """Nothing: a keyword query is ready."""
-        return None
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
         """The best documents by BM25 over their full text."""
@@ -244,7 +231,7 @@ class DocumentVectorRetriever:
 
     def __init__(
         self,
-        documents: DocVectorSearcher,
+        documents: DocLevelSearcher,
         embedder: Embedder | None,
         following: Embedder | None = None,
     ) -> None:
@@ -253,17 +240,18 @@ class DocumentVectorRetriever:
         self._queries = QueryEmbedder(embedder, following)
 
     def over(self, store: Store) -> DocumentVectorRetriever:
-        """See `StoreRetriever`.
+        """See `Retriever`.
 
         Raises:
             NotAvailableError: the store cannot search whole documents.
         """
-        searcher = _required(capabilities_of(store).document_vector_search)
-        return DocumentVectorRetriever(searcher, *self._embedders)
+        return DocumentVectorRetriever(
+            _required(store.capabilities.document_search), *self._embedders
+        )
 
     @property
     def in_process(self) -> bool:
-        """See `LocalRetriever`."""
+        """See `Retriever`."""
         return self._documents.in_process
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
@@ -276,7 +264,7 @@ class DocumentVectorRetriever:
         return self._documents.search_docs_by_vector(chunk_query(query, Mode.VECTOR, vector))
 
 
-def _required(searcher: T | None) -> T:
+def _required(searcher: DocLevelSearcher | None) -> DocLevelSearcher:
     if searcher is None:
         raise NotAvailableError("the other store cannot search whole documents: give one that can")
     return searcher

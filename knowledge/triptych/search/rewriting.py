@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from triptych._internal.protocols import conforms
-from triptych.contracts import ProbingRewriter, QueryProbe, QueryRewriter
+from triptych.contracts import QueryProbe, QueryRewriter
 from triptych.errors import CancelledError, ValidationError
 from triptych.records import Mode, Query, QueryVariant, ResolvedQuery, Rewriting
 from triptych.records.failure_warning import FailureWarning
@@ -52,10 +51,8 @@ def call_rewriter(
         ValidationError: it did not return 1 to `MAX_VARIANTS` variants.
         Exception: it failed.
     """
-    if probe is not None and conforms(rewriter, ProbingRewriter):
-        made = rewriter.rewrite_probing(query, probe)
-    else:
-        made = rewriter.rewrite(query)
+    probing = None if probe is None else getattr(rewriter, "rewrite_probing", None)
+    made = rewriter.rewrite(query) if probing is None else probing(query, probe)
     rewriting = made if isinstance(made, Rewriting) else Rewriting(variants=tuple(made))
     for each in rewriting.variants:
         if not isinstance(each, QueryVariant):

@@ -10,7 +10,6 @@ from triptych.contracts import Store
 from triptych.errors import NotAvailableError
 from triptych.ingestion.sparse_encoding import SparseLane, encode_sparse
 from triptych.records import Candidate, Layer, ResolvedQuery, SparseQuery, SparseVector
-from triptych.repositories import capabilities_of
 
 __all__ = ["SPARSE", "DocumentSparseRetriever", "SparseRetriever"]
 
@@ -29,19 +28,19 @@ class SparseRetriever:
         self._last: tuple[str, SparseVector] | None = None
 
     def over(self, store: Store) -> SparseRetriever:
-        """See `StoreRetriever`.
+        """See `Retriever`.
 
         Raises:
             NotAvailableError: the store keeps no sparse vectors.
         """
-        repo = capabilities_of(store).sparse
+        repo = store.capabilities.sparse
         if repo is None:
             raise NotAvailableError("the other store keeps no sparse vectors: give one that does")
         return type(self)(attrs.evolve(self._lane, repo=repo))
 
     @property
     def in_process(self) -> bool:
-        """See `LocalRetriever`."""
+        """See `Retriever`."""
         return self._lane.repo.in_process
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:

@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from enum import Enum
+from typing import TYPE_CHECKING, Literal
 
 from triptych._internal.shared_docs import share_docs
 from triptych.contracts import Store
 from triptych.operations import Effect, operation
 from triptych.records import check_identifier
+from triptych.rules import only_dataset
 from triptych.search.engine import SearchEngine
 from triptych.search.pipeline_record import Pipeline, find_pipeline
 from triptych.service.answers import Answers
@@ -32,6 +34,12 @@ if TYPE_CHECKING:
 __all__ = ["Service", "ServiceOptions"]
 
 
+class _NotGiven(Enum):
+    """Neither None nor "", which a program may hold where it lacks an id."""
+
+    YET = "the only dataset"
+
+
 class Service(Documents, Datasets, Searches, Answers, Layers, Upkeep):
     """A knowledge base: documents in, versioned and derived; the right text out.
 
@@ -48,7 +56,7 @@ class Service(Documents, Datasets, Searches, Answers, Layers, Upkeep):
     ) -> None:
         """Wire a Service over a store; `triptych.open` does it for the built-in ones.
 
-        Three repositories without a store of their own are one by `triptych.Repositories`.
+        `triptych.repositories.Repositories` makes a store of three repositories.
         ``engine`` None builds the lanes that ship. Closing the Service closes the store, and
         then calls ``on_close``, which may close the models.
 
@@ -61,11 +69,19 @@ class Service(Documents, Datasets, Searches, Answers, Layers, Upkeep):
         self._wire(build(store, options or ServiceOptions(), engine), on_close)
 
     @operation(Effect.READS)
-    def dataset(self, dataset_id: str) -> Dataset:
+    def dataset(self, dataset_id: str | Literal[_NotGiven.YET] = _NotGiven.YET) -> Dataset:
         """A view of one dataset, with this Service's methods and the id filled in.
 
-        The dataset comes into being with its first document, or by `create_dataset`.
+        The dataset comes into being with its first document, or by `create_dataset`. Without an
+        argument it is the only dataset there is; "" and None, as of a variable that is not set,
+        are no dataset.
+
+        Raises:
+            ValidationError: the id is invalid, or none is given and there are several datasets.
+            NotFoundError: none is given, and there is no dataset.
         """
+        if dataset_id is _NotGiven.YET:
+            dataset_id = only_dataset(self.list_datasets())
         check_identifier(dataset_id, "dataset_id")
         return Dataset(self, dataset_id)
 

@@ -118,8 +118,7 @@ class ServiceBase(CloseOnExit):
         return self._parts.layers.remove_above(dataset_id, name, every=every)
 
     def _scrub(self) -> ScrubReport:
-        eraser = self.capabilities.eraser
-        return (None if eraser is None else eraser.scrub()) or ScrubReport()
+        return self.store.scrub() or ScrubReport()
 
     def _require_open(self) -> None:
         if self._closed:

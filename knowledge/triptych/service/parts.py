@@ -21,7 +21,6 @@ from triptych.ingestion.sparse_encoding import sparse_lane
 from triptych.ingestion.versions import VersionHistory
 from triptych.ingestion.writer import Writer
 from triptych.records import DatasetStats, Mode
-from triptych.repositories import capabilities_of
 from triptych.search.answerability import ResultJudge
 from triptych.search.cache_options import check_lanes, own_lanes
 from triptych.search.engine import SearchEngine
@@ -114,7 +113,7 @@ def build(
                 f"the options have {name}, and the engine has its own: give the {name} to "
                 "the SearchEngine, or leave the engine out"
             )
-    can = capabilities_of(store)
+    can = store.capabilities
     log = QuestionLog(can.settings) if log is None else log
     documents, chunks = store.documents, store.chunks
     deriver = DerivationPipeline(
@@ -142,7 +141,7 @@ def build(
         engine=engine or _engine(store, can, options),
         past=PastStores(store, can.versions, deriver, options.scratch),
         judge=ResultJudge(
-            chunks, can.settings, can.corpus_stats, log if options.question_log else None
+            chunks, can.settings, can.document_search, log if options.question_log else None
         ),
         writer=writer,
         manager=DocumentManager(living, chunks, writer),
@@ -161,7 +160,7 @@ def _engine(store: Store, can: Capabilities, options: ServiceOptions) -> SearchE
         store.layers,
         (options.embedder, options.next_embedder),
     )
-    whole, nearest = can.document_search, can.document_vector_search
+    whole = can.document_search
     sparse = sparse_lane(can.sparse, options.sparse_encoder)
     return SearchEngine(
         chunk=[
@@ -176,7 +175,7 @@ def _engine(store: Store, can: Capabilities, options: ServiceOptions) -> SearchE
         ],
         document=[
             *([] if whole is None else [DocumentBM25Retriever(whole)]),
-            *([] if nearest is None else [DocumentVectorRetriever(nearest, *embedders)]),
+            *([] if whole is None else [DocumentVectorRetriever(whole, *embedders)]),
             *([] if sparse is None else [DocumentSparseRetriever(sparse)]),
         ],
         ranker=options.ranker,

@@ -13,7 +13,6 @@ from triptych.errors import NotAvailableError
 from triptych.ingestion.folder_tree import is_folder
 from triptych.records import DerivedChunk, DerivedLayer, Layer, NameState
 from triptych.records.expiry import has_expired
-from triptych.repositories import capabilities_of
 from triptych.service import Service
 from triptych.signatures import embedding_input_sig
 from triptych.spaces.embedders import config_of, next_signature, space_repo
@@ -65,7 +64,7 @@ def space_service(service: Service, dataset_id: str) -> Iterator[tuple[Service, 
 
 
 def _load(store: Store, scratch: Store, dataset_id: str, space: str) -> None:
-    loader = capabilities_of(scratch).loader
+    loader = scratch.capabilities.copying
     if loader is None:
         raise NotAvailableError("the store that scratch makes takes over no other store")
     after = ""

@@ -54,6 +54,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split
 
 _ASSERTING = (
     "answers",
+    "capabilities",
     "changes",
     "chunks",
     "collections",

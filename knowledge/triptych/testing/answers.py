@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import attrs
@@ -20,7 +21,6 @@ from triptych.records import (
     Layer,
     NewDocument,
 )
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import (
     CONFIG,
     SPARSE,
@@ -43,7 +43,7 @@ _TEXT = "# Kettle\n\nThe lid whistles.\n\nWater boils."
 
 
 def answers_of(store: Store) -> AnswerCache:
-    return or_skip(capabilities_of(store).answers)
+    return or_skip(store.capabilities.answers)
 
 
 def answer_from(
@@ -94,7 +94,7 @@ def _complete(store: Store) -> None:
 
 
 def _with_sparse(store: Store) -> None:
-    or_skip(capabilities_of(store).sparse)
+    or_skip(store.capabilities.sparse)
     set_config(store, "d", attrs.evolve(CONFIG, sparse_sig=SPARSE))
 
 
@@ -287,28 +287,19 @@ class AnswerTests(HarnessTests):
     def test_answers_last_or_are_gone_after_reopening(self, harness: Harness) -> None:
         if not harness.persistent:
             pytest.skip("the store ends with the process")
-        store = harness.open()
-        try:
+        with closing(harness.open()) as store:
             answers = answers_of(store)
             fill(store, "d", {"a": _TEXT})
             assert answers.keep_answer(answer_from(answers, "d"), most=10)
             kept = answers.revisions(["d"])
-        finally:
-            store.close()
-        again = harness.open()
-        try:
+        with closing(harness.open()) as again:
             found = answers_of(again)
             if found.cached_questions("r"):
                 assert found.revisions(["d"]) == kept
-        finally:
-            again.close()
 
     def test_a_closed_store_refuses_answers(self, harness: Harness) -> None:
-        store = harness.open()
-        try:
+        with closing(harness.open()) as store:
             answers = answers_of(store)
-        finally:
-            store.close()
         with pytest.raises(StoreError):
             answers.revisions(["d"])
         with pytest.raises(StoreError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import attrs
@@ -12,7 +13,6 @@ import pytest
 from triptych.contracts import ChangeReader, Store
 from triptych.errors import StoreError, ValidationError
 from triptych.records import ChangeCursor, ChangePage, DocumentChange, NewDocument
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import derive, fill, put, set_config
 from triptych.testing.harness import Harness, HarnessTests, or_skip
 from triptych.testing.processes import Worker
@@ -26,7 +26,7 @@ _LATER = datetime.now(UTC) + timedelta(days=1)
 
 
 def reader_of(store: Store) -> ChangeReader:
-    return or_skip(capabilities_of(store).changes)
+    return or_skip(store.capabilities.changes)
 
 
 def read(
@@ -280,14 +280,13 @@ class ChangeTests(HarnessTests):
             ChangeCursor.parse(text)
 
     def test_a_scrubbed_log_keeps_no_deletion_and_says_so(self, store: Store) -> None:
-        eraser = or_skip(capabilities_of(store).eraser)
         put(store, "d", "a", "one")
         put(store, "d", "b", "two")
         put(store, "e", "a", "three")
         before = read(store).cursor
         store.documents.delete("d", "a")
         after = read(store).cursor
-        eraser.scrub()
+        store.scrub()
         page = read(store, before)
         assert page.reset
         assert told(page) == [("d", "b", "added"), ("e", "a", "added")]
@@ -323,16 +322,13 @@ class ChangeTests(HarnessTests):
         since = read(with_closing).cursor
         put(with_closing, "d", "c", "three")
         with_closing.close()
-        again = harness.open()
-        try:
+        with closing(harness.open()) as again:
             page = read(again, since)
             every = [("d", name, "added") for name in "abc"]
             kept = harness.keeps_log
             assert (page.reset, told(page)) == (not kept, every[2:] if kept else every)
             again.documents.delete("d", "a")
             assert told(read(again, page.cursor)) == [("d", "a", "deleted")]
-        finally:
-            again.close()
 
     def test_a_closed_store_says_so(self, harness: Harness) -> None:
         store = harness.open()

@@ -10,7 +10,6 @@ from hypothesis import given, settings, strategies as st
 
 from triptych.contracts import Store
 from triptych.records import Candidate, ChunkQuery, Filter, MetadataValue, parse_filter
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import (
     derive,
     keyword_query,
@@ -127,17 +126,15 @@ class CollectionTests(HarnessTests):
         assert scores(store.chunks.search(query)) == scores(store.chunks.search(alone))
         found, wanted = (store.layers.search(layer_query(each)) for each in (query, alone))
         assert scores(found) == scores(wanted)
-        capabilities = capabilities_of(store)
-        documents, vectors = capabilities.document_search, capabilities.document_vector_search
-        if documents is not None and query.vector is None:
-            found, wanted = (documents.search_docs(each) for each in (query, alone))
-            assert scores(found) == scores(wanted)
-        if vectors is not None and query.vector is not None:
-            found, wanted = (vectors.search_docs_by_vector(each) for each in (query, alone))
+        documents = store.capabilities.document_search
+        if documents is not None:
+            by_word, by_vector = documents.search_docs, documents.search_docs_by_vector
+            search = by_word if query.vector is None else by_vector
+            found, wanted = (search(each) for each in (query, alone))
             assert scores(found) == scores(wanted)
 
     def _compare_terms(self, store: Store, mixed: str, only: str, ours: Filter) -> None:
-        reader = capabilities_of(store).corpus_stats
+        reader = store.capabilities.document_search
         if reader is None:
             return
         terms = get_analyzer("english").analyze_query(" ".join(WORDS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from triptych.testing.answers import AnswerTests
+from triptych.testing.capabilities import CapabilityTests
 from triptych.testing.changes import ChangeTests
 from triptych.testing.chunks import ChunkTests
 from triptych.testing.collections import CollectionTests
@@ -32,6 +33,7 @@ __all__ = ["BackendConformance"]
 
 
 class BackendConformance(
+    CapabilityTests,
     DocumentTests,
     HistoryTests,
     ChunkTests,

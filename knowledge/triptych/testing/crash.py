@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import random
 import time
+from contextlib import closing
 from itertools import islice
 
 import pytest
 
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import set_config
 from triptych.testing.changes import Follower, snapshot
 from triptych.testing.guarantees import guarantee
@@ -37,7 +37,7 @@ class CrashTests(HarnessTests):
         store = harness.open()
         set_config(store, DATASET)
         bulk = harness.atomic_batches
-        history = harness.history if capabilities_of(store).versions else 0
+        history = harness.history if store.capabilities.versions else 0
         store.close()
         with Worker() as worker:
             worker.open(harness.child)
@@ -58,17 +58,14 @@ class CrashTests(HarnessTests):
             if number < done:
                 before.apply(operation)
             after.apply(operation)
-        store = harness.open()
-        try:
+        with closing(harness.open()) as store:
             assert stored(store, history=history) in (before, after)
             # The store is whole: it finds nothing wrong, takes and shows the next writes.
             assert [str(each) for each in examined(store, [DATASET])] == []
-            if capabilities_of(store).changes is not None:
+            if store.capabilities.changes is not None:
                 follower = Follower()
                 follower.catch_up(store, 5)
                 assert follower.copy == snapshot(store)
             for operation in islice(operations(seed + 1000, bulk=bulk), 20):
                 apply(store, operation)
             stored(store)
-        finally:
-            store.close()

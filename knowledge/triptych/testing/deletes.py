@@ -7,7 +7,6 @@ import pytest
 from triptych.contracts import Store
 from triptych.errors import ConflictError, StoreError
 from triptych.records import Layer, NewDocument
-from triptych.repositories import capabilities_of
 from triptych.signatures import embedding_input_sig
 from triptych.testing.builders import (
     CONFIG,
@@ -21,7 +20,7 @@ from triptych.testing.builders import (
     vector_query,
 )
 from triptych.testing.guarantees import guarantee
-from triptych.testing.harness import Contents, Harness, HarnessTests, or_skip
+from triptych.testing.harness import Contents, Harness, HarnessTests
 
 __all__ = ["DeleteTests"]
 
@@ -185,11 +184,10 @@ class DeleteTests(HarnessTests):
         store.chunks.delete_by_dataset("none")
 
     def test_erasing_changes_nothing_that_is_stored(self, store: Store) -> None:
-        eraser = or_skip(capabilities_of(store).eraser)
         _fill_two(store)
         store.documents.delete("d", "doomed")
         for _ in range(2):
-            eraser.scrub()
+            store.scrub()
             assert _found_names(store, "d") == {"kept"}
             assert [info.name for info in store.documents.list("d")] == ["kept"]
 

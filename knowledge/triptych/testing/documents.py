@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
@@ -356,11 +357,8 @@ class DocumentTests(HarnessTests):
         put(store, "emptied", "a", "one")
         store.documents.delete("emptied", "a")
         store.close()
-        store = harness.open()
-        try:
+        with closing(harness.open()) as store:
             assert list(store.documents.list_datasets()) == ["emptied", "made"]
-        finally:
-            store.close()
 
     def test_a_put_without_metadata_keeps_what_is_there(self, store: Store) -> None:
         def put_plain(content: str, **fields: Any) -> SourceDocument:

@@ -12,7 +12,7 @@ import pytest
 from triptych.contracts import Store
 from triptych.errors import ConflictError, NotFoundError, ValidationError
 from triptych.records import Mode, NewDocument, SystemData
-from triptych.repositories import Repositories, capabilities_of
+from triptych.repositories import Repositories
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import FakeEmbedder
 from triptych.testing.harness import HarnessTests
@@ -24,7 +24,7 @@ FUTURE = datetime(2999, 12, 31, 23, 0, tzinfo=UTC)
 
 
 def _service(store: Store) -> Service:
-    parts = Repositories(documents=store.documents, chunks=store.chunks, layers=store.layers)
+    parts = Repositories.over(store)
     return Service(parts, options=ServiceOptions(embedder=FakeEmbedder()))
 
 
@@ -72,7 +72,7 @@ class ExpiryTests(HarnessTests):
         last = documents.put("d", _note("a", "never"))
         assert (last.version > third.version, last.system.expires_at) == (True, None)
         assert documents.put("d", _note("a", "never")) == last
-        if (versions := capabilities_of(store).versions) is not None:
+        if (versions := store.capabilities.versions) is not None:
             kept = [info.system.expires_at for info in versions.versions("d", "a")]
             assert kept == [None, FUTURE + timedelta(microseconds=1), FUTURE, FUTURE]
 
@@ -226,7 +226,7 @@ class ExpiryTests(HarnessTests):
 
         raced: Any = Raced()
         other = Service(
-            Repositories(documents=raced, chunks=store.chunks, layers=store.layers),
+            Repositories.over(store, documents=raced),
             options=kb.options,
         )
         assert other.remove_expired("d") == 1

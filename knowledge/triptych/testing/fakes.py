@@ -17,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych._internal.digests import digest
+from triptych.contracts import Capabilities
 from triptych.errors import ProviderError
 from triptych.records import EmbedKind, Generation, Message, SparseVector, Usage
+from triptych.repositories import Repositories
 from triptych.testing.builders import DIMENSION, SPARSE, SPARSE_TERMS, sparse_of, vector_of
 
 __all__ = [
@@ -68,7 +70,7 @@ class FakeEmbedder:
 
 
 class CoveringEmbedder(FakeEmbedder):
-    """A `CoverageEmbedder`: it covers ASCII only, by the share of such characters."""
+    """An embedder with coverage: it covers ASCII only, by the share of such characters."""
 
     coverage_floor: float = 0.5
 
@@ -202,7 +204,7 @@ class Failing:
     """Any object, whose calls are counted and fail on request.
 
     ``Failing(repo, {"replace": error})`` raises ``error`` from every `replace`; with ``times``
-    from the first so many only. It has just the methods of the object, and so its capabilities.
+    from the first so many only.
 
     Attributes:
         counts: how often each method was called, failures included.
@@ -220,16 +222,19 @@ class Failing:
         self.times = times
         self.counts: Counter[str] = Counter()
         self._lock = threading.Lock()
-        # As attributes of its own, for `isinstance` with a Protocol asks no `__getattr__`.
-        for name in dir(inner):
-            if not name.startswith("_") and callable(getattr(inner, name)):
-                setattr(self, name, self._counted(name))
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of the object, where it is a store: what it does itself is counted, too."""
+        has = attrs.asdict(self.inner.capabilities, recurse=False)
+        return Capabilities(
+            **{name: self if part is self.inner else part for name, part in has.items()}
+        )
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    def _counted(self, name: str) -> Any:
         attribute = getattr(self.inner, name)
+        if name.startswith("_") or not callable(attribute):
+            return attribute
 
         @functools.wraps(attribute)
         def call(*args: Any, **keywords: Any) -> Any:
@@ -252,28 +257,11 @@ def kept_open(store: Any) -> Any:
     return borrowed
 
 
-@attrs.frozen
-class FailingStore:
-    """A store with each of its repositories wrapped."""
-
-    inner: Any
-    documents: Any
-    chunks: Any
-    layers: Any
-
-    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> Any:
-        return self.inner.stats(dataset_id, chunker_sig=chunker_sig, embed_sig=embed_sig)
-
-    def close(self) -> None:
-        self.inner.close()
-
-
-def failing_store(store: Any, **errors: Exception) -> FailingStore:
+def failing_store(store: Any, **errors: Exception) -> Any:
     """Wrap a store's repositories; ``chunks_replace=error`` makes `chunks.replace` raise it."""
     parts: dict[str, dict[str, Exception]] = {"documents": {}, "chunks": {}, "layers": {}}
     for place, error in errors.items():
         part, _, method = place.partition("_")
         parts[part][method] = error
-    return FailingStore(
-        store, *(Failing(getattr(store, part), failures) for part, failures in parts.items())
-    )
+    failing = {part: Failing(getattr(store, part), failures) for part, failures in parts.items()}
+    return Repositories.over(store, **failing, close=store.close)

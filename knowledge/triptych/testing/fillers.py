@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from triptych.contracts import Store
 from triptych.records import EmbedKind, EmbedReport
-from triptych.repositories import capabilities_of
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import FakeEmbedder, kept_open
 from triptych.testing.guarantees import guarantee
@@ -42,7 +41,7 @@ class FillerTests(HarnessTests):
     @guarantee(10)
     @pytest.mark.parametrize("later", [True, False], ids=["embed", "put"])
     def test_two_fillers_ask_for_each_text_once(self, store: Store, later: bool) -> None:
-        settings = or_skip(capabilities_of(store).settings)
+        settings = or_skip(store.capabilities.settings)
         notes = {f"n{number:03}": f"Note {number // 2}." for number in range(_DOCUMENTS)}
         embedder = SlowEmbedder()
         options = ServiceOptions(embedder=embedder)

@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from triptych.contracts import Store
 from triptych.records import DerivedSig, DocumentInfo, Filter, Metadata, Subject, parse_filter
 from triptych.records.filters import HEADING, conditions_of
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import (
     CONFIG,
     derive,
@@ -116,9 +115,7 @@ class FilterTests(HarnessTests):
                     assert_same_ranking(by_vector, nearest[:top_k])
 
     def test_filters_act_before_the_cut_on_documents(self, store: Store) -> None:
-        capabilities = capabilities_of(store)
-        searcher = or_skip(capabilities.document_search)
-        by_vector = capabilities.document_vector_search
+        searcher = or_skip(store.capabilities.document_search)
         fill_corpus(store)
         corpus, chunks = document_entries(store, *DATASETS), chunk_entries(store, *DATASETS)
         for name, where in PLAIN.items():
@@ -131,11 +128,10 @@ class FilterTests(HarnessTests):
                         keyword_query(text, *DATASETS, top_k=top_k, where=where)
                     )
                     assert entries(found) == words[:top_k], name
-                    if by_vector is not None:
-                        found = by_vector.search_docs_by_vector(
-                            vector_query(vector_of(text), *DATASETS, top_k=top_k, where=where)
-                        )
-                        assert_same_ranking(found, best_documents(every, top_k=top_k))
+                    found = searcher.search_docs_by_vector(
+                        vector_query(vector_of(text), *DATASETS, top_k=top_k, where=where)
+                    )
+                    assert_same_ranking(found, best_documents(every, top_k=top_k))
 
     def test_values_of_any_kind_are_compared_as_the_oracle_compares_them(
         self, store: Store

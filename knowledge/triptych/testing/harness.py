@@ -11,7 +11,6 @@ import pytest
 
 from triptych.contracts import Store
 from triptych.records import Finding
-from triptych.repositories import capabilities_of
 
 __all__ = ["Child", "Contents", "Harness", "HarnessTests", "examined", "or_skip"]
 
@@ -104,7 +103,7 @@ def or_skip(capability: P | None) -> P:
 
 def examined(store: Store, dataset_ids: Collection[str]) -> list[Finding]:
     """What the store's diagnostics find wrong; nothing where it has none."""
-    diagnostics = capabilities_of(store).diagnostics
+    diagnostics = store.capabilities.diagnostics
     if diagnostics is None:
         return []
     there = set(store.documents.list_datasets())

@@ -10,7 +10,6 @@ import pytest
 from triptych.contracts import Store
 from triptych.errors import ConflictError
 from triptych.records import NewDocument, SourceDocument, SystemData
-from triptych.repositories import capabilities_of
 from triptych.signatures import document_info
 from triptych.testing.builders import put
 from triptych.testing.documents import CONTENTS
@@ -24,7 +23,7 @@ class HistoryTests(HarnessTests):
     """Every sentence of `VersionReader`."""
 
     def test_a_change_keeps_the_version_it_replaces(self, store: Store) -> None:
-        or_skip(capabilities_of(store).versions)
+        or_skip(store.capabilities.versions)
         first = store.documents.put(
             "d",
             NewDocument(
@@ -44,7 +43,7 @@ class HistoryTests(HarnessTests):
         assert kept(store) == [fourth, third, second, first]
 
     def test_the_newest_old_versions_are_kept(self, store: Store, harness: Harness) -> None:
-        or_skip(capabilities_of(store).versions)
+        or_skip(store.capabilities.versions)
         made: list[SourceDocument] = []
         for number in range(harness.history + 3):
             # Some versions share their content, at every place of what is cut.
@@ -53,7 +52,7 @@ class HistoryTests(HarnessTests):
         assert kept(store, made[-1].version) is None
 
     def test_an_identical_put_keeps_nothing(self, store: Store) -> None:
-        or_skip(capabilities_of(store).versions)
+        or_skip(store.capabilities.versions)
         first = put(store, "d", "a", "one")
         second = put(store, "d", "a", "two")
         for _ in range(3):
@@ -61,7 +60,7 @@ class HistoryTests(HarnessTests):
         assert kept(store) == [second, first]
 
     def test_a_refused_put_keeps_nothing(self, store: Store) -> None:
-        or_skip(capabilities_of(store).versions)
+        or_skip(store.capabilities.versions)
         first = put(store, "d", "a", "one")
         with pytest.raises(ConflictError):
             store.documents.put("d", NewDocument(name="a", content="two", if_version=9))
@@ -71,12 +70,12 @@ class HistoryTests(HarnessTests):
     def test_contents_come_back_code_point_for_code_point(
         self, store: Store, harness: Harness
     ) -> None:
-        or_skip(capabilities_of(store).versions)
+        or_skip(store.capabilities.versions)
         made = [put(store, "d", "a", content, key=content[:9]) for content in CONTENTS.values()]
         assert kept(store) == made[::-1][: harness.history + 1]
 
     def test_put_many_keeps_every_version(self, store: Store) -> None:
-        or_skip(capabilities_of(store).versions)
+        or_skip(store.capabilities.versions)
         first = put(store, "d", "a", "one")
         outcomes = store.documents.put_many(
             "d",
@@ -95,7 +94,7 @@ class HistoryTests(HarnessTests):
         assert kept(store, name="b") == [made[4], made[1]]
 
     def test_loading_keeps_what_it_replaces(self, store: Store) -> None:
-        or_skip(capabilities_of(store).versions)
+        or_skip(store.capabilities.versions)
         versions = [loaded(number, f"text {number}") for number in (3, 4, 7)]
         for document in versions:
             store.documents.load(document)
@@ -103,7 +102,7 @@ class HistoryTests(HarnessTests):
         assert kept(store) == versions[::-1]
 
     def test_a_deleted_document_leaves_no_versions(self, store: Store) -> None:
-        or_skip(capabilities_of(store).versions)
+        or_skip(store.capabilities.versions)
         for content in ("one", "two"):
             for name in ("a", "b"):
                 put(store, "d", name, content)
@@ -116,7 +115,7 @@ class HistoryTests(HarnessTests):
         assert len(kept(store, name="b")) == 2
 
     def test_a_deleted_dataset_leaves_no_versions(self, store: Store) -> None:
-        or_skip(capabilities_of(store).versions)
+        or_skip(store.capabilities.versions)
         for content in ("one", "two"):
             for dataset_id in ("d", "e"):
                 put(store, dataset_id, "a", content)
@@ -124,10 +123,10 @@ class HistoryTests(HarnessTests):
         assert kept(store) == []
         again = put(store, "d", "a", "three")
         assert kept(store) == [again]
-        assert len(or_skip(capabilities_of(store).versions).versions("e", "a")) == 2
+        assert len(or_skip(store.capabilities.versions).versions("e", "a")) == 2
 
     def test_the_greatest_deleted_version_is_known(self, store: Store) -> None:
-        reader = or_skip(capabilities_of(store).versions)
+        reader = or_skip(store.capabilities.versions)
         assert reader.deleted_version("d") == 0
         for name, content in (("a", "one"), ("a", "two"), ("b", "one"), ("c", "one")):
             put(store, "d", name, content)
@@ -144,7 +143,7 @@ class HistoryTests(HarnessTests):
         assert reader.deleted_version("e") == reader.deleted_version("none") == 0
 
     def test_absence_is_no_error(self, store: Store) -> None:
-        reader = or_skip(capabilities_of(store).versions)
+        reader = or_skip(store.capabilities.versions)
         put(store, "d", "a", "one")
         for dataset_id, name in (("d", "b"), ("other", "a")):
             assert list(reader.versions(dataset_id, name)) == []
@@ -152,7 +151,7 @@ class HistoryTests(HarnessTests):
         assert reader.get_version("d", "a", 2) is None
 
     def test_versions_are_safe_from_the_callers_hands(self, store: Store) -> None:
-        reader = or_skip(capabilities_of(store).versions)
+        reader = or_skip(store.capabilities.versions)
         first = put(store, "d", "a", "one", k="v")
         put(store, "d", "a", "two", k="v")
         read = reader.get_version("d", "a", first.version)
@@ -183,7 +182,7 @@ def loaded(version: int, content: str) -> SourceDocument:
 
 def kept(store: Store, version: int | None = None, *, name: str = "a") -> Any:
     """The versions as they are read one by one; each is what the list says of it."""
-    reader = or_skip(capabilities_of(store).versions)
+    reader = or_skip(store.capabilities.versions)
     if version is not None:
         return reader.get_version("d", name, version)
     infos = reader.versions("d", name)

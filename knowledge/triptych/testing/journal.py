@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime
 
 import attrs
@@ -10,7 +11,6 @@ import pytest
 
 from triptych.contracts import Store
 from triptych.records import DerivedLayer, Layer, ModelUsage, ParkedReason, QuarantinedLayer
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import layer_of, put
 from triptych.testing.harness import Harness, HarnessTests, or_skip
 
@@ -62,7 +62,7 @@ class JournalTests(HarnessTests):
         assert list(store.layers.page("nowhere", L0, limit=9)) == []
 
     def test_what_is_parked_comes_back_as_it_was(self, store: Store) -> None:
-        journal = or_skip(capabilities_of(store).journal)
+        journal = or_skip(store.capabilities.journal)
         assert list(journal.quarantined("d")) == []
         entries = [
             quarantined("", L1),
@@ -84,7 +84,7 @@ class JournalTests(HarnessTests):
         assert list(store.documents.list_datasets()) == []
 
     def test_usage_adds_up_by_model(self, store: Store) -> None:
-        journal = or_skip(capabilities_of(store).journal)
+        journal = or_skip(store.capabilities.journal)
         first = ModelUsage(model="m", calls=2, failures=1, input_tokens=30, output_tokens=4)
         second = ModelUsage(model="m", calls=1, input_tokens=5, output_tokens=6, cost=0.25)
         other = ModelUsage(model="a", calls=9, cost=1.5)
@@ -94,7 +94,7 @@ class JournalTests(HarnessTests):
         assert list(journal.usage("nowhere")) == []
 
     def test_usage_loses_nothing_when_many_charge(self, store: Store) -> None:
-        journal = or_skip(capabilities_of(store).journal)
+        journal = or_skip(store.capabilities.journal)
 
         def record_usage() -> None:
             for _ in range(10):
@@ -106,7 +106,7 @@ class JournalTests(HarnessTests):
         assert list(journal.usage("d")) == [ModelUsage(model="m", calls=40, output_tokens=120)]
 
     def test_notes_are_kept_by_name_and_key(self, store: Store) -> None:
-        journal = or_skip(capabilities_of(store).journal)
+        journal = or_skip(store.capabilities.journal)
         assert dict(journal.checkpoints("d", "a")) == {}
         journal.put_checkpoint("d", "a", "k1", "old")
         journal.put_checkpoint("d", "a", "k1", "new\0🦉")
@@ -121,7 +121,7 @@ class JournalTests(HarnessTests):
         assert dict(journal.checkpoints("d", "a")) == {}
 
     def test_deletes_take_the_journal_with_them(self, store: Store) -> None:
-        journal = or_skip(capabilities_of(store).journal)
+        journal = or_skip(store.capabilities.journal)
 
         def fill() -> None:
             for name in ("a", "b", "c/"):
@@ -164,19 +164,13 @@ class JournalTests(HarnessTests):
     def test_journal_survives_the_process(self, harness: Harness) -> None:
         if not harness.persistent:
             pytest.skip("the store is not kept")
-        store = harness.open()
-        try:
-            journal = or_skip(capabilities_of(store).journal)
+        with closing(harness.open()) as store:
+            journal = or_skip(store.capabilities.journal)
             journal.quarantine(quarantined("a/"))
             journal.record_usage("d", ModelUsage(model="m", calls=3))
             journal.put_checkpoint("d", "a/", "k", "note")
-        finally:
-            store.close()
-        store = harness.open()
-        try:
-            journal = or_skip(capabilities_of(store).journal)
+        with closing(harness.open()) as store:
+            journal = or_skip(store.capabilities.journal)
             assert list(journal.quarantined("d")) == [quarantined("a/")]
             assert list(journal.usage("d")) == [ModelUsage(model="m", calls=3)]
             assert dict(journal.checkpoints("d", "a/")) == {"k": "note"}
-        finally:
-            store.close()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
 from triptych.contracts import Store, WorkLeases
 from triptych.errors import StoreError
 from triptych.records import NewDocument
-from triptych.repositories import capabilities_of
 from triptych.testing.harness import Harness, HarnessTests, or_skip
 from triptych.testing.processes import Worker
 from triptych.testing.work import take_leases
@@ -22,7 +22,7 @@ _NAMES = [f"n{number}" for number in range(24)]
 
 
 def leases_of(store: Store) -> WorkLeases:
-    return or_skip(capabilities_of(store).leases)
+    return or_skip(store.capabilities.leases)
 
 
 class LeaseTests(HarnessTests):
@@ -81,7 +81,7 @@ class LeaseTests(HarnessTests):
     def test_leases_change_no_document_and_no_answer(self, store: Store) -> None:
         leases = leases_of(store)
         store.documents.put("d", NewDocument(name="a", content="text"))
-        changes = capabilities_of(store).changes
+        changes = store.capabilities.changes
         head = None if changes is None else changes.read_changes(None, dataset_id=None, limit=10)
         leases.hold_leases("q", ["a"], holder="1", seconds=_LONG)
         leases.hold_leases("q", (), holder="1", seconds=_LONG)
@@ -104,8 +104,7 @@ class LeaseTests(HarnessTests):
     def test_of_two_processes_each_name_goes_to_one(self, harness: Harness) -> None:
         if not harness.shared or harness.child is None:
             pytest.skip("one process at a time has the store open")
-        store = harness.open()
-        try:
+        with closing(harness.open()) as store:
             leases = leases_of(store)
             with Worker() as other:
                 other.open(harness.child)
@@ -114,8 +113,6 @@ class LeaseTests(HarnessTests):
                 theirs = other.receive()
             assert isinstance(theirs, list)
             assert sorted([*ours, *theirs]) == sorted(_NAMES)
-        finally:
-            store.close()
 
     def test_a_closed_store_gives_no_leases(self, harness: Harness) -> None:
         store = harness.open()
@@ -125,8 +122,7 @@ class LeaseTests(HarnessTests):
             leases.hold_leases("q", ["a"], holder="1", seconds=_LONG)
 
     def test_a_write_is_reported_to_who_listens(self, store: Store) -> None:
-        listener = or_skip(capabilities_of(store).listener)
-        with listener.listen_for_changes() as wait:
+        with or_skip(leases_of(store).listen_for_changes()) as wait:
             assert not wait(0.0)
             store.documents.put("d", NewDocument(name="a", content="text"))
             assert wait(60.0)

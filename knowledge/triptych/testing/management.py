@@ -52,9 +52,7 @@ class _Interposed:
 
 
 def _service(store: Store, documents: Any = None) -> Service:
-    parts = Repositories(
-        documents=documents or store.documents, chunks=store.chunks, layers=store.layers
-    )
+    parts = Repositories.over(store, documents=documents or store.documents)
     return Service(parts, options=ServiceOptions(embedder=FakeEmbedder()))
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from triptych.records import Layer, NewDocument
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import derive, ids, keyword_query, layer_of, put
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ def apply(store: Store, operation: Operation) -> None:
 
 def stored(store: Store, *, history: int = 0) -> State:
     """What the store shows; its search must show the same chunks."""
-    state, reader = State(history), capabilities_of(store).versions
+    state, reader = State(history), store.capabilities.versions
     chunks = []
     for info in store.documents.list(DATASET):
         document = store.documents.get(DATASET, info.name)

@@ -16,7 +16,6 @@ from triptych.contracts import Store
 from triptych.deadlines import deadline
 from triptych.errors import CancelledError
 from triptych.records import Hit, Mode, NewDocument, SourceDocument
-from triptych.repositories import capabilities_of
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import FakeEmbedder, FakeSparseEncoder, kept_open
 from triptych.testing.harness import Harness, HarnessTests, or_skip
@@ -104,14 +103,14 @@ class PastTests(HarnessTests):
     def past(
         self, store: Store, harness: Harness, past_embedder: FakeEmbedder
     ) -> Iterator[Service]:
-        or_skip(capabilities_of(store).versions)
+        or_skip(store.capabilities.versions)
         options = ServiceOptions(embedder=past_embedder, scratch=or_skip(harness.scratch))
         with Service(kept_open(store), options=options) as kb:
             yield kb
 
     @pytest.fixture
     def every_lane(self, store: Store, harness: Harness) -> Iterator[Service]:
-        capabilities = capabilities_of(store)
+        capabilities = store.capabilities
         or_skip(capabilities.versions)
         options = ServiceOptions(
             embedder=FakeEmbedder(),

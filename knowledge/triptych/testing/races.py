@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from triptych.contracts import Store
+from triptych.contracts import Capabilities, Store
 from triptych.errors import ConflictError, NotFoundError
 from triptych.records import Layer, RebuildScope
+from triptych.repositories import Repositories
 from triptych.service import Service
 from triptych.testing.builders import layer_of
 from triptych.testing.guarantees import guarantee
@@ -41,6 +42,10 @@ class SteppedStore:
         self.chunks: Any = _Stepped(store.chunks, self._step)
         self.layers: Any = _Stepped(store.layers, self._step)
         self.stats: Any = store.stats
+        self.scrub: Any = store.scrub
+        self.capabilities: Capabilities = Repositories.over(
+            store, documents=self.documents, chunks=self.chunks, layers=self.layers
+        ).capabilities
 
     def close(self) -> None:
         """Leave the store open: it is another's."""
@@ -58,22 +63,19 @@ class _Stepped:
 
     def __init__(self, inner: Any, step: Callable[[], None]) -> None:
         self._inner = inner
-        # As attributes of its own, for `isinstance` with a Protocol asks no `__getattr__`.
-        for name in dir(inner):
-            if not name.startswith("_") and callable(getattr(inner, name)):
-                setattr(self, name, _told(getattr(inner, name), step))
+        self._step = step
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
+        method = getattr(self._inner, name)
+        if name.startswith("_") or not callable(method):
+            return method
 
+        @functools.wraps(method)
+        def call(*given: Any, **named: Any) -> Any:
+            self._step()
+            return method(*given, **named)
 
-def _told(method: Callable[..., Any], step: Callable[[], None]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def call(*given: Any, **named: Any) -> Any:
-        step()
-        return method(*given, **named)
-
-    return call
+        return call
 
 
 def at_every_step(

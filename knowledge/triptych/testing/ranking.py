@@ -10,7 +10,6 @@ import pytest
 from triptych.contracts import Store
 from triptych.records import Candidate, ChunkQuery, Filter, Layer
 from triptych.records.filters import HEADING, conditions_of
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import (
     fill,
     keyword_query,
@@ -86,19 +85,10 @@ def _compare(
                 same(*found, query)
             else:
                 assert_same_ranking(found[0], entries(found[1]))
-        left, right = capabilities_of(one), capabilities_of(other)
-        if left.document_search and right.document_search:
-            same(
-                left.document_search.search_docs(words),
-                right.document_search.search_docs(words),
-                words,
-            )
-        if left.document_vector_search and right.document_vector_search:
-            same(
-                left.document_vector_search.search_docs_by_vector(near),
-                right.document_vector_search.search_docs_by_vector(near),
-                near,
-            )
+        left, right = (each.capabilities.document_search for each in (one, other))
+        if left and right:
+            same(left.search_docs(words), right.search_docs(words), words)
+            same(left.search_docs_by_vector(near), right.search_docs_by_vector(near), near)
 
 
 def _assert_alike(

@@ -8,7 +8,6 @@ import pytest
 
 from triptych.contracts import Store
 from triptych.records import Layer, SourceDocument
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import (
     CONFIG,
     derive,
@@ -61,7 +60,7 @@ class ReopeningTests(HarnessTests):
         self, harness: Harness, reopened: Callable[[Store], Store]
     ) -> None:
         store = harness.open()
-        if capabilities_of(store).versions is None:
+        if store.capabilities.versions is None:
             store.close()
             pytest.skip("the store keeps no old versions")
         made = [put(store, "d", "a", content) for content in ("one", "two", "three")]
@@ -117,7 +116,7 @@ class ReopeningTests(HarnessTests):
 
 def versions_of(store: Store, dataset_id: str, name: str) -> list[SourceDocument | None]:
     """The document's versions, newest first; none where the store keeps none."""
-    reader = capabilities_of(store).versions
+    reader = store.capabilities.versions
     if reader is None:
         return []
     found = reader.versions(dataset_id, name)

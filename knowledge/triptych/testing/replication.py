@@ -1,4 +1,4 @@
-"""`SnapshotReader` and `StateLoader`: a store as it is at one moment, and taken over by another."""
+"""`CopyableStore`: a store as it is at one moment, and taken over by another."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import attrs
 import pytest
 
-from triptych.contracts import SnapshotReader, StateLoader, Store
+from triptych.contracts import CopyableStore, Store
 from triptych.errors import ConflictError, ModelMismatchError, StoreError
 from triptych.records import (
     ChangeCursor,
@@ -19,7 +19,6 @@ from triptych.records import (
 )
 from triptych.replication.archive_checks import DatasetCheck
 from triptych.replication.states import StoreStates, state_digest
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import (
     CONFIG,
     chunks_of,
@@ -41,14 +40,9 @@ __all__ = ["ReplicationTests"]
 OTHER = attrs.evolve(CONFIG, chunker_sig="other/1", embed_sig="space/2")
 
 
-def snapshots(store: Store) -> SnapshotReader:
+def copying(store: Store) -> CopyableStore:
     """The capability; skips the test without it."""
-    return or_skip(capabilities_of(store).snapshots)
-
-
-def loader(store: Store) -> StateLoader:
-    """The capability; skips the test without it."""
-    return or_skip(capabilities_of(store).loader)
+    return or_skip(store.capabilities.copying)
 
 
 def document(name: str, version: int, content: str) -> SourceDocument:
@@ -69,7 +63,7 @@ def state_of(store: Store, name: str) -> NameState:
 
 
 class ReplicationTests(HarnessTests):
-    """Every sentence of `SnapshotReader` and of `StateLoader`, and `LayerRepo.get` with vectors."""
+    """Every sentence of `CopyableStore`, and `LayerRepo.get` with vectors."""
 
     def test_layer_has_its_vector_where_vectors_are_asked_for(self, store: Store) -> None:
         put(store, "d", "a", "text")
@@ -87,7 +81,7 @@ class ReplicationTests(HarnessTests):
     # Snapshots
 
     def test_snapshot_shows_nothing_of_what_is_written_after_it(self, store: Store) -> None:
-        reader = snapshots(store)
+        reader = copying(store)
         fill(store, "d", {"a": "one\n\ntwo", "b": "three"})
         assert store.layers.put(layer_of(store, "d", "a", "abstract"))
         put(store, "d", "a", "newer")
@@ -107,25 +101,25 @@ class ReplicationTests(HarnessTests):
         assert store.documents.get_info("d", "b") is None
 
     def test_snapshot_has_the_settings_of_its_moment(self, store: Store) -> None:
-        reader, settings = snapshots(store), or_skip(capabilities_of(store).settings)
+        reader, settings = copying(store), or_skip(store.capabilities.settings)
         assert settings.set_setting("key", "old", expected=None)
         with reader.snapshot() as shown:
             assert settings.set_setting("key", "new", expected="old")
-            kept = or_skip(capabilities_of(shown).settings)
+            kept = or_skip(shown.capabilities.settings)
             assert kept.get_setting("key") == "old"
             assert dict(kept.list_settings()) == {"key": "old"}
 
     def test_snapshot_has_the_log_of_its_moment(self, store: Store) -> None:
-        reader, changes = snapshots(store), or_skip(capabilities_of(store).changes)
+        reader, changes = copying(store), or_skip(store.capabilities.changes)
         put(store, "d", "a", "text")
         before = changes.read_changes(None, dataset_id=None, limit=100)
         with reader.snapshot() as shown:
             put(store, "d", "b", "text")
-            log = or_skip(capabilities_of(shown).changes)
+            log = or_skip(shown.capabilities.changes)
             assert log.read_changes(None, dataset_id=None, limit=100) == before
 
     def test_snapshot_is_not_written(self, store: Store) -> None:
-        reader = snapshots(store)
+        reader = copying(store)
         put(store, "d", "a", "text")
         with reader.snapshot() as shown:
             with pytest.raises(StoreError):
@@ -141,7 +135,7 @@ class ReplicationTests(HarnessTests):
     # Loading
 
     def test_loaded_state_is_what_was_read(self, store: Store) -> None:
-        take = loader(store)
+        take = copying(store)
         fill(store, "d", {"a": "one\n\n~two\n\none"})
         put(store, "d", "a", "newer")
         for kind in (Layer.ABSTRACT, Layer.OVERVIEW):
@@ -161,7 +155,7 @@ class ReplicationTests(HarnessTests):
         assert examined(store, ["d"]) == []
 
     def test_loading_it_again_changes_nothing(self, store: Store) -> None:
-        take = loader(store)
+        take = copying(store)
         fill(store, "d", {"a": "one"})
         put(store, "d", "a", "newer")
         held = state_of(store, "a")
@@ -170,7 +164,7 @@ class ReplicationTests(HarnessTests):
         assert examined(store, ["d"]) == []
 
     def test_document_that_is_there_is_no_change_of_it(self, store: Store) -> None:
-        take, changes = loader(store), or_skip(capabilities_of(store).changes)
+        take, changes = copying(store), or_skip(store.capabilities.changes)
         fill(store, "d", {"a": "one"})
         page = changes.read_changes(None, dataset_id=None, limit=10)
         take.load_states("d", [attrs.evolve(state_of(store, "a"), sig=None, chunks=())])
@@ -178,19 +172,19 @@ class ReplicationTests(HarnessTests):
         assert changes.read_changes(since, dataset_id=None, limit=10).changes == ()
 
     def test_versions_that_are_lacking_are_added(self, store: Store) -> None:
-        take = loader(store)
+        take = copying(store)
         versions = tuple(document("a", number, f"text {number}") for number in (3, 5, 6))
         take.load_states("d", [NameState(name="a", versions=versions[:1])])
         take.load_states("d", [NameState(name="a", versions=versions)])
         assert store.documents.get("d", "a") == versions[-1]
-        reader = capabilities_of(store).versions
+        reader = store.capabilities.versions
         if reader is not None:
             found = [info.version for info in reader.versions("d", "a")]
             assert found == [6, 5, 3]
             assert reader.get_version("d", "a", 3) == versions[0]
 
     def test_older_versions_go(self, store: Store) -> None:
-        take, reader = loader(store), or_skip(capabilities_of(store).versions)
+        take, reader = copying(store), or_skip(store.capabilities.versions)
         versions = tuple(document("a", number, f"text {number}") for number in range(3, 8))
         take.load_states("d", [NameState(name="a", versions=versions)])
         for kept in (versions[2:], versions[3:4] + versions[4:], versions[4:]):
@@ -203,14 +197,14 @@ class ReplicationTests(HarnessTests):
     def test_as_many_versions_are_kept_as_the_store_keeps(
         self, store: Store, harness: Harness
     ) -> None:
-        take, reader = loader(store), or_skip(capabilities_of(store).versions)
+        take, reader = copying(store), or_skip(store.capabilities.versions)
         many = tuple(document("a", number, f"text {number}") for number in range(1, 20))
         take.load_states("d", [NameState(name="a", versions=many)])
         kept = [info.version for info in reader.versions("d", "a")]
         assert kept == list(range(19, 18 - harness.history, -1))
 
     def test_document_with_another_history_is_refused(self, store: Store) -> None:
-        take = loader(store)
+        take = copying(store)
         put(store, "d", "a", "one")
         there = put(store, "d", "a", "two")
         for wrong in (
@@ -225,7 +219,7 @@ class ReplicationTests(HarnessTests):
         assert store.documents.get("d", "a") == there
 
     def test_document_with_another_history_is_replaced_if_that_is_said(self, store: Store) -> None:
-        take, changes = loader(store), capabilities_of(store).changes
+        take, changes = copying(store), store.capabilities.changes
         fill(store, "d", {"a": "one\n\ntwo", "b": "other"})
         for text in ("mine", "mine, changed", "mine, changed again"):
             there = put(store, "d", "a", text)
@@ -254,7 +248,7 @@ class ReplicationTests(HarnessTests):
         assert put(store, "d", "a", "text").version > there.version + 6
 
     def test_versions_of_what_was_replaced_are_used_up(self, store: Store) -> None:
-        take = loader(store)
+        take = copying(store)
         for number in range(5):
             there = put(store, "d", "a", f"text {number}")
         take.load_states(
@@ -263,7 +257,7 @@ class ReplicationTests(HarnessTests):
         assert put(store, "d", "a", "newer").version > there.version
 
     def test_set_is_loaded_whatever_it_was_made_from(self, store: Store) -> None:
-        take = loader(store)
+        take = copying(store)
         fill(store, "d", {"a": "one\n\ntwo"})
         put(store, "d", "a", "three")
         stale = state_of(store, "a")
@@ -281,7 +275,7 @@ class ReplicationTests(HarnessTests):
         assert ("a", 1) in ids(store.chunks.search(vector_query(vector_of("two"), "d")))
 
     def test_set_that_waits_has_just_the_vectors_it_had(self, store: Store) -> None:
-        take = loader(store)
+        take = copying(store)
         set_config(store, "d")
         text = put(store, "d", "a", "one\n\ntwo")
         put(store, "d", "b", "two")
@@ -300,7 +294,7 @@ class ReplicationTests(HarnessTests):
         assert examined(store, ["d"]) == []
 
     def test_what_the_state_lacks_goes(self, store: Store) -> None:
-        take = loader(store)
+        take = copying(store)
         fill(store, "d", {"a": "one"})
         for kind in (Layer.ABSTRACT, Layer.OVERVIEW):
             assert store.layers.put(layer_of(store, "d", "a", f"the {kind}", kind))
@@ -314,7 +308,7 @@ class ReplicationTests(HarnessTests):
 
     def test_all_that_an_archive_may_hold_is_loaded(self, store: Store) -> None:
         most, last_version = 2**62 - 1, 2**53 - 1
-        load = loader(store)
+        load = copying(store)
         fill(store, "d", {"a": "one"})
         state = state_of(store, "a")
         sig = attrs.evolve(
@@ -351,7 +345,7 @@ class ReplicationTests(HarnessTests):
         assert put(store, "d", "c", "text").version == last_version + 1
 
     def test_vector_of_another_width_is_refused(self, store: Store) -> None:
-        take = loader(store)
+        take = copying(store)
         fill(store, "d", {"a": "one", "b": "two"})
         held = state_of(store, "a")
         wide = attrs.evolve(held.chunks[0], vector=vector_of("one", dimension=3))
@@ -361,7 +355,7 @@ class ReplicationTests(HarnessTests):
         assert state_digest(state_of(store, "a")) == state_digest(held)
 
     def test_versions_that_are_used_up_are_given_to_no_new_document(self, store: Store) -> None:
-        take, reader = loader(store), or_skip(capabilities_of(store).versions)
+        take, reader = copying(store), or_skip(store.capabilities.versions)
         take.use_up_versions("d", 41)
         take.use_up_versions("d", 7)
         assert list(store.documents.list_datasets()) == []

@@ -10,7 +10,6 @@ import pytest
 
 from triptych.contracts import DocLevelSearcher, Store
 from triptych.records import NO_CHUNK, OPENING, Candidate, DatasetConfig, DerivedSig, Vector
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import (
     CONFIG,
     DIMENSION,
@@ -93,7 +92,7 @@ class SearchTests(HarnessTests):
     def test_statistics_of_terms_are_those_of_the_chunks_that_are_there(
         self, store: Store, datasets: tuple[str, ...]
     ) -> None:
-        reader = or_skip(capabilities_of(store).corpus_stats)
+        reader = or_skip(store.capabilities.document_search)
         analyzer = get_analyzer("english")
         fill_corpus(store)
 
@@ -264,7 +263,7 @@ class SearchTests(HarnessTests):
         assert dict(store.chunks.fetch([])) == {}
 
     def test_documents_are_scored_by_their_full_text(self, store: Store) -> None:
-        searcher = or_skip(capabilities_of(store).document_search)
+        searcher = or_skip(store.capabilities.document_search)
         fill_corpus(store)
         put(store, "north", "not derived", "the lighthouse keeper")
         for datasets in (("north",), (*DATASETS, "unknown")):
@@ -275,7 +274,7 @@ class SearchTests(HarnessTests):
                     assert entries(found) == bm25(corpus, text, top_k=top_k)
 
     def test_documents_are_scored_by_the_nearest_of_all_their_chunks(self, store: Store) -> None:
-        searcher = or_skip(capabilities_of(store).document_vector_search)
+        searcher = or_skip(store.capabilities.document_search)
         fill_corpus(store)
         for datasets in (("north",), (*DATASETS, "unknown")):
             corpus = chunk_entries(store, *datasets)
@@ -289,11 +288,11 @@ class SearchTests(HarnessTests):
                     assert all(candidate.index == NO_CHUNK for candidate in found)
 
     def test_document_keys_stand_for_documents(self, store: Store) -> None:
-        searcher = or_skip(capabilities_of(store).document_search)
+        searcher = or_skip(store.capabilities.document_search)
         fill(store, "d", {"a": "🐟 fish " * 500, "b": "fish"})
         put(store, "d", "not derived", "fish")
         keys: list[Hashable] = []
-        for found in _document_lanes(store, searcher):
+        for found in _document_lanes(searcher):
             got = searcher.fetch_docs([candidate.key for candidate in found])
             for candidate in found:
                 item = got[candidate.key]
@@ -311,11 +310,11 @@ class SearchTests(HarnessTests):
         assert dict(searcher.fetch_docs(keys)) == {}
 
 
-def _document_lanes(store: Store, searcher: DocLevelSearcher) -> list[Sequence[Candidate]]:
-    lanes = [searcher.search_docs(keyword_query("fish", "d"))]
-    if (nearest := capabilities_of(store).document_vector_search) is not None:
-        lanes.append(nearest.search_docs_by_vector(vector_query(vector_of("fish"), "d")))
-    return lanes
+def _document_lanes(searcher: DocLevelSearcher) -> list[Sequence[Candidate]]:
+    return [
+        searcher.search_docs(keyword_query("fish", "d")),
+        searcher.search_docs_by_vector(vector_query(vector_of("fish"), "d")),
+    ]
 
 
 def assert_same_ranking(found: Sequence[Candidate], wanted: Sequence[Entry]) -> None:

@@ -31,7 +31,7 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.records import EmbedKind, Layer, NewDocument, Query, RebuildScope
-from triptych.repositories import Repositories, capabilities_of
+from triptych.repositories import Repositories
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import CoveringEmbedder, Failing, FakeEmbedder, kept_open
 from triptych.testing.fillers import FillerTests
@@ -661,12 +661,11 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests)
             assert len(hits) == 13
 
     def test_filters_hold_for_whole_documents(self, kb: Service, store: Store) -> None:
-        or_skip(capabilities_of(store).document_search)
+        or_skip(store.capabilities.document_search)
         for at in range(40):
             lang = "en" if at % 4 else "fr"
             kb.put_document("d", f"{at:02}.md", f"common words {at}", {"lang": lang})
-        modes = ["bm25", "vector", "hybrid"]
-        for mode in modes if capabilities_of(store).document_vector_search else modes[:1]:
+        for mode in ("bm25", "vector", "hybrid"):
             docs = kb.search_documents(
                 "common", dataset_id="d", mode=mode, where={"lang": "fr"}, top_k=50
             )
@@ -724,7 +723,7 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests)
         assert kb.search_many([]) == []
 
     def test_documents_are_found_whole(self, kb: Service, store: Store) -> None:
-        or_skip(capabilities_of(store).document_search)
+        or_skip(store.capabilities.document_search)
         long = "\n\n".join(f"## Part {at}\n\nfiller text number {at}" for at in range(60))
         kb.put_document("d", "long.md", f"# Long\n\n{long}\n\n## Last\n\nthe needle")
         kb.put_document("d", "short.txt", "something else")
@@ -951,7 +950,7 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests)
         assert not kb.delete_document("d", "a.md")
         for layer in ("L0", "L2"):
             assert not kb.search("cats", dataset_id="d", layer=layer).hits
-        if capabilities_of(store).document_search:
+        if store.capabilities.document_search:
             assert not kb.search_documents("cats", dataset_id="d").hits
         if harness.raw is not None:
             left = harness.raw(store, "d")
@@ -974,7 +973,7 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests)
     def test_a_delete_that_fails_leaves_everything(self, store: Store, embedder: Outage) -> None:
         documents = Failing(store.documents, {"delete": StoreError("the disk is full")})
         kb = Service(
-            Repositories(documents=documents, chunks=store.chunks, layers=store.layers),
+            Repositories.over(store, documents=documents),
             options=ServiceOptions(embedder=embedder),
         )
         with kb:
@@ -1007,7 +1006,7 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests)
         assert docs.get("a.md").dataset_id == "d"
         assert [info.name for info in docs.list()] == ["a.md", "b.txt"]
         assert docs.search("cats").hits == kb.search("cats", dataset_id="d").hits
-        if capabilities_of(store).document_search:
+        if store.capabilities.document_search:
             assert docs.search_documents("cats").hits
         assert docs.search_many(["cats"])[0].hits
         docs.put_layer("a.md", "L0", "About cats.")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
 from triptych.contracts import SettingsStore, Store
 from triptych.errors import StoreError
 from triptych.records import NewDocument
-from triptych.repositories import capabilities_of
 from triptych.testing.harness import Harness, HarnessTests, or_skip
 from triptych.testing.processes import Worker
 from triptych.testing.work import count_settings
@@ -20,7 +20,7 @@ _ROUNDS = 20
 
 
 def settings_of(store: Store) -> SettingsStore:
-    return or_skip(capabilities_of(store).settings)
+    return or_skip(store.capabilities.settings)
 
 
 class SettingsTests(HarnessTests):
@@ -69,11 +69,8 @@ class SettingsTests(HarnessTests):
         store = harness.open()
         settings_of(store).set_setting("key", "value", expected=None)
         store.close()
-        again = harness.open()
-        try:
+        with closing(harness.open()) as again:
             assert settings_of(again).get_setting("key") == "value"
-        finally:
-            again.close()
 
     def test_a_closed_store_refuses_settings(self, harness: Harness) -> None:
         store = harness.open()
@@ -104,8 +101,7 @@ class SettingsTests(HarnessTests):
     def test_of_two_processes_that_expect_the_same_one_succeeds(self, harness: Harness) -> None:
         if not harness.shared or harness.child is None:
             pytest.skip("one process at a time has the store open")
-        store = harness.open()
-        try:
+        with closing(harness.open()) as store:
             settings = settings_of(store)
             with Worker() as other:
                 other.open(harness.child)
@@ -113,5 +109,3 @@ class SettingsTests(HarnessTests):
                 count_settings(store, "count", _ROUNDS)
                 other.receive()
             assert settings.get_setting("count") == str(2 * _ROUNDS)
-        finally:
-            store.close()

@@ -13,7 +13,6 @@ from hypothesis import given, settings, strategies as st
 from triptych.contracts import SpaceRepo, Store
 from triptych.errors import ModelMismatchError
 from triptych.records import DatasetStats, DerivedChunk, DerivedSig, Layer, Vector
-from triptych.repositories import capabilities_of
 from triptych.signatures import embedding_input_sig
 from triptych.testing.builders import (
     CONFIG,
@@ -76,7 +75,7 @@ def texts_under(store: Store, dataset_id: str, names: Iterable[str]) -> dict[str
 
 def prepare(store: Store, dataset_id: str, *names: str, space: str = NEW) -> list[str]:
     """Keep all entries of what is under ``names``; what `SpaceRepo.keep_vectors` said."""
-    repo = capabilities_of(store).spaces
+    repo = store.capabilities.spaces
     assert repo is not None
     texts = texts_under(store, dataset_id, names)
     entries = {digest: embedded(text, space) for digest, text in texts.items()}
@@ -111,7 +110,7 @@ class SpaceTests(HarnessTests):
 
     @pytest.fixture
     def repo(self, store: Store) -> SpaceRepo:
-        return or_skip(capabilities_of(store).spaces)
+        return or_skip(store.capabilities.spaces)
 
     def test_entries_are_known_and_serve_nothing(self, store: Store, repo: SpaceRepo) -> None:
         fill(store, "d", {"a": TEXT, "b": "blue reef"})
@@ -392,7 +391,7 @@ class SpaceTests(HarnessTests):
         assert np.array_equal(known[first], vector_of("one fish", NEW, WIDTH))
 
     def test_swap_drops_answers_that_were_kept(self, store: Store, repo: SpaceRepo) -> None:
-        cache = or_skip(capabilities_of(store).answers)
+        cache = or_skip(store.capabilities.answers)
         fill(store, "d", {"a": TEXT})
         prepare(store, "d", "a")
         before = cache.revisions(["d"])
@@ -403,13 +402,13 @@ class SpaceTests(HarnessTests):
         if not harness.persistent:
             pytest.skip("the store keeps nothing")
         store = harness.open()
-        or_skip(capabilities_of(store).spaces)
+        or_skip(store.capabilities.spaces)
         fill(store, "d", {"a": TEXT, "b": "blue reef"})
         layer_in(store, "about fish")
         prepare(store, "d", "a")
         store.close()
         store = harness.open()
-        repo = or_skip(capabilities_of(store).spaces)
+        repo = or_skip(store.capabilities.spaces)
         assert counts(repo) == [(NEW, WIDTH, 3)]
         assert list(repo.unprepared("d", NEW)) == ["b"]
         set_config(store, "d", NEXT)

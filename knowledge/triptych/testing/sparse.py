@@ -12,7 +12,6 @@ from hypothesis import given, settings, strategies as st
 
 from triptych.contracts import SparseRepo, Store
 from triptych.records import DerivedChunk, Filter, SparseQuery, SparseVector
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import (
     CONFIG,
     SPARSE,
@@ -71,7 +70,7 @@ def vectors_of(chunks: Iterable[DerivedChunk], space: str = SPARSE) -> dict[str,
 
 def encode(store: Store, dataset_id: str, name: str, space: str = SPARSE) -> list[str]:
     """Give a document's chunks their sparse vectors; what `SparseRepo.add_sparse_vectors` said."""
-    repo = capabilities_of(store).sparse
+    repo = store.capabilities.sparse
     assert repo is not None
     vectors = vectors_of(store.chunks.iter_chunks(dataset_id, name), space)
     return list(repo.add_sparse_vectors(dataset_id, space, [name], vectors))
@@ -107,7 +106,7 @@ class SparseTests(HarnessTests):
 
     @pytest.fixture
     def repo(self, store: Store) -> SparseRepo:
-        return or_skip(capabilities_of(store).sparse)
+        return or_skip(store.capabilities.sparse)
 
     def test_set_is_found_when_all_its_texts_have_their_vectors(
         self, store: Store, repo: SparseRepo
@@ -325,7 +324,7 @@ class SparseTests(HarnessTests):
         assert {each.doc_name: each.score for each in found} == best
         assert [each.doc_name for each in found] == ["b", "a"]
         assert {each.index for each in found} == {-1}
-        searcher = or_skip(capabilities_of(store).document_search)
+        searcher = or_skip(store.capabilities.document_search)
         units = searcher.fetch_docs([each.key for each in found])
         assert {unit.document.name for unit in units.values() if unit.document} == {"a", "b"}
         only = repo.search_docs_by_sparse(attrs.evolve(query, top_k=1))
@@ -359,15 +358,15 @@ class SparseTests(HarnessTests):
         if not harness.persistent:
             pytest.skip("the store keeps nothing")
         store = harness.open()
-        or_skip(capabilities_of(store).sparse)
+        or_skip(store.capabilities.sparse)
         fill(store, "d", {"a": TEXT, "waits": "reef"}, OURS)
         encode(store, "d", "a")
         query = sparse_query("red fish", "d")
-        before = rows(or_skip(capabilities_of(store).sparse), query)
+        before = rows(or_skip(store.capabilities.sparse), query)
         assert len(before) == 3
         store.close()
         store = harness.open()
-        repo = or_skip(capabilities_of(store).sparse)
+        repo = or_skip(store.capabilities.sparse)
         assert rows(repo, query) == before
         assert list(repo.sparse_pending("d", SPARSE)) == ["waits"]
         assert store.chunks.config("d") == OURS

@@ -15,7 +15,6 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.records import DatasetStats, Mode
-from triptych.repositories import capabilities_of
 from triptych.service import Service, ServiceOptions
 from triptych.testing.builders import SPARSE, sparse_of
 from triptych.testing.fakes import FakeEmbedder, FakeSparseEncoder, kept_open
@@ -48,7 +47,7 @@ class SparseServiceTests(HarnessTests):
 
     @pytest.fixture
     def sparse_store(self, store: Store) -> Store:
-        or_skip(capabilities_of(store).sparse)
+        or_skip(store.capabilities.sparse)
         return store
 
     @pytest.fixture
@@ -58,7 +57,7 @@ class SparseServiceTests(HarnessTests):
     def test_encoder_over_a_store_that_keeps_no_sparse_vectors_is_refused(
         self, store: Store, encoder: FakeSparseEncoder
     ) -> None:
-        if capabilities_of(store).sparse is not None:
+        if store.capabilities.sparse is not None:
             pytest.skip("the store keeps them")
         with pytest.raises(NotAvailableError, match="keeps no sparse vectors"):
             over(store, encoder)
@@ -296,7 +295,7 @@ class SparseServiceTests(HarnessTests):
     def test_what_is_purged_is_gone_from_the_sparse_lane(
         self, sparse_store: Store, encoder: FakeSparseEncoder, harness: Harness
     ) -> None:
-        repo = or_skip(capabilities_of(sparse_store).sparse)
+        repo = or_skip(sparse_store.capabilities.sparse)
         with over(sparse_store, encoder) as kb:
             kb.put_documents("d", {"a.md": "The owl sleeps.", "b.md": "A kettle."})
             assert kb.purge("d", "a.md")

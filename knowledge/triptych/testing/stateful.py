@@ -24,7 +24,6 @@ from triptych.records import (
     NewDocument,
     SourceDocument,
 )
-from triptych.repositories import capabilities_of
 from triptych.signatures import document_info
 from triptych.testing.builders import (
     CONFIG,
@@ -73,7 +72,7 @@ class BackendMachine(RuleBasedStateMachine):
         self.seen: list[SourceDocument] = []
         self.cursors: list[tuple[str, Versions]] = []
         self.follower: Follower = Follower(datasets=self.datasets.keys(), cursor=self.cursor)
-        if capabilities_of(self.store).changes is not None:
+        if self.store.capabilities.changes is not None:
             # What earlier runs left is not read again.
             self.follower.catch_up(self.store)
             type(self).cursor = self.follower.cursor
@@ -361,7 +360,7 @@ class BackendMachine(RuleBasedStateMachine):
     @rule(data=st.data(), limit=st.sampled_from([1, 2, 3, 1000]))
     def follow(self, data: st.DataObject, limit: int) -> None:
         """What became of the documents since any moment that was noted."""
-        if capabilities_of(self.store).changes is None:
+        if self.store.capabilities.changes is None:
             return
         now = self.versions()
         if not self.cursors:
@@ -377,7 +376,7 @@ class BackendMachine(RuleBasedStateMachine):
     @rule(limit=st.sampled_from([1, 2]))
     def follow_slowly(self, limit: int) -> None:
         """A page at a time, with anything between two pages."""
-        follows = capabilities_of(self.store).changes is not None
+        follows = self.store.capabilities.changes is not None
         if follows and not self.follower.turn(self.store, limit).more:
             assert self.follower.copy == self.versions()
 
@@ -464,7 +463,7 @@ class BackendMachine(RuleBasedStateMachine):
 
     @invariant()
     def same_versions(self) -> None:
-        reader = capabilities_of(self.store).versions
+        reader = self.store.capabilities.versions
         if reader is None:
             return
         for dataset_id, model in self.datasets.items():

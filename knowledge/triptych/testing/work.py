@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from triptych.errors import ConflictError, NotFoundError
 from triptych.records import NewDocument
-from triptych.repositories import capabilities_of
 from triptych.service import Service, ServiceOptions
 from triptych.testing.builders import derive, ids, keyword_query, put
 from triptych.testing.fakes import FakeEmbedder, kept_open
@@ -84,7 +83,7 @@ def count_up(store: Store, times: int) -> list[int]:
 
 def count_settings(store: Store, key: str, times: int) -> int:
     """Add one to the number in a setting, ``times`` times; the number in the end."""
-    settings = capabilities_of(store).settings
+    settings = store.capabilities.settings
     assert settings is not None, "the store keeps no settings"
     count = 0
     for _ in range(times):
@@ -119,7 +118,7 @@ def answers(store: Store, command: dict[str, Any]) -> Iterator[object]:
     elif what == "count settings":
         yield count_settings(store, command["key"], command["times"])
     elif what == "take leases":
-        leases = capabilities_of(store).leases
+        leases = store.capabilities.leases
         assert leases is not None
         yield take_leases(leases, command["names"], command["holder"])
     elif what == "write":

@@ -212,11 +212,11 @@ class Worker:
 
     @contextmanager
     def _waiting(self) -> Iterator[Callable[[float], bool]]:
-        listener = self._service.capabilities.listener
-        if listener is None:
+        listening = self._leases.listen_for_changes()
+        if listening is None:
             yield self._stopped.wait
             return
-        with listener.listen_for_changes() as listen:
+        with listening as listen:
 
             def wait(seconds: float) -> bool:
                 return listen(min(seconds, _LOOK_EVERY))

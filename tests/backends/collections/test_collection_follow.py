@@ -12,7 +12,8 @@ import attrs
 import pytest
 
 import triptych
-from triptych import ConflictError, DeletionHeldError, Service
+from triptych import ConflictError, Service
+from triptych.errors import DeletionHeldError
 from triptych.sync import RowReport, follow_rows
 
 pytest.importorskip("qdrant_client")

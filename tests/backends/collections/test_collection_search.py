@@ -12,15 +12,15 @@ import pytest
 
 import triptych
 from triptych import (
-    Access,
     ModelMismatchError,
     NotAvailableError,
     NotFoundError,
-    Pipeline,
     Service,
     StoreError,
     ValidationError,
 )
+from triptych.access import Access
+from triptych.search import Pipeline
 from triptych_backends.embedders import HashEmbedder
 
 pytest.importorskip("qdrant_client")

@@ -6,7 +6,6 @@ import pytest
 
 from support.postgres import PostgresServer
 from triptych.records import Mode
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import fill, keyword_query, layer_of, put, vector_of, vector_query
 from triptych_backends.postgres import PostgresStore
 
@@ -32,7 +31,7 @@ def test_harm_to_the_search_tables_is_found_and_repaired(
     with PostgresStore.open(postgres_url) as store:
         fill(store, "d", {"a": "storm at sea", "b": "the tide"})
         assert store.layers.put(layer_of(store, "d", "a", "storm"))
-        diagnostics = capabilities_of(store).diagnostics
+        diagnostics = store.capabilities.diagnostics
         assert diagnostics is not None
         assert list(diagnostics.check_integrity(["d"])) == []
         with postgres_server.connect() as driver:
@@ -49,7 +48,7 @@ def test_harm_to_the_search_tables_is_found_and_repaired(
 
 def test_health_names_server_and_extension(postgres_url: str) -> None:
     with PostgresStore.open(postgres_url) as store:
-        diagnostics = capabilities_of(store).diagnostics
+        diagnostics = store.capabilities.diagnostics
         assert diagnostics is not None
         (check,) = diagnostics.check_health()
     assert check.status == "ok"

@@ -13,7 +13,6 @@ import pytest
 from support.postgres import PostgresServer
 from triptych.contracts import Store
 from triptych.records import ChunkQuery, Filter
-from triptych.repositories import capabilities_of
 from triptych.testing import Harness, assert_backends_rank_alike
 from triptych.testing.builders import (
     derive,
@@ -86,13 +85,9 @@ def test_the_server_ranks_as_memory_does(
 
 def _same(here: Store, there: PostgresStore, query: ChunkQuery) -> None:
     assert_same_ranking(here.chunks.search(query), entries(there.chunks.search(query)))
-    one, other = capabilities_of(here), capabilities_of(there)
-    for name, search in (("document_search", "search_docs"),
-                         ("document_vector_search", "search_docs_by_vector")):  # fmt: skip
-        if (name == "document_search") == bool(query.text):
-            left = getattr(getattr(one, name), search)(query)
-            right = getattr(getattr(other, name), search)(query)
-            assert_same_ranking(left, entries(right))
+    one, other = here.capabilities.document_search, there.capabilities.document_search
+    search = "search_docs" if query.text else "search_docs_by_vector"
+    assert_same_ranking(getattr(one, search)(query), entries(getattr(other, search)(query)))
 
 
 @pytest.mark.slow
@@ -105,7 +100,7 @@ def test_the_kit_ranks_alike(postgres_url: str) -> None:
 def test_statistics_are_those_of_what_is_left(pair: tuple[Store, PostgresStore]) -> None:
     here, there = pair
     terms = ["w1", "w2", "w40", "w900", "nowhere"]
-    one, other = capabilities_of(here).corpus_stats, capabilities_of(there).corpus_stats
+    one, other = here.capabilities.document_search, there.capabilities.document_search
     assert one is not None
     assert other is not None
     assert one.corpus_stats(["north"], terms) == other.corpus_stats(["north"], terms)

@@ -111,7 +111,7 @@ def spoilt(whole: Any) -> st.SearchStrategy[Any]:
 def connection(body: str | bytes, status: int = 200) -> Connection:
     data = body.encode() if isinstance(body, str) else body
     transport = httpx.MockTransport(lambda request: httpx.Response(status, content=data))
-    return Connection(transport=transport, retries=Retries(attempts=1))
+    return Connection(transport=lambda: transport, retries=Retries(attempts=1))
 
 
 def chats(made: Any) -> None:

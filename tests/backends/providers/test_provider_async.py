@@ -27,7 +27,8 @@ from support.provider_server import (
 from support.sync_folder import until
 from triptych import Message
 from triptych.contracts import AsyncEmbedder, AsyncLLM
-from triptych.errors import NotAvailableError, ProviderError
+from triptych.errors import ProviderError, ValidationError
+from triptych.testing.capabilities import lacking
 from triptych_backends.embedders import HashEmbedder
 from triptych_backends.providers import (
     Connection,
@@ -60,9 +61,9 @@ def llm_of(server: ProviderServer, **how: Any) -> OpenAILLM:
 def test_the_providers_have_the_contracts() -> None:
     llm = OpenAILLM("m", base_url="http://localhost:1")
     embedder = OpenAIEmbedder("m", base_url="http://localhost:1", dimension=WIDTH)
-    assert isinstance(llm, AsyncLLM)
-    assert isinstance(embedder, AsyncEmbedder)
-    assert not isinstance(HashEmbedder(), AsyncEmbedder)
+    assert not lacking(llm, AsyncLLM)
+    assert not lacking(embedder, AsyncEmbedder)
+    assert lacking(HashEmbedder(), AsyncEmbedder)
     llm.close()
     embedder.close()
 
@@ -158,7 +159,7 @@ def test_a_stream_that_is_left_gives_its_place_back() -> None:
 def test_one_model_serves_one_loop_after_another() -> None:
     async def main(llm: OpenAILLM) -> str:
         answer = await llm.agenerate(ASK, max_tokens=5)
-        await llm._client.asynchronous.aclose()
+        await llm._client.disconnect()
         return answer.text
 
     with serving(in_turn(WHOLE)) as server:
@@ -223,28 +224,36 @@ def test_embedders_of_both_forms_agree() -> None:
         asyncio.run(main(server))
 
 
-def test_a_transport_that_blocks_alone_is_refused_and_one_of_its_own_is_taken() -> None:
-    class Blocking(httpx.BaseTransport):
-        def handle_request(self, request: httpx.Request) -> httpx.Response:
-            return httpx.Response(200, content=WHOLE.whole)
+def test_each_loop_has_a_transport_of_its_own() -> None:
+    made: list[httpx.AsyncBaseTransport] = []
 
-    async def answer(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, content=WHOLE.whole)
+    def transport() -> httpx.AsyncBaseTransport:
+        made.append(httpx.MockTransport(lambda _: httpx.Response(200, content=WHOLE.whole)))
+        return made[-1]
 
-    async def main() -> None:
-        llm = OpenAILLM(
-            "m", base_url="http://localhost:1", connection=Connection(transport=Blocking())
-        )
-        assert llm.generate(ASK, max_tokens=5).text == "fine"
-        with pytest.raises(NotAvailableError, match="async_transport"):
-            await llm.agenerate(ASK, max_tokens=5)
-        await llm.aclose()
-        both = Connection(transport=Blocking(), async_transport=httpx.MockTransport(answer))
-        llm = OpenAILLM("m", base_url="http://localhost:1", connection=both)
-        assert (await llm.agenerate(ASK, max_tokens=5)).text == "fine"
-        await llm.aclose()
+    async def main(llm: OpenAILLM) -> None:
+        for _ in range(2):
+            assert (await llm.agenerate(ASK, max_tokens=5)).text == "fine"
+            assert llm.generate(ASK, max_tokens=5).text == "fine"
+        await llm._client.disconnect()
 
-    asyncio.run(main())
+    llm = OpenAILLM("m", base_url="http://localhost:1", connection=Connection(transport=transport))
+    asyncio.run(main(llm))
+    assert len(made) == 2
+    asyncio.run(main(llm))
+    assert len(made) == 3
+    llm.close()
+
+
+def test_a_transport_that_is_none_is_refused() -> None:
+    whole: Any = httpx.MockTransport(lambda _: httpx.Response(200, content=WHOLE.whole))
+    with pytest.raises(ValidationError, match="transport is a function"):
+        Connection(transport=whole)
+    blocking: Any = httpx.HTTPTransport
+    llm = OpenAILLM("m", base_url="http://localhost:1", connection=Connection(transport=blocking))
+    with pytest.raises(ValidationError, match=r"made no httpx.AsyncBaseTransport"):
+        llm.generate(ASK, max_tokens=5)
+    llm.close()
 
 
 def test_a_stream_that_is_cut_fails_alone() -> None:

@@ -597,7 +597,9 @@ def test_nothing_there_says_how_to_start(make: Make) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, not listening: connections are refused
         llm = make(f"http://127.0.0.1:{taken.getsockname()[1]}")
-        with pytest.raises(ProviderError, match="reached nothing at http://127") as caught:
+        with pytest.raises(
+            ProviderError, match=r"reached nothing at http://127.*Connection refused"
+        ) as caught:
             llm.generate(ASK, max_tokens=5)
         assert "3 attempts" in chain(caught.value)
         llm.close()
@@ -812,7 +814,7 @@ def test_a_closed_model_says_so() -> None:
             llm.generate(ASK, max_tokens=5)
 
 
-class _ToLoopback(httpx.HTTPTransport):
+class _ToLoopback(httpx.AsyncHTTPTransport):
     """Sends what is meant for a provider's own address to the server of the test."""
 
     def __init__(self, server: ProviderServer) -> None:
@@ -820,25 +822,30 @@ class _ToLoopback(httpx.HTTPTransport):
         self._to = httpx.URL(server.url)
         self.closed = False
 
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         request.url = request.url.copy_with(scheme="http", host=self._to.host, port=self._to.port)
-        return super().handle_request(request)
+        return await super().handle_async_request(request)
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         self.closed = True
-        super().close()
+        await super().aclose()
 
 
 def test_what_openai_itself_is_sent() -> None:
     with serving(in_turn(as_json(openai_whole("fine")))) as server:
-        transport = _ToLoopback(server)
+        made: list[_ToLoopback] = []
+
+        def transport() -> httpx.AsyncBaseTransport:
+            made.append(_ToLoopback(server))
+            return made[-1]
+
         llm = OpenAILLM(
             "gpt-x", api_key=KEY, temperature=0, connection=Connection(transport=transport)
         )
         llm.generate(ASK, max_tokens=50)
+        assert [each.closed for each in made] == [False]
         llm.close()
-        assert not transport.closed
-        transport.close()
+        assert [each.closed for each in made] == [True]
         (asked,) = server.asked
     assert llm.signature == "openai/gpt-x/temperature=0"
     assert asked.path == "/v1/chat/completions"

@@ -5,13 +5,20 @@ from __future__ import annotations
 import gzip
 import tracemalloc
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 import pytest
 from hypothesis import given, strategies as st
 
-from triptych_backends.providers.decompression import PackedAnswerError, unpacked
+from triptych_backends.providers.decompression import PackedAnswerError, Unpacker
+
+
+def unpacked(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+    unpacker = Unpacker(encoding)
+    for piece in pieces:
+        yield from unpacker.feed(piece)
+    yield from unpacker.end()
 
 
 def cut(data: bytes, size: int) -> Iterator[bytes]:

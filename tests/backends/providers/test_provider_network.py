@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import ssl
 import threading
@@ -10,17 +11,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import httpcore
+import httpx
 import pytest
 
 from support import provider_server
-from triptych_backends.providers import Timeouts
-from triptych_backends.providers.network import _Network, bounds
-from triptych_backends.providers.timeouts import CallClock
+from triptych import Message
+from triptych.errors import ProviderTimeoutError
+from triptych_backends.providers import Connection, OpenAILLM, Timeouts
 
 # A key of no worth, for servers on this machine alone.
 PEM = Path(provider_server.__file__).with_name("loopback.pem")
-BODY = b"fine" * 50_000
+TEXT = "fine" * 50_000
+BODY = json.dumps({"choices": [{"message": {"content": TEXT}}]}).encode()
+ASK = [Message(role="user", content="?" * 300_000)]
+CONNECTIONS: dict[int, int] = {}
 
 
 def trusting() -> ssl.SSLContext:
@@ -47,6 +51,8 @@ def head(peer: socket.socket) -> bytes:
 def serving(act: Callable[[socket.socket], None]) -> Iterator[int]:
     """The port of a server that speaks TLS and does ``act``."""
     listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    CONNECTIONS[port] = 0
     context = secured()
     living: list[socket.socket] = []
 
@@ -61,12 +67,13 @@ def serving(act: Callable[[socket.socket], None]) -> Iterator[int]:
                 peer, _ = listener.accept()
             except OSError:
                 return
+            CONNECTIONS[port] += 1
             threading.Thread(target=serve, args=(peer,), daemon=True).start()
 
     accepting = threading.Thread(target=accept, daemon=True)
     accepting.start()
     try:
-        yield listener.getsockname()[1]
+        yield port
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
@@ -114,36 +121,36 @@ def pump(source: socket.socket, sink: socket.socket) -> None:
         sink.shutdown(socket.SHUT_RDWR)
 
 
-def pools(proxy: int) -> list[httpcore.ConnectionPool]:
-    return [
-        httpcore.ConnectionPool(ssl_context=trusting(), network_backend=_Network()),
-        httpcore.HTTPProxy(
-            proxy_url=f"https://127.0.0.1:{proxy}",
-            ssl_context=trusting(),
-            proxy_ssl_context=trusting(),
-            network_backend=_Network(),
-        ),
-    ]
+def model(port: int, proxy: int | None, seconds: float) -> OpenAILLM:
+    def transport() -> httpx.AsyncHTTPTransport:
+        if proxy is None:
+            return httpx.AsyncHTTPTransport(verify=trusting())
+        through = httpx.Proxy(f"https://127.0.0.1:{proxy}", ssl_context=trusting())
+        return httpx.AsyncHTTPTransport(verify=trusting(), proxy=through)
 
-
-def ask(pool: httpcore.ConnectionPool, port: int, seconds: float) -> httpcore.Response:
-    timeout = bounds(Timeouts(), CallClock("the call", seconds))
-    url, sent = f"https://127.0.0.1:{port}/", b"x" * 300_000
-    return pool.request("POST", url, content=sent, extensions={"timeout": timeout})
+    return OpenAILLM(
+        "m",
+        base_url=f"https://127.0.0.1:{port}",
+        connection=Connection(transport=transport, timeouts=Timeouts(call=seconds)),
+    )
 
 
 @pytest.mark.parametrize("through", [0, 1], ids=["directly", "through a proxy"])
 def test_what_is_sent_and_answered_is_whole(through: int) -> None:
-    with serving(answers) as port, serving(tunnels) as proxy, pools(proxy)[through] as pool:
+    with serving(answers) as port, serving(tunnels) as proxy:
+        llm = model(port, proxy if through else None, 30)
         for _ in range(3):
-            assert ask(pool, port, 30).content == BODY
-        assert len(pool.connections) == 1
+            assert llm.generate(ASK, max_tokens=5).text == TEXT
+        llm.close()
+        assert CONNECTIONS[port] == 1
 
 
 @pytest.mark.parametrize("through", [0, 1], ids=["directly", "through a proxy"])
 def test_a_call_ends_in_time(through: int) -> None:
-    with serving(drips) as port, serving(tunnels) as proxy, pools(proxy)[through] as pool:
+    with serving(drips) as port, serving(tunnels) as proxy:
+        llm = model(port, proxy if through else None, 0.5)
         started = time.monotonic()
-        with pytest.raises(httpcore.TimeoutException):
-            ask(pool, port, 0.5)
+        with pytest.raises(ProviderTimeoutError, match=r"within 0.5 seconds"):
+            llm.generate(ASK, max_tokens=5)
         assert time.monotonic() - started < 3
+        llm.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 from datetime import UTC, datetime
@@ -23,7 +24,7 @@ from triptych_backends.providers.errors import (
     shown,
 )
 from triptych_backends.providers.response_parsing import MalformedAnswerError, at, by_index, rows_of
-from triptych_backends.providers.streams import json_lines, server_sent
+from triptych_backends.providers.streams import EventFormat, JsonLines, ServerSent
 from triptych_backends.providers.timeouts import CallClock, retry_after_seconds
 
 NOW = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -105,11 +106,16 @@ def test_a_proxy_with_a_password_is_not_shown() -> None:
     assert "hunter2" not in repr(Connection(proxy="http://me:hunter2@host"))
 
 
+async def waiting(clock: CallClock) -> None:
+    async with clock.limit():
+        await asyncio.sleep(60)
+
+
 def test_a_clock_heeds_its_own_end_and_the_deadline() -> None:
     with pytest.raises(ProviderTimeoutError):
         CallClock("it", 0).check()
     with triptych.deadline(0), pytest.raises(CancelledError):
-        CallClock("it", 60).sleep(60)
+        asyncio.run(waiting(CallClock("it", 60)))
     with triptych.deadline(5):
         assert 0 < CallClock("it", 60).left <= 5
 
@@ -214,6 +220,10 @@ def test_a_key_is_replaced_before_a_message_is_shortened() -> None:
     assert "s3c" not in shown("x" * 298 + "s3cret", ["s3cret"])
 
 
+def events_of(form: EventFormat, lines: list[str]) -> list[dict[str, Any] | None]:
+    return [event for line in lines for event in form.feed(line)]
+
+
 def test_events_are_read_as_the_standard_says() -> None:
     lines = [
         ": comment",
@@ -229,13 +239,17 @@ def test_events_are_read_as_the_standard_says() -> None:
         "",
         'data: {"cut": 1}',
     ]
-    assert list(server_sent(lines)) == [{"a": 1}, {"b": 2}, None]
+    assert events_of(ServerSent(), lines) == [{"a": 1}, {"b": 2}, None]
 
 
 def test_json_lines_skip_blank_ones() -> None:
-    assert list(json_lines(['{"a": 1}', " ", '{"b": "\u2028"}'])) == [{"a": 1}, {"b": "\u2028"}]
+    lines = ['{"a": 1}', " ", '{"b": "\u2028"}']
+    assert events_of(JsonLines(), lines) == [
+        {"a": 1},
+        {"b": "\u2028"},
+    ]
     with pytest.raises(MalformedAnswerError):
-        list(json_lines(["3"]))
+        events_of(JsonLines(), ["3"])
 
 
 def test_a_missing_value_is_named_by_its_path() -> None:

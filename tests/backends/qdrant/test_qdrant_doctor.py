@@ -14,7 +14,6 @@ from qdrant_client.models import Filter
 
 from support.qdrant_local import LocalMode
 from triptych import Service
-from triptych.repositories import capabilities_of
 from triptych.testing.builders import fill, layer_of, vector_of, vector_query
 from triptych_backends.qdrant import AwayError, Point, QdrantStore
 from triptych_backends.qdrant.points import UNIT, of_datasets, point_id
@@ -122,7 +121,7 @@ def test_a_qdrant_that_is_away_is_reported(
             assert (by_name["qdrant"].status, by_name["store"].status) == (status, "ok")
             assert "away" in by_name["qdrant"].detail
             assert [check for check, _, _ in checks(each)] == ["qdrant.unreadable"]
-            diagnostics = capabilities_of(each).diagnostics
+            diagnostics = each.capabilities.diagnostics
             assert diagnostics is not None
             (done,) = diagnostics.repair(["qdrant.missing"], ["d"])
             assert "left the points" in done

@@ -14,7 +14,6 @@ from support.postgres import PostgresServer
 from support.qdrant_edge import EdgeCollections
 from triptych.errors import StoreLockedError
 from triptych.records import NewDocument
-from triptych.repositories import capabilities_of
 from triptych.testing import Harness, assert_backends_rank_alike
 from triptych_backends.memory import MemoryStore
 from triptych_backends.postgres import PostgresStore
@@ -59,13 +58,14 @@ def test_leases_and_settings_are_those_of_the_truth(
         PostgresStore.open(url) as plain,
         QdrantStore(PostgresStore.open(url), EdgeCollections(tmp_path)) as searched,
     ):
-        ours, theirs = capabilities_of(plain), capabilities_of(searched)
+        ours, theirs = plain.capabilities, searched.capabilities
         assert ours.leases is not None
         assert theirs.leases is not None
         assert ours.leases.hold_leases("q", ["a"], holder="1", seconds=600) == ["a"]
         assert theirs.leases.hold_leases("q", ["a", "b"], holder="2", seconds=600) == ["b"]
-        assert theirs.listener is not None
-        with theirs.listener.listen_for_changes() as wait:
+        listening = theirs.leases.listen_for_changes()
+        assert listening is not None
+        with listening as wait:
             plain.documents.put("d", NewDocument(name="a", content="text"))
             assert wait(60.0)
         assert plain.set_setting("key", "value", expected=None)

@@ -11,7 +11,6 @@ pytest.importorskip("qdrant_edge", reason="qdrant-edge-py is not installed: the 
 
 from support.qdrant_edge import EdgeCollections
 from triptych.records import Candidate
-from triptych.repositories import capabilities_of
 from triptych.testing import Harness, assert_backends_rank_alike
 from triptych.testing.builders import fill, keyword_query, vector_of, vector_query
 from triptych_backends.memory import MemoryStore
@@ -103,7 +102,7 @@ def test_units_without_tokens_count_in_the_statistics(tmp_path: Path, unit: str)
                 wanted, found = (
                     each.chunks.search(query)
                     if unit == "chunks"
-                    else capabilities_of(each).document_search.search_docs(query)
+                    else each.capabilities.document_search.search_docs(query)
                     for each in (other, store)
                 )
                 assert [name for name, _ in shown(found)] == [name for name, _ in shown(wanted)]

@@ -14,7 +14,8 @@ from support.postgres import PostgresServer
 pytest.importorskip("psycopg")
 
 import triptych
-from triptych import Pipeline, StoreError
+from triptych import StoreError
+from triptych.search import Pipeline
 from triptych_factory import open_tables
 
 WORDS = [

@@ -10,7 +10,8 @@ import pytest
 import triptych
 from support.foreign_tables import ForeignTables, foreign_tables
 from support.postgres import PostgresServer
-from triptych import ConflictError, DeletionHeldError, Service
+from triptych import ConflictError, Service
+from triptych.errors import DeletionHeldError
 from triptych.sync import RowReport, RowSource, follow_rows
 
 pytest.importorskip("psycopg")

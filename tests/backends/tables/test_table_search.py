@@ -9,16 +9,16 @@ import pytest
 from support.foreign_tables import EMBEDDER, ForeignTables, foreign_tables, vector_of
 from support.postgres import PostgresServer
 from triptych import (
-    Access,
     CancelledError,
     ModelMismatchError,
     NotAvailableError,
     NotFoundError,
-    Pipeline,
     StoreError,
     ValidationError,
     deadline,
 )
+from triptych.access import Access
+from triptych.search import Pipeline
 from triptych.service import Service
 
 pytest.importorskip("psycopg")

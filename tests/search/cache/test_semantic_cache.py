@@ -15,20 +15,19 @@ from numpy.typing import NDArray
 
 import triptych
 from triptych import (
-    Candidate,
     Hit,
-    HyDE,
     Message,
     NotAvailableError,
     ProviderError,
     Result,
-    SemanticCache,
     Service,
     ServiceOptions,
     ValidationError,
 )
 from triptych.contracts import HitReader
-from triptych.records import CacheStats, EmbedKind, ResolvedQuery
+from triptych.records import CacheStats, Candidate, EmbedKind, ResolvedQuery
+from triptych.repositories import Repositories
+from triptych.search import FragmentRewriter, HyDE, SemanticCache
 from triptych.testing import Failing, FakeLLM, ScriptedLLM
 from triptych_backends.memory import MemoryStore
 
@@ -395,7 +394,7 @@ def test_the_configuration_is_part_of_the_request(tmp_path: Path, opened: Opener
         {"rewriter": HyDE(FakeLLM(lambda *_: "tea"))},
         {"rewriter": HyDE(FakeLLM(lambda *_: "tea"), documents=2)},
         {"rewriter": HyDE(FakeLLM(lambda *_: "tea", signature="other"))},
-        {"rewriter": triptych.FragmentRewriter()},
+        {"rewriter": FragmentRewriter()},
         {"postprocessors": [Signed("one")]},
         {"postprocessors": [Signed("two")]},
         {"postprocessors": [Mine()]},
@@ -506,9 +505,7 @@ def test_an_embedder_that_fails_is_the_searchs_affair(opened: Opener) -> None:
 
 def test_a_store_that_keeps_no_answers_says_so() -> None:
     inner = MemoryStore()
-    parts = triptych.Repositories(
-        documents=inner.documents, chunks=inner.chunks, layers=inner.layers
-    )
+    parts = Repositories(documents=inner.documents, chunks=inner.chunks, layers=inner.layers)
     options = ServiceOptions(embedder=Meaning(), semantic_cache=True)
     with pytest.raises(NotAvailableError, match="keeps no answers"):
         Service(parts, options=options)

@@ -8,19 +8,14 @@ import attrs
 import pytest
 
 from support.rewriting import filled, names
-from triptych import (
-    CancelledError,
+from triptych import CancelledError, Message, ProviderError, Query, ValidationError
+from triptych.records import QueryVariant, Rewriting
+from triptych.search import (
     ChainRewriter,
     FollowUpRewriter,
     FragmentRewriter,
     HyDE,
-    Message,
     ParaphraseRewriter,
-    ProviderError,
-    Query,
-    QueryVariant,
-    Rewriting,
-    ValidationError,
 )
 from triptych.testing import FakeLLM, ScriptedLLM
 

@@ -6,18 +6,10 @@ import pytest
 
 import triptych
 from support.rewriting import filled
-from triptych import (
-    CancelledError,
-    FollowUpRewriter,
-    Generation,
-    Message,
-    ModelUsage,
-    ProviderError,
-    ProviderTimeoutError,
-    UnusableAnswerError,
-    ValidationError,
-    make_standalone,
-)
+from triptych import CancelledError, Generation, Message, ProviderError, ValidationError
+from triptych.errors import ProviderTimeoutError, UnusableAnswerError
+from triptych.records import ModelUsage
+from triptych.search import FollowUpRewriter, make_standalone
 from triptych.testing import FakeLLM, ScriptedLLM, fenced_text
 
 TALK = [

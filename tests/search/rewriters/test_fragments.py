@@ -9,7 +9,9 @@ from hypothesis import given, settings, strategies as st
 
 import triptych
 from support.rewriting import filled, names
-from triptych import FragmentRewriter, QueryVariant, ValidationError
+from triptych import ValidationError
+from triptych.records import QueryVariant
+from triptych.search import FragmentRewriter
 from triptych.search.rewriters.fragments import fragments
 
 

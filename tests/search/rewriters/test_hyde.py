@@ -13,18 +13,11 @@ from numpy.typing import NDArray
 
 import triptych
 from support.rewriting import TEXTS, filled, names
-from triptych import (
-    CancelledError,
-    Generation,
-    HyDE,
-    Message,
-    ProviderError,
-    ProviderTimeoutError,
-    Query,
-    ValidationError,
-)
+from triptych import CancelledError, Generation, Message, ProviderError, Query, ValidationError
+from triptych.errors import ProviderTimeoutError
 from triptych.ingestion.embedding import mean_vector
 from triptych.records import EmbedKind
+from triptych.search import HyDE
 from triptych.search.rewriters.hyde import HYDE_PROMPTS
 from triptych.testing import FakeLLM, ScriptedLLM
 from triptych_backends.embedders import HashEmbedder

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from triptych import QueryVariant, ValidationError
+from triptych import ValidationError
 from triptych.ingestion.embedding import mean_vector
-from triptych.records import Vector
+from triptych.records import QueryVariant, Vector
 
 numbers = st.floats(-1, 1, width=32).map(lambda x: x if abs(x) > 1e-3 else 0.0)
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from support.rewriting import filled, names
-from triptych import ParaphraseRewriter, ProviderError, Query, ValidationError
+from triptych import ProviderError, Query, ValidationError
+from triptych.search import ParaphraseRewriter
 from triptych.testing import FakeLLM, ScriptedLLM
 
 

@@ -11,18 +11,14 @@ from collections.abc import Iterator
 import pytest
 
 from support.rewriting import filled
-from triptych import (
-    LLM,
-    CancelledError,
+from triptych import LLM, CancelledError, Message, Result, deadline
+from triptych.contracts import QueryRewriter
+from triptych.errors import UnusableAnswerError
+from triptych.search import (
     FollowUpRewriter,
     FragmentRewriter,
     HyDE,
-    Message,
     ParaphraseRewriter,
-    QueryRewriter,
-    Result,
-    UnusableAnswerError,
-    deadline,
     make_standalone,
 )
 from triptych.search.rewriters.hyde import HYDE_PROMPTS

@@ -8,7 +8,6 @@ from triptych.layers.builder.records import (
     LayerReport,
     PlannedLayer,
 )
-from triptych.records import Prices
 
 __all__ = [
     "Cost",
@@ -17,5 +16,4 @@ __all__ = [
     "LayerPrompts",
     "LayerReport",
     "PlannedLayer",
-    "Prices",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import attrs
 
@@ -16,6 +16,7 @@ from triptych.layers.prompts import (
     PART_PROMPT,
 )
 from triptych.records import Failure, Layer, ModelUsage, QuarantinedLayer, check_text
+from triptych.records.serialization import NOT_PLAIN
 
 __all__ = [
     "Cost",
@@ -140,8 +141,10 @@ class LayerPlan:
     cost: Cost = Cost()
     conditional_cost: Cost = Cost()
     warnings: tuple[str, ...] = ()
-    walk: Callable[[], Iterator[PlannedLayer]] = attrs.field(eq=False, repr=False)
-    scope: object = attrs.field(default=None, eq=False, repr=False)
+    walk: Callable[[], Iterator[PlannedLayer]] = attrs.field(
+        eq=False, repr=False, metadata=NOT_PLAIN
+    )
+    scope: object = attrs.field(default=None, eq=False, repr=False, metadata=NOT_PLAIN)
 
     @property
     def is_empty(self) -> bool:
@@ -173,6 +176,8 @@ class LayerReport:
             was looked at fits: the least that would do. Else None.
         warnings: what the store cannot remember.
     """
+
+    __plain_properties__: ClassVar = ("calls",)
 
     made: int = 0
     unchanged: int = 0

@@ -22,7 +22,6 @@ from triptych.records import (
     Vector,
 )
 from triptych.records.expiry import has_expired
-from triptych.repositories import capabilities_of
 from triptych.search.past.layers import fill_layers
 from triptych.search.past.moments import Moment, VersionThen, version_then
 
@@ -95,7 +94,7 @@ class DatasetFiller:
             derivation = derivation.of_config(store.chunks.config(dataset_id))
         known = _KnownVectors(scratch.chunks, store.chunks)
         self._stored_sparse = None if derivation.sparse is None else derivation.sparse.repo
-        self._embedding = derivation.over(known, capabilities_of(scratch).sparse)
+        self._embedding = derivation.over(known, scratch.capabilities.sparse)
         self._plain = derivation.over(known, embeds=False)
         self._config: DatasetConfig | None = None
         self._seen: dict[str, _Seen] = {}

@@ -58,7 +58,7 @@ class PastStore:
         if mode in left_out:
             raise NotAvailableError(
                 f"the lane {mode!r} searches what is stored now only: leave as_of "
-                "out, or give its retriever a method over (see StoreRetriever)"
+                "out, or give its retriever a method over (see Retriever)"
             )
         if not left_out or mode not in (None, Mode.HYBRID):
             return made, self.warnings

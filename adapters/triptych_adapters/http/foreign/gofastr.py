@@ -16,12 +16,14 @@ from starlette.responses import Response
 from triptych.errors import NotFoundError, ValidationError
 from triptych.operations import Effect
 from triptych.records import Hit, NewDocument, Query
+from triptych.records.metadata import metadata_to_plain
+from triptych.records.serialization import to_dict
 from triptych.search.diversity import MMR
 from triptych.search.reranking import Rerank
 from triptych.search.rewriters.chain import one_rewriter
 from triptych.service import Service
-from triptych_adapters.http.answers import encoded, json_response, public
 from triptych_adapters.http.request_parts import query_of
+from triptych_adapters.http.responses import encoded, json_response, public
 from triptych_adapters.http.route_description import (
     DocumentedRoute,
     RouteDescription,
@@ -30,10 +32,9 @@ from triptych_adapters.http.route_description import (
 )
 from triptych_adapters.http.server import Server
 from triptych_adapters.wire.arguments import json_schema, read_arguments
-from triptych_adapters.wire.query_string import query_arguments
-from triptych_adapters.wire.schema import to_json
+from triptych_adapters.wire.routes import query_arguments
 
-__all__ = ["embed_routes"]
+__all__ = ["gofastr_routes"]
 
 _TOP_K: Final = 10
 _METADATA: Final = {
@@ -155,7 +156,7 @@ DELETE_BY_QUERY: Final = attrs.evolve(
 )
 
 
-def embed_routes(server: Server) -> Iterator[DocumentedRoute]:
+def gofastr_routes(server: Server) -> Iterator[DocumentedRoute]:
     """The four routes."""
 
     async def index(request: Request) -> Response:
@@ -166,9 +167,9 @@ def embed_routes(server: Server) -> Iterator[DocumentedRoute]:
         documents = [_document(each) for each in body["documents"]]
 
         def call() -> bytes:
-            report = public(service.put_documents(dataset, documents))
+            report = service.put_documents(dataset, documents)
             added = report.added + report.updated + report.unchanged
-            failures = {"failures": to_json(report.failed)} if report.failed else {}
+            failures = {"failures": to_dict(report.failed, public)} if report.failed else {}
             return encoded({"added": added, **failures})
 
         async with server.calls.caller(request, long=True) as caller:
@@ -264,7 +265,7 @@ def _pairs(given: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _hit(hit: Hit, reason: str) -> dict[str, Any]:
-    metadata = to_json(hit)["metadata"]
+    metadata = metadata_to_plain(hit.metadata)
     return {
         "chunk": {
             "id": hit.chunk_id,

@@ -1,8 +1,7 @@
-"""The JSON forms of records: those that the reference page names, and no record without one."""
+"""The JSON form of records: that of their fields, as the reference page names them."""
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -15,11 +14,12 @@ import pytest
 
 import triptych
 from triptych import errors, records
+from triptych.context import ContextPack
 from triptych.events import RebuildRecord
-from triptych.layers import LayerReport
-from triptych.parsing.files import Skipped
-from triptych.sync import SyncPlan, SyncReport
-from triptych_adapters.wire.schema import VIEWS, to_json
+from triptych.layers import LayerPlan
+from triptych.records.failure_warning import FailureWarning
+from triptych.records.serialization import from_dict, to_dict, to_json
+from triptych.sync import SyncReport
 from triptych_backends.embedders import HashEmbedder
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
@@ -43,6 +43,7 @@ OBJECTS: Mapping[str, Any] = {
     "hit": records.Hit(
         dataset_id="d", doc_name="a", layer=None, content="x", score=0.5, sig=records.DerivedSig()
     ),
+    "sig, of a hit, layer or piece": SIG,
     "document": DOCUMENT,
     "entry of `usage`": records.ModelUsage(model="m"),
     "entry of `quarantined`": records.QuarantinedLayer(
@@ -77,7 +78,7 @@ OBJECTS: Mapping[str, Any] = {
 }
 """One of each object that the page describes, by its name there."""
 
-EXTRA = {"document": {"content"}, "entry of `health` in `status`": {"problems", "ok"}}
+EXTRA = {"entry of `health` in `status`": {"problems", "ok"}}
 """Keys that are told elsewhere on the page, or beside the object."""
 
 
@@ -85,7 +86,7 @@ def keys(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
         for key, below in value.items():
             yield key
-            if key not in ("metadata", "scores"):
+            if key not in ("metadata", "scores", "sig"):
                 yield from keys(below)
     elif isinstance(value, list):
         for each in value:
@@ -113,68 +114,66 @@ def test_an_object_has_the_fields_that_the_page_names(name: str) -> None:
     assert json.loads(json.dumps(found, allow_nan=False)) == found
 
 
-def test_every_view_is_of_a_record_that_there_is() -> None:
-    for path in VIEWS:
-        module, _, name = path.rpartition(".")
-        kind = getattr(importlib.import_module(module), name)
-        assert attrs.has(kind), path
-        assert (kind.__module__, kind.__qualname__) == (module, name)
-
-
-def test_documents_show_all_metadata_and_provenance_only_where_there_is_some() -> None:
+def test_documents_show_all_metadata_and_whence_they_are() -> None:
     shown = to_json(DOCUMENT)
     assert shown["metadata"] == DOCUMENT.metadata
-    assert shown["sync_root"] == "notes-1"
-    assert shown["expires_at"] == "2999-01-01T00:00:00+00:00"
-    assert not {"system", "outline"} & set(shown)
-    plain = attrs.evolve(DOCUMENT, original_sha256="", parser_sig="", system=records.SystemData())
-    assert not {"original_sha256", "parser_sig", "sync_root", "expires_at"} & set(to_json(plain))
+    assert shown["system"]["sync_root"] == "notes-1"
+    assert shown["system"]["expires_at"] == "2999-01-01T00:00:00+00:00"
 
 
-def test_a_record_without_a_view_is_shown_by_its_fields() -> None:
-    assert to_json([Skipped(name="a", reason="hidden")]) == [{"name": "a", "reason": "hidden"}]
-
-
-def test_reports_count_what_they_name() -> None:
+def test_reports_have_the_names_of_python() -> None:
     report = to_json(records.RebuildReport(checked=3, rebuilt=2, failed=(FAILURE,)))
-    assert report["counts"]["failed"] == len(report["failures"]) == 1
-    assert report["failures"][0]["error"] == {"type": "StoreError", "message": "the disk is full"}
+    assert (report["checked"], report["rebuilt"], report["fresh"]) == (3, 2, 0)
+    error = {"type": "StoreError", "message": "the disk is full"}
+    assert report["failed"] == [{"dataset_id": "d", "name": "a", "error": error}]
     scope = records.RebuildScope(dataset_id="d")
     record = RebuildRecord(
-        scope=scope,
-        events=1,
-        attempt=1,
-        duration=0.12345,
-        report=records.RebuildReport(checked=3, rebuilt=2, failed=(FAILURE,)),
+        scope=scope, events=1, attempt=1, duration=0.5, error=errors.StoreError("no")
     )
     told = to_json(record)
-    assert {key: told[key] for key in report} == report
-    assert (told["seconds"], told["names"], told["error"]) == (0.123, None, None)
-    raised = to_json(attrs.evolve(record, report=None, error=errors.StoreError("no")))
-    assert (raised["counts"], raised["failures"]) == (None, [])
-    assert raised["error"] == {"type": "StoreError", "message": "no"}
-
-
-def test_a_sync_and_its_plan_have_one_form_but_for_what_they_cost() -> None:
+    assert (told["scope"]["dataset_id"], told["duration"], told["report"]) == ("d", 0.5, None)
+    assert told["error"] == {"type": "StoreError", "message": "no"}
     done = to_json(SyncReport(added=1, renamed=(("a", "b"),), deleted=("c",), reused=4))
-    planned = to_json(SyncPlan(added=("d",), renamed=(("a", "b"),), deleted=("c",), model_calls=1))
-    spent = {"reused": 4, "pending": 0, "expired": 0}
-    assert done["counts"] | {"model_calls": 1} == planned["counts"] | spent
-    assert done["renamed"] == planned["renamed"] == [["a", "b"]]
-    assert set(planned) - set(done) == {"added", "updated"}
+    assert (done["added"], done["renamed"], done["deleted"]) == (1, [["a", "b"]], ["c"])
 
 
-def test_a_report_of_layers_tells_its_limit_as_it_is() -> None:
-    assert to_json(LayerReport(stopped="max_cost", least=0.25))["least"] == 0.25
+def test_an_error_does_not_repeat_the_text_that_was_stored() -> None:
+    failure = attrs.evolve(FAILURE, error=errors.DerivationError("later", document=DOCUMENT))
+    assert to_json(failure)["error"] == {"type": "DerivationError", "message": "later"}
+    assert from_dict(records.Failure, to_dict(failure)).error.document == DOCUMENT  # type: ignore[attr-defined]  # of its class
 
 
-def test_answers_of_a_service_have_forms() -> None:
+def test_a_warning_that_knows_its_reason_is_text() -> None:
+    warning = FailureWarning("the vector lane did not run", errors.ProviderError("no answer"))
+    assert to_json(records.Result(warnings=(warning,)))["warnings"] == [
+        "the vector lane did not run: no answer"
+    ]
+
+
+def test_what_is_no_data_is_left_out() -> None:
+    plan = LayerPlan(dataset_id="d", model="m", walk=lambda: iter(()))
+    assert not {"walk", "scope"} & set(to_json(plan))
+
+
+def test_answers_of_a_service_come_back_as_records() -> None:
     with triptych.open("memory://", embedder=HashEmbedder()) as service:
         service.put_document("d", "a.md", "# Tea\n\nGreen tea is steeped at 70 degrees.")
-        result = to_json(service.search("tea", dataset_id="d"))
-        assert [hit["name"] for hit in result["hits"]] == ["a.md"]
-        pack = to_json(service.context("tea", 500, dataset_id="d"))
-        assert pack["pieces"][0]["citation"]["doc_name"] == "a.md"
+        found = service.search("tea", dataset_id="d")
+        result = to_json(found)
+        assert result["hits"][0] == found[0].to_dict()
+        for name in ("chunk_id", "version", "end_line", "snippet"):
+            assert result["hits"][0][name] == getattr(found[0], name)
+        assert from_dict(records.Result, result) == found
+        pack = service.context("tea", 500, dataset_id="d")
+        shown = to_json(pack)
+        assert (shown["text"], shown["pieces"][0]["citation"]["doc_name"]) == (
+            pack.render(),
+            "a.md",
+        )
+        assert from_dict(ContextPack, shown) == pack
+        del shown["receipt"]
+        with pytest.raises(errors.ValidationError, match="receipt of a ContextPack is missing"):
+            from_dict(ContextPack, shown)
         health = to_json(service.health())
         assert health["ok"] is True
         assert {check["status"] for check in health["checks"]} == {"ok"}

@@ -14,7 +14,7 @@ from triptych.contracts import SettingsStore
 from triptych.errors import CorruptStoreError, NotAvailableError, NotFoundError, ValidationError
 from triptych.records.serialization import from_dict, to_dict
 from triptych.service import Service
-from triptych_adapters.access.keys import AccessKey, NewKey, conditions_text, make_token
+from triptych_adapters.keys.access_key import AccessKey, NewKey, conditions_text, make_token
 
 __all__ = ["KeyStore"]
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TRUSTED_HOSTS",
-    "Access",
     "Origin",
+    "ProviderAccess",
     "access_arguments",
     "is_trusted",
     "named_model",
@@ -59,7 +59,7 @@ def _url_repr(url: str | None) -> str:
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class Access:
+class ProviderAccess:
     """A provider's key and address; None for what the environment or the provider says.
 
     Attributes:
@@ -92,7 +92,7 @@ def named_model(name: str) -> tuple[str, str] | None:
 
 def access_arguments(
     provider: str,
-    given: Access | None,
+    given: ProviderAccess | None,
     environ: Mapping[str, str] | None = None,
     *,
     concurrency: int | None = None,
@@ -113,7 +113,7 @@ def access_arguments(
     """
     environ = os.environ if environ is None else environ
     key_name, url_name = _VARIABLES[provider]
-    given = given or Access()
+    given = given or ProviderAccess()
     base_url = given.base_url or environ.get(url_name, "").strip() or None
     if base_url is not None and provider == "ollama":
         base_url = _ollama_url(base_url)
@@ -134,7 +134,9 @@ def access_arguments(
     return arguments
 
 
-def _may_go(provider: str, given: Access, base_url: str, environ: Mapping[str, str]) -> bool:
+def _may_go(
+    provider: str, given: ProviderAccess, base_url: str, environ: Mapping[str, str]
+) -> bool:
     """Whether the key in force may be sent to ``base_url``, which was given."""
     origin = given.api_key_origin if given.api_key else "environment"
     user = ("argument", "environment")
@@ -155,7 +157,7 @@ def is_trusted(base_url: str, environ: Mapping[str, str]) -> bool:
     return bool(host) and not named.isdisjoint({host, shown, f"{shown}:{port}"})
 
 
-def _withheld(given: Access, base_url: str, host: str, key_name: str) -> ValidationError:
+def _withheld(given: ProviderAccess, base_url: str, host: str, key_name: str) -> ValidationError:
     key = "the key that was given" if given.api_key else f"the key in {key_name}"
     if given.api_key and given.api_key_origin == "environment":
         key = "the key in TRIPTYCH_LLM_API_KEY"

@@ -15,9 +15,9 @@ from triptych.errors import NotFoundError, TriptychError
 from triptych.records import Message
 from triptych.records.serialization import from_dict
 from triptych.service.pipeline import PipelineView
-from triptych_adapters.http.answers import encoded, json_response
 from triptych_adapters.http.problems import INTERNAL, Problem, ProblemError, problem_of
 from triptych_adapters.http.request_parts import media_types
+from triptych_adapters.http.responses import encoded, json_response
 from triptych_adapters.http.route_description import (
     DocumentedRoute,
     RouteDescription,
@@ -28,7 +28,7 @@ from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import EVENTS_TYPE, Pieces, Reading, StreamedAnswer, event
 from triptych_adapters.wire.arguments import json_schema
 
-__all__ = ["pipeline_routes"]
+__all__ = ["pgedge_routes"]
 
 _TEXT: Final = {"type": "string"}
 
@@ -101,7 +101,7 @@ RUN: Final = RouteDescription(
 )
 
 
-def pipeline_routes(server: Server) -> Iterator[DocumentedRoute]:
+def pgedge_routes(server: Server) -> Iterator[DocumentedRoute]:
     """The two routes."""
 
     async def listed(request: Request) -> Response:

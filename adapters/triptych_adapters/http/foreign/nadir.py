@@ -15,9 +15,10 @@ from triptych.answering import AnswerStream
 from triptych.errors import NotAvailableError
 from triptych.operations import Effect
 from triptych.records import Hit
+from triptych.records.serialization import to_dict
 from triptych.service import Service
 from triptych.sync import SyncReport
-from triptych_adapters.http.answers import encoded, json_response, public
+from triptych_adapters.http.responses import encoded, json_response, public
 from triptych_adapters.http.route_description import (
     DocumentedRoute,
     RouteDescription,
@@ -26,7 +27,6 @@ from triptych_adapters.http.route_description import (
 )
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import Pieces, Reading, StreamedAnswer
-from triptych_adapters.wire.schema import to_json
 
 __all__ = ["nadir_routes"]
 
@@ -158,10 +158,11 @@ class _HealthCache:
 
 
 def _synced(report: SyncReport) -> dict[str, Any]:
-    """What a sync did, without the places of its folders."""
-    fields = to_json(public(report))
+    """What a sync did: its failures, and counts, which name no folder of the server."""
+    fields = to_dict(report, public)
+    counts = {name: each if type(each) is int else len(each) for name, each in fields.items()}
     held = sum(each.documents for each in report.held)
-    return {"counts": fields["counts"], "failures": fields["failures"], "held": held}
+    return {**counts, "held": held, "failed": fields["failed"]}
 
 
 def _options(dataset: str, body: dict[str, Any]) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import Final
 
 from triptych.errors import AuthenticationError, TooManyRequestsError, ValidationError
 from triptych.service import Service
-from triptych_adapters.access.key_store import KeyStore
-from triptych_adapters.access.keys import AccessKey, Token, opens, read_token
-from triptych_adapters.access.rate_limit import RateLimiter
+from triptych_adapters.keys.access_key import AccessKey, Token, opens, read_token
+from triptych_adapters.keys.key_store import KeyStore
+from triptych_adapters.keys.rate_limit import RateLimiter
 
 __all__ = ["KeyAuthenticator", "authenticator"]
 

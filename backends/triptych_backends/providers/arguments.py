@@ -1,0 +1,83 @@
+"""What every provider asks of its arguments."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from triptych._internal.redaction import shown_url
+from triptych.errors import ValidationError
+from triptych_backends.providers.httpx_imports import httpx
+
+__all__ = ["checked_base_url", "checked_count", "checked_key", "checked_model"]
+
+N = TypeVar("N", int, "int | None")
+
+
+def checked_key(key: str | None, *, advice: str, required: bool) -> str:
+    """``key``, "" for none.
+
+    Raises:
+        ValidationError: it is required and missing, or cannot stand in a header. The message
+            does not show it.
+    """
+    if key is None or key == "":
+        if required:
+            raise ValidationError(f"there is no key: {advice}")
+        return ""
+    if not isinstance(key, str) or not all("!" <= c <= "~" for c in key):
+        raise ValidationError(
+            "the key holds a space, a line break or a character outside ASCII, which no key "
+            f"does: copy it again ({advice})"
+        )
+    return key
+
+
+def checked_base_url(base_url: str) -> str:
+    """``base_url`` without a slash at its end.
+
+    Raises:
+        ValidationError: it is not an http or https URL, or carries a password, a query or a
+            fragment.
+    """
+    try:
+        parts = urlsplit(base_url)
+        _ = parts.port
+        known = parts.scheme in ("http", "https") and parts.hostname
+        httpx.URL(base_url)
+    except (ValueError, TypeError, AttributeError, httpx.InvalidURL):
+        known = None
+        parts = urlsplit("")
+    if parts.username is not None or parts.password is not None:
+        raise ValidationError(
+            "base_url carries a user or a password: give the key as api_key, or a transport "
+            "that adds it"
+        )
+    if not known or parts.query or parts.fragment:
+        raise ValidationError(
+            f"base_url is {shown_url(str(base_url))[:60]!r}: give a URL such as "
+            "http://localhost:8000/v1, without query or fragment"
+        )
+    return base_url.rstrip("/")
+
+
+def checked_model(model: str) -> str:
+    """``model``.
+
+    Raises:
+        ValidationError: it is not a name.
+    """
+    if not isinstance(model, str) or not model.strip() or not model.isprintable():
+        raise ValidationError(f"the model is a name such as 'nomic-embed-text', not {model!r:.60}")
+    return model
+
+
+def checked_count(name: str, value: N) -> N:
+    """``value``, the argument ``name``; None where it was left out.
+
+    Raises:
+        ValidationError: it is not a whole number from 1 up.
+    """
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise ValidationError(f"{name} is a whole number from 1 up, not {value!r:.60}")
+    return value

@@ -1,0 +1,141 @@
+"""What every model over HTTP does: it is closed, names what it cannot use, and asks in batches."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
+
+from triptych import deadlines
+from triptych_backends.providers.batching import BatchLimits, batches, shortened
+from triptych_backends.providers.errors import InputTooLongError
+from triptych_backends.providers.http import HttpClient
+from triptych_backends.providers.response_parsing import MalformedAnswerError
+
+__all__ = ["BLANK", "BatchedModel", "RemoteModel"]
+
+logger = logging.getLogger("triptych.providers")
+
+BLANK = "."
+"""What providers are sent for a text without a character: they refuse blank ones."""
+
+_MOST_CUTS = 24  # three quarters each: to a thousandth of the text
+
+
+class RemoteModel(ABC):
+    """A model behind HTTP. Thread-safe."""
+
+    _CHECK: ClassVar[str]
+    """What is to be checked of a model whose answers cannot be used."""
+
+    def __init__(self, *, provider: str, model: str, path: str, client: HttpClient) -> None:
+        self._provider = provider
+        self._model = model
+        self._path = path
+        self._client = client
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._model!r})"
+
+    def close(self) -> None:
+        """Close the connections; later calls raise `ProviderError`. Idempotent.
+
+        Connections of an event loop are closed by `aclose`, in that loop.
+        """
+        self._client.close()
+
+    async def aclose(self) -> None:
+        """`close`, and the connections of the running event loop. Idempotent."""
+        await self._client.aclose()
+
+    @property
+    @abstractmethod
+    def signature(self) -> str:
+        """What is derived with it carries."""
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        """A malformed answer as an error of the provider."""
+        try:
+            yield
+        except MalformedAnswerError as error:
+            raise self._client.failed(
+                f"was answered with what cannot be used: the answer {error}: check base_url, and "
+                f"that {self._CHECK}"
+            ) from error
+
+
+class BatchedModel(RemoteModel):
+    """A model that is asked about many texts at a time.
+
+    A text longer than the model takes, which the provider refuses, is cut until it takes it.
+    """
+
+    def __init__(
+        self, *, provider: str, model: str, path: str, batch: BatchLimits, client: HttpClient
+    ) -> None:
+        super().__init__(provider=provider, model=model, path=path, client=client)
+        self._batch = batch
+        self._counting = threading.Lock()
+        self._cut = 0
+
+    @property
+    def inputs_cut(self) -> int:
+        """How many texts were longer than the model takes, and cut, since it was made."""
+        return self._cut
+
+    async def _in_batches(
+        self,
+        texts: Sequence[str],
+        ask: Callable[[Sequence[str]], Awaitable[NDArray[Any]]],
+        results: str,
+    ) -> list[NDArray[Any]]:
+        """What ``ask`` finds for each batch of ``texts``, in order; ``results`` names it."""
+        found: list[NDArray[Any]] = []
+        cut: list[int] = []
+
+        async def ask_for(some: Sequence[str], start: int) -> None:
+            try:
+                found.append(await ask([text if text.strip() else BLANK for text in some]))
+                return
+            except InputTooLongError as error:
+                too_long = error
+            if len(some) > 1:
+                half = len(some) // 2
+                await ask_for(some[:half], start)
+                await ask_for(some[half:], start + half)
+                return
+            text = some[0]
+            for _ in range(_MOST_CUTS):
+                if len(text) <= 1:
+                    break
+                text = shortened(text, too_long.detail)
+                try:
+                    found.append(await ask([text if text.strip() else BLANK]))
+                    cut.append(start)
+                    return
+                except InputTooLongError as again:
+                    too_long = again
+            raise too_long
+
+        for span in batches(texts, self._batch):
+            deadlines.check(self._client.rules.doing)
+            await ask_for(texts[span.start : span.stop], span.start)
+        if cut:
+            with self._counting:
+                self._cut += len(cut)
+            logger.warning(
+                "%s of %s texts were longer than %s takes and were cut, the first at position "
+                "%s: their ends are not in their %s; make chunks smaller",
+                len(cut),
+                len(texts),
+                self.signature,
+                cut[0],
+                results,
+            )
+        return found

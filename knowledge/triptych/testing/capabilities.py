@@ -1,0 +1,48 @@
+"""What a store says that it can do is what it does, as far as its methods show it.
+
+That the methods keep their contracts is for the tests of each capability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import get_args, get_type_hints
+
+import attrs
+
+from triptych.contracts import Capabilities, Store
+from triptych.testing.harness import HarnessTests
+
+__all__ = ["CapabilityTests", "lacking"]
+
+
+def lacking(part: object, contract: type) -> set[str]:
+    """Those members of ``contract``, a Protocol, that ``part`` has not."""
+    members = {name for kind in contract.__mro__ for name in vars(kind) if name[0] != "_"}
+    return {name for name in members if getattr(part, name, None) is None}
+
+
+def _contracts() -> Mapping[str, type]:
+    """The contract of each capability."""
+    return {name: get_args(hint)[0] for name, hint in get_type_hints(Capabilities).items()}
+
+
+class CapabilityTests(HarnessTests):
+    """The record that a store returns names all it can do, and nothing else."""
+
+    def test_the_store_has_every_method_that_it_says_it_has(self, store: Store) -> None:
+        said = attrs.asdict(store.capabilities, recurse=False)
+        for name, contract in _contracts().items():
+            if said[name] is not None:
+                assert not lacking(said[name], contract), f"capabilities.{name} lacks methods"
+
+    def test_the_store_says_everything_that_it_can_do(self, store: Store) -> None:
+        said = attrs.asdict(store.capabilities, recurse=False)
+        for name, contract in _contracts().items():
+            if said[name] is None:
+                for part in (store, store.documents, store.chunks, store.layers):
+                    assert lacking(part, contract), f"{type(part).__name__} can do {name}: say so"
+
+    def test_a_store_with_settings_has_leases(self, store: Store) -> None:
+        has = store.capabilities
+        assert has.settings is None or has.leases is not None, "add leases=SettingsLeases(self)"
