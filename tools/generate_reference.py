@@ -17,8 +17,8 @@ import attrs
 from typer.main import get_command
 
 from triptych.contracts import Capabilities
+from triptych.copies import copy_store, follow_store
 from triptych.layers import LayerBuilder
-from triptych.replication import copy_store, follow_store
 from triptych.repositories import Repositories
 from triptych.search import SemanticCache
 from triptych.service import Service, ServiceOptions
@@ -224,7 +224,7 @@ def _calls(store: Any) -> Iterator[tuple[str, Callable[[], object]]]:
         store, options=attrs.evolve(embedding, next_embedder=other, sparse_encoder=encoder)
     )
     yield (
-        "a next embedder: `triptych spaces`",
+        "a next embedder: `triptych admin spaces`",
         lambda: (
             fill_space(both, "d"),
             list_spaces(both),

@@ -1,12 +1,19 @@
-"""The knowledge base that a tool or a node is made over, checked when it is given."""
+"""The knowledge base that a tool, a node or a server is made over: checked, and listed whole."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any, Final
+
 from triptych.aio import AsyncService
 from triptych.errors import ValidationError
+from triptych.records import DocumentInfo
+from triptych.service import Service
 from triptych.service.dataset import Dataset
 
-__all__ = ["check_service"]
+__all__ = ["check_service", "documents_of"]
+
+_PAGE: Final = 100
 
 
 def check_service(service: object, what: str, *needs: str) -> None:
@@ -28,3 +35,17 @@ def check_service(service: object, what: str, *needs: str) -> None:
     name = type(service).__name__
     kind = "None" if service is None else f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
     raise ValidationError(f"{what} needs a Service, not {kind}: {advice}")
+
+
+def documents_of(service: Service, dataset_id: str, **options: Any) -> Iterator[DocumentInfo]:
+    """All that `Service.list_documents` lists with these options, page by page.
+
+    Raises:
+        NotFoundError: there is no such dataset, or none any more.
+    """
+    while True:
+        page = service.list_documents(dataset_id, limit=_PAGE, **options)
+        yield from page
+        if len(page) < _PAGE:
+            return
+        options["after"] = page[-1]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 import attrs
 
 from triptych.contracts import Store
-from triptych.copies.unfinished import note_copy
+from triptych.copies.notes import note_copy
 from triptych.errors import NotFoundError
 from triptych.installation import lacking
 from triptych_factory.discovery import make_store_folder, user_store

@@ -29,7 +29,7 @@ from triptych.contracts import (
     SparseEncoder,
     Store,
 )
-from triptych.copies.unfinished import UnfinishedStoreWarning, unfinished_copy
+from triptych.copies.notes import UnfinishedStoreWarning, unfinished_copy
 from triptych.errors import ValidationError
 from triptych.search.cache_options import SemanticCache, to_cache
 from triptych.search.file_location import file_locator
@@ -188,9 +188,7 @@ def wire(
         _preload(likely if by_store else chosen)
     writer = model("llm", lambda: settings_llm(settings, settings.llm))
     reranks = model("reranker", lambda: _reranker(settings, settings.reranker, writer))
-    pipelines = objects.get("pipelines", ())
-    own = {each.name for each in pipelines if isinstance(each, Pipeline)}
-    described, models = _described(settings, named, own, writer)
+    pipelines, models = _pipelines(settings, writer, objects.get("pipelines", ()), named)
     steps = objects.get("postprocessors", ())
     options = ServiceOptions(
         chunkers=objects.get("chunkers")
@@ -203,7 +201,7 @@ def wire(
         retrievers=objects.get("retrievers", ()),
         rewriter=objects.get("rewriter"),
         postprocessors=(*([] if reranks is None else [Rerank(reranks)]), *steps),
-        pipelines=(*described, *pipelines),
+        pipelines=pipelines,
         semantic_cache=_answers(settings, objects.get("semantic_cache")),
         llm=writer,
         embed_concurrency=settings.embed_concurrency,
@@ -249,18 +247,22 @@ def wire(
     return service
 
 
-def _described(
-    settings: Settings, named: Collection[str] | None, own: Collection[str], llm: LLM | None
-) -> tuple[tuple[Pipeline, ...], Models | None]:
-    """The pipelines of the settings that are ``named``, but for names of one's ``own``; and the
-    models that were made for them."""
+def _pipelines(
+    settings: Settings,
+    llm: LLM | None,
+    given: Sequence[Pipeline],
+    named: Collection[str] | None,
+) -> tuple[Sequence[Pipeline], Models | None]:
+    """Those of the settings that ``named`` names, and those that are ``given``, which take the
+    place of others of their names; and the models that were made for them."""
+    own = {each.name for each in given if isinstance(each, Pipeline)}
     tables = {
         name: table
         for name, table in settings.pipelines.items()
         if name not in own and (named is None or name in named)
     }
     if not tables:
-        return (), None
+        return given, None
     from triptych_factory.pipelines import Models, build_pipelines
     from triptych_factory.tables import named_embedder
 
@@ -271,7 +273,7 @@ def _described(
         lambda name: named_embedder(settings, name),
     )
     source = settings.sources.get("pipelines", "the settings")
-    return build_pipelines(tables, models, source=source), models
+    return (*build_pipelines(tables, models, source=source), *given), models
 
 
 def _scratch() -> Store:

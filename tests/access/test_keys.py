@@ -26,7 +26,7 @@ from triptych.errors import (
 )
 from triptych.service import Service
 from triptych_adapters.keys import KeyAuthenticator, KeyStore, authenticator
-from triptych_adapters.keys.rate_limit import RateLimiter
+from triptych_adapters.keys.authenticator import RateLimiter
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore

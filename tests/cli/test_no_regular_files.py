@@ -13,9 +13,9 @@ import pytest
 from support.cli_run import ran
 from support.sync_folder import until
 from triptych._internal.regular_files import open_regular
+from triptych.copies import Archive
 from triptych.errors import ValidationError
 from triptych.evaluation import read_beir
-from triptych.replication import Archive
 
 COMMANDS = (
     ("restore", "{}", "other.db"),

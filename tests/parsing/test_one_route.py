@@ -171,7 +171,7 @@ def test_every_route_makes_the_same_documents(
         first = json.loads(process.stdout.readline())
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
-    assert (process.returncode, first["rebuilt"]) == (0, len(FILES)), err
+    assert (process.returncode, first["report"]["rebuilt"]) == (0, len(FILES)), err
     assert named(first["notes"]) == named(put.json["notes"])
     with triptych.open("watch.db", embedder="hash") as kb:
         routes["watch"] = documents(kb)

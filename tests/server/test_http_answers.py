@@ -23,6 +23,7 @@ from triptych.search import Pipeline
 from triptych.testing import ScriptedLLM
 from triptych_adapters.http import create_app
 from triptych_adapters.http.foreign import nadir
+from triptych_backends.embedders import HashEmbedder
 
 ANSWER = "Turn the lid\nto the left [1]."
 
@@ -129,6 +130,25 @@ def test_a_pipeline_that_breaks_off_says_so_in_the_stream(
     assert (last["type"], last["error"]["code"]) == ("error", "STREAMING_ERROR")
     assert "sk-123" not in answer.text
     assert [each.levelname for each in caplog.records if each.name == "triptych.http"] == ["ERROR"]
+
+
+def test_warnings_do_not_say_what_a_provider_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = client_of(ScriptedLLM(ANSWER, ANSWER, ANSWER))
+
+    def broken(self: Any, texts: Any, *, kind: str) -> Any:
+        raise ProviderError("key sk-123 of http://10.0.0.7 was refused")
+
+    monkeypatch.setattr(HashEmbedder, "embed", broken)
+    for path, body in (
+        ("/v1/pipelines/support", {"query": "lid?"}),
+        ("/v1/pipelines/support", {"query": "lid?", "stream": True}),
+        ("/v1/ask", {"question": "lid?", "dataset_id": "default"}),
+        ("/v1/search", {"query": "lid?", "dataset_id": "default"}),
+    ):
+        answer = client("POST", path, json=body)
+        assert answer.is_success, answer.text
+        assert "the vector lane did not run" in answer.text, path
+        assert "sk-123" not in answer.text, path
 
 
 def test_an_unforeseen_failure_of_a_pipeline_is_internal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ def killed_under_load(folder: Path, seconds: float, clients: int) -> int:
 
     def write(client: int, url: str) -> None:
         number = 0
-        with httpx.Client(timeout=30) as http:
+        with httpx.Client(timeout=120) as http:
             while not stopped.is_set():
                 name, text = f"{client}/{number}.md", f"word{client}x{number} is here. " * 9
                 path = f"{url}/v1/datasets/d/documents/{name}"
@@ -45,7 +45,7 @@ def killed_under_load(folder: Path, seconds: float, clients: int) -> int:
         threads = [threading.Thread(target=write, args=(n, server.url)) for n in range(clients)]
         for thread in threads:
             thread.start()
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         while not acknowledged and time.monotonic() < until:
             time.sleep(0.01)
         time.sleep(seconds)

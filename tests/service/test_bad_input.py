@@ -195,7 +195,7 @@ def test_an_invalid_field_is_refused(kb: Service, query: Any, fields: Any) -> No
         ("n_results", "the number of hits is 'top_k'"),
         ("similarity_top_k", "the number of hits is 'top_k'"),
         ("filters", "conditions are 'where'"),
-        ("topk", "the options are mode, layer, top_k,"),
+        ("topk", "the options are mode, layer, threshold,"),
     ],
 )
 def test_an_unknown_option_is_named_with_the_one_that_is_meant(

@@ -13,9 +13,9 @@ import pytest
 import triptych
 from support.postgres import PostgresServer
 from triptych.access import Access
+from triptych.copies import copy_store, write_archive
 from triptych.records import PurgeReceipt
 from triptych.records.serialization import to_json
-from triptych.replication import copy_store, write_archive
 from triptych.search import SemanticCache
 from triptych.service import Service
 from triptych.service_options import ServiceOptions

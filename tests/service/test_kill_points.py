@@ -139,9 +139,10 @@ def killed_at_each(points: Iterable[int], script: Script, folder: Path) -> None:
 
 
 def killed_at(last: int, script: Script, path: Path) -> None:
-    done, ended, _ = script.run(path, last)
+    done, ended, points = script.run(path, last)
     where = f"killed at write point {last}, after {done} steps"
-    assert ended == -signal.SIGKILL, where
+    # How much of the index is written at a time depends on the clock: a run may have fewer points.
+    assert ended == (0 if 0 < len(points) < last else -signal.SIGKILL), where
     before = after(STEPS[:done])
     models = [before]
     if done < len(STEPS):

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from triptych.copies import Archive, copy_store
 from triptych.errors import TriptychError
-from triptych.replication import Archive, copy_store
 from triptych_backends.memory import MemoryStore
 
 __all__ = ["Members", "members_of", "refused", "write_members"]

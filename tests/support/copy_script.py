@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from support.rich_stores import open_kind
-from triptych.replication import Archive, copy_store, write_archive
+from triptych.copies import Archive, copy_store, write_archive
 
 
 def _half_way(progress: object) -> None:

@@ -80,7 +80,7 @@ CAMEL_HOMES = (
     "triptych.text",
     "triptych_adapters.keys",
     "triptych_adapters.http",
-    "triptych_adapters.http.authentication",
+    "triptych_adapters.keys.authenticator",
     "triptych_backends.embedders",
     "triptych_backends.filesystem",
     "triptych_backends.memory",

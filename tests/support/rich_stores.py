@@ -11,8 +11,8 @@ from pathlib import Path
 import attrs
 
 from triptych.contracts import Store
+from triptych.copies.states import StoreStates, state_digest
 from triptych.records import ChunkVector, Layer, ModelUsage, NewDocument, QuarantinedLayer
-from triptych.replication.states import StoreStates, state_digest
 from triptych.testing.builders import (
     CONFIG,
     SPARSE,

@@ -268,11 +268,11 @@ def test_the_command_watches_until_it_is_told_to_stop(tmp_path: Path) -> None:
     with watch_command(tmp_path, ".", "--json", "--embedder", "hash") as process:
         assert process.stdout is not None
         first = json.loads(process.stdout.readline())
-        assert (first["command"], first["rebuilt"]) == ("watch", 1)
+        assert (first["command"], first["report"]["rebuilt"]) == ("watch", 1)
         (tmp_path / "docs" / "b.md").write_text("# B\n\nbeta\n")
-        seen: list[dict[str, object]] = []
-        while not any(each["name"] == "docs/b.md" for each in seen):
-            seen.append(json.loads(process.stdout.readline()))
+        seen: list[list[str]] = []
+        while ["docs/b.md"] not in seen:
+            seen.append(json.loads(process.stdout.readline())["scope"]["doc_names"])
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
     assert process.returncode == 0, err

@@ -17,7 +17,11 @@ import pytest
 import triptych
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.layers import estimate_tokens
+from triptych.records import DocumentChange, DocumentInfo, Hit, SourceDocument
+from triptych.records.serialization import plain_hints
+from triptych.text.injection import Sign
 from triptych_adapters.tools import Tool, knowledge_tools
+from triptych_adapters.tools.results import CHANGE, DOCUMENT, HIT, LISTED
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +102,17 @@ def test_answers_are_of_the_schema_that_is_declared(tools: dict[str, Tool]) -> N
             assert set(answer) <= set(tool.result["properties"])
             with pytest.raises(jsonschema.ValidationError):
                 jsonschema.validate({}, tool.result)
+
+
+def test_fields_have_the_names_of_the_records() -> None:
+    own = {"cursor", "cut", "expires_at", "left_out", "lines", "signs", "total_lines", "versions"}
+    for schema, kind in (
+        (HIT, Hit),
+        (LISTED, DocumentInfo),
+        (DOCUMENT, SourceDocument),
+        (CHANGE, DocumentChange),
+    ):
+        assert set(schema["properties"]) - own <= set(plain_hints(kind, {"Sign": Sign}))
 
 
 def test_hints_say_what_a_tool_may_change(tools: dict[str, Tool]) -> None:

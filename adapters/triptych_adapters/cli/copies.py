@@ -18,7 +18,7 @@ from triptych_adapters.cli.signals import until_terminated
 
 if TYPE_CHECKING:
     from triptych.contracts import Store
-    from triptych.replication import CopyReport, DatasetCopy, DatasetSummary
+    from triptych.copies import CopyReport, DatasetCopy, DatasetSummary
 
 __all__ = ["Replace", "check_output", "is_archive", "load_archive", "save_archive"]
 
@@ -57,7 +57,7 @@ def copy(
     What is there already is skipped, so run it again after a failure. At the end both are compared.
     Others may write to the source meanwhile: it is copied as it was at the beginning.
     """
-    from triptych.replication import check_datasets, copy_store, follow_store
+    from triptych.copies import check_datasets, copy_store, follow_store
     from triptych_factory.backends import store_exists
     from triptych_factory.locations import parse_location
 
@@ -149,7 +149,7 @@ def load_archive(
 
     Without, it is the one in force, whose settings stay its own.
     """
-    from triptych.replication import Archive, check_datasets, copy_store
+    from triptych.copies import Archive, check_datasets, copy_store
 
     path, place, named = str(file.absolute()), _place(session, url), datasets
     words = ("--store", place, "import", path) if url is None else ("copy", path, place)
@@ -177,7 +177,7 @@ def save_archive(
     session: Session, file: Path, *, datasets: Sequence[str] | None, overwrite: bool
 ) -> None:
     """Write the store in force, or these datasets of it, into an archive."""
-    from triptych.replication import write_archive
+    from triptych.copies import write_archive
 
     output = session.output
     check_output(session, file)

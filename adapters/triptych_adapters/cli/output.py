@@ -10,7 +10,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
@@ -119,13 +119,14 @@ def shell_text(text: str) -> str:
     return text
 
 
-def counts_of(report: Any, without: Collection[str] = ()) -> dict[str, int | None]:
-    """The counts of a report, by name: its numbers, and how many are in its lists."""
-    values = {
-        field.name: getattr(report, field.name)
-        for field in attrs.fields(type(report))
-        if field.name not in without
-    }
+def counts_of(report: Any, names: Sequence[str] = ()) -> dict[str, int | None]:
+    """The counts of a report, by name: its numbers, and how many are in its lists.
+
+    ``names`` are those to show, in this order, where the report has them; none are all.
+    """
+    fields = [field.name for field in attrs.fields(type(report))]
+    shown = [name for name in names if name in fields] if names else fields
+    values = {name: getattr(report, name) for name in shown}
     return {
         name: len(value) if isinstance(value, tuple) else value for name, value in values.items()
     }

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-_NOT_COUNTED = frozenset({"checked", "held", "notes"})
+
+_COUNTED = (
+    *("added", "updated", "renamed", "deleted", "unchanged", "repaired", "failed", "skipped"),
+    *("chunks", "embedded", "reused", "pending", "expired", "model_calls"),
+)
 
 
 @command(
@@ -86,7 +90,7 @@ def _tell(session: Session, directory: DirectorySync, report: SyncPlan | SyncRep
     tell_notes(output, report.notes)
     planned = isinstance(report, SyncPlan)
     datasets = directory.datasets
-    summary = summary_line(counts_of(report, _NOT_COUNTED))
+    summary = summary_line(counts_of(report, _COUNTED))
     roots = [
         {"path": str(root.path), "dataset_id": root.dataset_id, "prefix": root.prefix}
         for root in directory.roots

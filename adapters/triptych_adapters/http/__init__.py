@@ -3,8 +3,8 @@
 Needs the extra ``server``.
 """
 
-from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.limits import Limits
+from triptych_adapters.keys.authenticator import Authenticator
 
 __all__ = ["Authenticator", "Limits", "create_app"]
 

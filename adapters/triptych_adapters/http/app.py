@@ -15,7 +15,6 @@ from starlette.responses import Response
 
 from triptych.service import Service
 from triptych.sync import SyncReport
-from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.calls import Calls
 from triptych_adapters.http.foreign.gofastr import gofastr_routes
 from triptych_adapters.http.foreign.nadir import nadir_routes
@@ -29,6 +28,7 @@ from triptych_adapters.http.responses import problem_response
 from triptych_adapters.http.routes import RawRoute
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.service_routes import service_routes
+from triptych_adapters.keys.authenticator import Authenticator
 from triptych_adapters.keys.loopback import LOOPBACK_NAMES
 from triptych_adapters.services import check_service
 

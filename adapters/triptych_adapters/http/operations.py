@@ -17,7 +17,7 @@ from triptych.records import DocumentInfo, SourceDocument
 from triptych.records.serialization import to_dict, to_json
 from triptych.search.file_location import check_sync_roots
 from triptych.service import Service
-from triptych_adapters.http.change_streams import ChangeStream
+from triptych_adapters.http.change_streams import change_stream
 from triptych_adapters.http.idempotency import KeptAnswer, OpenKey
 from triptych_adapters.http.preconditions import CONDITIONAL, etag, guarded, is_unchanged
 from triptych_adapters.http.problems import problem_of
@@ -32,7 +32,7 @@ from triptych_adapters.http.responses import (
 from triptych_adapters.http.routes import RawRoute
 from triptych_adapters.http.senders import sender_of
 from triptych_adapters.http.server import Server
-from triptych_adapters.http.streams import EVENTS_TYPE, Pieces, Reading, StreamedAnswer, event
+from triptych_adapters.http.streams import EVENTS_TYPE, event, streamed_answer
 from triptych_adapters.keys.authenticator import KeyAuthenticator
 from triptych_adapters.wire.arguments import read_object
 from triptych_adapters.wire.build_layers import BUILD_LAYERS_ROUTE
@@ -76,7 +76,7 @@ class _Handler:
         if operation.name == "ask" and EVENTS_TYPE in media_types(request):
             return await _asked(server, request, service, arguments)
         if operation.name == "changes" and EVENTS_TYPE in media_types(request):
-            return await ChangeStream.start(server, request, service, arguments)
+            return await change_stream(server, request, service, arguments)
         async with server.calls.caller(request, long=operation.long) as caller:
             answered = await caller.run(lambda: self._once(request, service, arguments))
         headers = answered.headers
@@ -212,15 +212,12 @@ async def _asked(
         runs = service.pipeline(pipeline) if pipeline else service
         return runs.ask_stream(**arguments)
 
-    async def render(reading: Reading) -> Pieces:
-        yield event("context", to_json(reading.stream.pack, public))
-        async for piece in reading:
-            yield event("text", {"text": piece})
-        yield event("answer", to_json(reading.stream.answer, public))
-
-    def failed(error: BaseException) -> bytes:
-        return event("error", problem_of(error).json())
-
-    return await StreamedAnswer.start(
-        server, request, begin, render, media_type=EVENTS_TYPE, failed=failed
+    return await streamed_answer(
+        server,
+        request,
+        begin,
+        lambda piece: event("text", {"text": piece}),
+        first=lambda stream: [event("context", to_json(stream.pack, public))],
+        last=lambda stream: [event("answer", to_json(stream.answer, public))],
+        failed=lambda error: event("error", problem_of(error).json()),
     )

@@ -14,9 +14,8 @@ from starlette.types import Scope
 
 from triptych.errors import TooManyRequestsError
 from triptych.service import Service
-from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.limits import Limits
-from triptych_adapters.keys.authenticator import KeyAuthenticator
+from triptych_adapters.keys.authenticator import Authenticator, KeyAuthenticator
 
 __all__ = ["Sender", "sender_of"]
 

@@ -13,11 +13,11 @@ from triptych.access.service import RestrictedService
 from triptych.errors import AccessDeniedError, AuthenticationError
 from triptych.operations import Effect
 from triptych.service import Service
-from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.calls import Calls
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import ProblemError
 from triptych_adapters.http.senders import sender_of
+from triptych_adapters.keys.authenticator import Authenticator
 
 __all__ = ["Handler", "Server"]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import AsyncExitStack, aclosing
+from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,13 +16,25 @@ from triptych_adapters.http.calls import Caller, ClientGoneError
 from triptych_adapters.http.responses import encoded
 from triptych_adapters.http.server import Server
 
-__all__ = ["EVENTS_TYPE", "QUIET", "Pieces", "StreamedAnswer", "event"]
+__all__ = [
+    "COMMENT",
+    "EVENTS_TYPE",
+    "QUIET",
+    "Parts",
+    "StreamedResponse",
+    "event",
+    "streamed_answer",
+]
 
 EVENTS_TYPE: Final = "text/event-stream"
+COMMENT: Final = b": \n\n"
+"""Shows proxies that the connection lives."""
 QUIET: Final = 15.0
-"""Seconds after which a comment shows proxies that the connection lives."""
+"""Seconds after which a comment is sent."""
 
-Pieces = AsyncIterator[bytes]
+Parts = AsyncGenerator[bytes, None]
+Failed = Callable[[BaseException], bytes]
+T = TypeVar("T")
 
 
 def event(name: str, value: Any) -> bytes:
@@ -31,11 +43,11 @@ def event(name: str, value: Any) -> bytes:
     return head + b"data: " + encoded(value) + b"\n\n"
 
 
-class StreamedAnswer(Response):
-    """An answer that is sent as its model writes it.
+class StreamedResponse(Response):
+    """An answer that is sent part by part.
 
-    The search is done before the first byte: what fails then has a status of its own. A client
-    that goes away ends the model's call.
+    What it begins with is done before the first byte: what fails then has a status of its own. A
+    client that goes away ends the calls.
     """
 
     @classmethod
@@ -43,39 +55,38 @@ class StreamedAnswer(Response):
         cls,
         server: Server,
         request: Request,
-        begin: Callable[[], AnswerStream],
-        render: Callable[[Reading], Pieces],
+        begin: Callable[[], T],
+        render: Callable[[Caller, T], Parts],
         *,
-        media_type: str,
-        failed: Callable[[BaseException], bytes] | None,
-    ) -> StreamedAnswer:
-        """Search, and make the answer.
+        media_type: str = EVENTS_TYPE,
+        failed: Failed | None,
+        long: bool = False,
+        close: Callable[[T], object] | None = None,
+    ) -> StreamedResponse:
+        """Begin, and make the answer.
 
-        ``render`` makes bytes of the pieces. ``failed`` makes the last bytes when reading fails;
-        None closes the connection, so that what was sent is not taken for whole.
+        ``render`` makes parts of what ``begin`` gives, which ``close`` lets go of. ``failed`` makes
+        the last part when that fails; None closes the connection, so that what was sent is not
+        taken for whole.
         """
         held = AsyncExitStack()
-        caller = await held.enter_async_context(server.calls.caller(request, long=True))
+        caller = await held.enter_async_context(server.calls.caller(request, long=long))
         try:
-            stream = await caller.run(begin)
+            begun = await caller.run(begin)
         except BaseException:
             await held.aclose()
             raise
-        return cls(Reading(caller, stream), held, render, media_type, failed)
+        if close is not None:
+            held.push_async_callback(caller.apart, lambda: close(begun))
+        return cls(held, render(caller, begun), media_type, failed)
 
     def __init__(
-        self,
-        reading: Reading,
-        held: AsyncExitStack,
-        render: Callable[[Reading], Pieces],
-        media_type: str,
-        failed: Callable[[BaseException], bytes] | None,
+        self, held: AsyncExitStack, parts: Parts, media_type: str, failed: Failed | None
     ) -> None:
         super().__init__(None, media_type=media_type, headers={"Cache-Control": "no-store"})
         del self.headers["content-length"]
-        self._reading = reading
         self._held = held
-        self._render = render
+        self._parts = parts
         self._failed = failed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -85,14 +96,11 @@ class StreamedAnswer(Response):
             await send({"type": "http.response.body", "body": part, "more_body": more})
 
         async with self._held:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             try:
-                await send(
-                    {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-                )
-                is_events = self.media_type == EVENTS_TYPE
-                self._reading.idle = (lambda: send_part(b": \n\n")) if is_events else None
-                async for part in self._render(self._reading):
-                    await send_part(part)
+                async with aclosing(self._parts) as parts:
+                    async for part in parts:
+                        await send_part(part)
             except ClientGoneError:
                 raise
             except Exception as error:
@@ -100,42 +108,62 @@ class StreamedAnswer(Response):
                     raise
                 scope.setdefault("state", {})["failure"] = error
                 await send_part(self._failed(error))
-            finally:
-                await self._reading.close()
-            await send_part(b"", more=False)
+        await send_part(b"", more=False)
 
 
-class Reading:
-    """The pieces of an `AnswerStream`, read in a thread."""
+async def streamed_answer(
+    server: Server,
+    request: Request,
+    begin: Callable[[], AnswerStream],
+    piece: Callable[[str], bytes],
+    *,
+    first: Callable[[AnswerStream], Iterable[bytes]] = lambda stream: (),
+    last: Callable[[AnswerStream], Iterable[bytes]] = lambda stream: (),
+    media_type: str = EVENTS_TYPE,
+    failed: Failed | None,
+) -> Response:
+    """An answer that is sent as its model writes it; the search is done before.
 
-    def __init__(self, caller: Caller, stream: AnswerStream) -> None:
-        self._caller = caller
-        self.stream = stream
-        self.idle: Callable[[], Awaitable[None]] | None = None
+    ``piece`` makes a part of each piece; ``first`` and ``last`` make those around them.
+    """
 
-    async def __aiter__(self) -> AsyncIterator[str]:
-        while True:
-            asked = asyncio.ensure_future(self._caller.run(self._next))
-            try:
-                while not (await asyncio.wait({asked}, timeout=QUIET))[0]:
-                    if self.idle is not None:
-                        await self.idle()
-            except BaseException:
-                asked.cancel()
-                await asyncio.wait({asked})
-                raise
-            pieces = asked.result()
-            if not pieces:
-                return
-            for piece in pieces:
-                yield piece
+    async def render(caller: Caller, stream: AnswerStream) -> Parts:
+        for part in first(stream):
+            yield part
+        async with aclosing(_pieces_of(caller, stream)) as pieces:
+            async for each in pieces:
+                if each:
+                    yield piece(each)
+                elif media_type == EVENTS_TYPE:
+                    yield COMMENT
+        for part in last(stream):
+            yield part
 
-    def _next(self) -> tuple[str, ...]:
+    return await StreamedResponse.start(
+        server,
+        request,
+        begin,
+        render,
+        media_type=media_type,
+        failed=failed,
+        long=True,
+        close=AnswerStream.close,
+    )
+
+
+async def _pieces_of(caller: Caller, stream: AnswerStream) -> AsyncGenerator[str, None]:
+    """The pieces of an answer, read in a thread; "" when none has come for `QUIET` seconds."""
+    while True:
         # No StopIteration may leave a future.
-        for piece in self.stream:
-            return (piece,)
-        return ()
-
-    async def close(self) -> None:
-        """Let go of the model."""
-        await self._caller.apart(self.stream.close)
+        asked = asyncio.ensure_future(caller.run(lambda: next(stream, None)))
+        try:
+            while not (await asyncio.wait({asked}, timeout=QUIET))[0]:
+                yield ""
+        except BaseException:
+            asked.cancel()
+            await asyncio.wait({asked})
+            raise
+        piece = asked.result()
+        if piece is None:
+            return
+        yield piece

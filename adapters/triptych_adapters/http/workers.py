@@ -26,12 +26,12 @@ from triptych.errors import NotFoundError, StoreError, ValidationError
 from triptych.service import Service
 from triptych.sync import SyncReport
 from triptych_adapters.http.app import create_app
-from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.guard import LOGGER, check_origins
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.observers import observe_serving, shared_counters
 from triptych_adapters.http.protocol import HeadProtocol, connections_of, limited_config
 from triptych_adapters.keys import authenticator
+from triptych_adapters.keys.authenticator import Authenticator
 from triptych_adapters.keys.loopback import LOOPBACK_NAMES, check_loopback, listen
 from triptych_factory import Settings, wire
 from triptych_factory.syncing import directory_sync, remembered_roots

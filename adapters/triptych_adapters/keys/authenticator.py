@@ -3,22 +3,86 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import attrs
 
 from triptych.errors import AuthenticationError, TooManyRequestsError, ValidationError
 from triptych.service import Service
 from triptych_adapters.keys.access_key import AccessKey, Token, opens, read_token
 from triptych_adapters.keys.key_store import KeyStore
-from triptych_adapters.keys.rate_limit import RateLimiter
 
-__all__ = ["KeyAuthenticator", "authenticator"]
+__all__ = ["Authenticator", "KeyAuthenticator", "RateLimiter", "authenticator"]
 
 _REFUSED: Final = "give a valid key in the header Authorization: Bearer tk_…"
 _LONGEST: Final = 200  # code points of a header that is looked at
 _NOBODY: Final = Token("0" * 12, "0" * 48)
 _MOST_SERVICES: Final = 64  # each may hold a store of the past in memory
+_MOST_BUCKETS: Final = 10_000  # buckets that are kept; a key that has none begins with a full one
 _Allowed = tuple[tuple[str, ...] | None, bool, str]
+
+
+class Authenticator(Protocol):
+    """Turns the Authorization header of a request into what its sender may use.
+
+    It is called in a worker thread, once for each request, and again every five seconds while the
+    answer lasts, which ends when it raises. It may block.
+    `authenticator` makes one of the keys of a store.
+    """
+
+    def __call__(self, authorization: str | None) -> Service:
+        """The Service of the sender, which does what the sender may do.
+
+        ``authorization`` is the header's value, None where there is none.
+
+        Raises:
+            AuthenticationError: the sender is unknown; answered with 401.
+            AccessDeniedError: the sender is known, and not allowed to ask; 403.
+            TooManyRequestsError: the sender asks too often; 429.
+        """
+        ...
+
+
+@attrs.define
+class _Bucket:
+    rate: float  # a second
+    most: float
+    left: float
+    at: float
+
+
+class RateLimiter:
+    """How often a key may ask: a bucket of tokens for each (Turner, New directions, 1986).
+
+    Each process counts by itself. Thread-safe.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def take(self, key_id: str, requests_per_minute: int | None, requests: int = 1) -> float:
+        """Take so many tokens; 0.0 where they were there, else after how many seconds they are."""
+        if requests_per_minute is None:
+            return 0.0
+        now, most = self._clock(), float(requests_per_minute)
+        with self._lock:
+            bucket = self._buckets.get(key_id)
+            if bucket is None or bucket.most != most:
+                bucket = self._buckets[key_id] = _Bucket(most / 60, most, most, now)
+            self._buckets.move_to_end(key_id)
+            while len(self._buckets) > _MOST_BUCKETS:
+                self._buckets.popitem(last=False)
+            bucket.left = min(bucket.most, bucket.left + (now - bucket.at) * bucket.rate)
+            bucket.at = now
+            if bucket.left < requests:
+                return (requests - bucket.left) / bucket.rate
+            bucket.left -= requests
+            return 0.0
 
 
 class KeyAuthenticator:

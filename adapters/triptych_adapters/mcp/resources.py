@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from triptych.errors import NotAvailableError, NotFoundError
 from triptych.records import DocumentInfo, Layer
 from triptych.service import Service
 from triptych_adapters.mcp.uris import Place, read_uri
+from triptych_adapters.services import documents_of
 from triptych_adapters.tools.cursors import Key, Position, read_position, write_cursor
 
 __all__ = ["TEMPLATES", "Resources"]
@@ -133,19 +135,12 @@ class Resources:
             bound = self.dataset_id is not None and dataset_id != self.dataset_id
             if bound or dataset_id < dataset:
                 continue
-            last: str | DocumentInfo = after if dataset_id == dataset else ""
+            last = after if dataset_id == dataset else ""
             if not last:
                 yield from self._own(dataset_id, own if dataset_id == dataset else "")
-            while True:
-                try:
-                    page = self.service.list_documents(dataset_id, after=last, limit=_PAGE)
-                except NotFoundError:  # deleted meanwhile
-                    break
-                for info in page:
+            with suppress(NotFoundError):  # deleted meanwhile
+                for info in documents_of(self.service, dataset_id, after=last):
                     yield (dataset_id, info.name, ""), _entry(info)
-                if len(page) < _PAGE:
-                    break
-                last = page[-1]
 
     def _own(self, dataset_id: str, after: str) -> Iterator[tuple[Key, dict[str, Any]]]:
         """The layers of the dataset itself."""

@@ -8,6 +8,7 @@ from typing import Any, Final
 from triptych.errors import NotFoundError, ValidationError
 from triptych.records import DocumentInfo
 from triptych.records.serialization import to_dict
+from triptych_adapters.services import documents_of
 from triptych_adapters.tools.base import Base, compact, cursor_schema
 from triptych_adapters.tools.cursors import MOST_ENTRIES, Key, fill_by_key, read_position
 from triptych_adapters.tools.rendering import to_json
@@ -17,7 +18,6 @@ from triptych_adapters.wire.operations import ARGUMENTS
 
 __all__ = ["list_tool"]
 
-_PAGE: Final = 100
 _BY_NAME: Final = "$name"
 _SHOWN: Final = 20
 _LIST: Final[dict[str, dict[str, Any]]] = {
@@ -99,26 +99,14 @@ def _documents(
     for dataset_id in datasets:
         if dataset_id < after[0]:
             continue
-        last: str | DocumentInfo = after[1] if dataset_id == after[0] else ""
-        while True:
-            try:
-                page = base.service.list_documents(
-                    dataset_id,
-                    prefix=arguments["prefix"],
-                    after=last,
-                    limit=_PAGE,
-                    where=arguments.get("where"),
-                    sort=arguments["sort"],
-                )
-            except NotFoundError:
-                if named:
-                    raise
-                break  # deleted meanwhile
-            for info in page:
+        options = {key: arguments.get(key) for key in ("prefix", "where", "sort")}
+        options["after"] = after[1] if dataset_id == after[0] else ""
+        try:
+            for info in documents_of(base.service, dataset_id, **options):
                 yield (dataset_id, info.name), _shown(info)
-            if len(page) < _PAGE:
-                break
-            last = page[-1]
+        except NotFoundError:  # deleted meanwhile
+            if named:
+                raise
 
 
 def _shown(info: DocumentInfo) -> dict[str, Any]:

@@ -135,12 +135,15 @@ def run(call: Coroutine[Any, Any, T]) -> T:
 
 
 class BlockingIterator(Iterator[T], Generic[T]):
-    """The items of an asynchronous generator, one by one, for a caller that blocks."""
+    """The items of an asynchronous generator, one by one, for a caller that blocks.
+
+    A forked child lets its parent's go without a word: their connections are not its own.
+    """
 
     def __init__(self, items: AsyncGenerator[T, None]) -> None:
         self._items = items
         # Python would close this generator, and those that it reads from, all at once.
-        self._dropped = weakref.finalize(self, _close, items)
+        self._dropped = weakref.finalize(self, _close, items, _background.get())
         self._dropped.atexit = False
 
     def __next__(self) -> T:
@@ -151,18 +154,20 @@ class BlockingIterator(Iterator[T], Generic[T]):
 
     def close(self) -> None:
         """Close the generator. Idempotent."""
-        if self._dropped.detach():
-            closed = _close(self._items)
-            if threading.current_thread() is not _background.get().thread:  # garbage may be there
-                closed.result()
+        closed = self._dropped()
+        # Where the garbage collector closes it, that may be the thread of the loop.
+        if closed is not None and threading.current_thread() is not _background.get().thread:
+            closed.result()
 
 
 async def _next(items: AsyncGenerator[T, None]) -> T:
     return await anext(items)
 
 
-def _close(items: AsyncGenerator[Any, None]) -> Future[None]:
+def _close(items: AsyncGenerator[Any, None], background: _Background) -> Future[None] | None:
     async def close() -> None:
         await items.aclose()
 
-    return asyncio.run_coroutine_threadsafe(close(), _background.get().loop)
+    if background is not _background.made:
+        return None
+    return asyncio.run_coroutine_threadsafe(close(), background.loop)

@@ -9,8 +9,7 @@ import attrs
 from triptych import deadlines
 from triptych._internal.progress import ProgressCallback
 from triptych.contracts import Capabilities, Embedder, Store
-from triptych.copies.drafts import abandoned_drafts
-from triptych.copies.unfinished import forget_copies, unfinished_copy
+from triptych.copies.notes import abandoned_drafts, forget_copies, unfinished_copy
 from triptych.diagnostics.checks import CHECKS, FindingCollector
 from triptych.diagnostics.datasets import Counted, DatasetExaminer
 from triptych.diagnostics.documents import examine_document

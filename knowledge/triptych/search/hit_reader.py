@@ -31,7 +31,7 @@ class StoreHitReader:
         """
         self._store = store
         self._versions = versions
-        self._tree = tree if looks_at_headings(tree) else None
+        self._tree = tree if tree is not None and looks_at_headings(tree) else None
         self._documents: dict[_Place, SourceDocument | None] = {}
         self._sets: dict[_Place, Sequence[DerivedChunk]] = {}
         self.warnings: list[str] = []

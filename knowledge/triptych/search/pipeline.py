@@ -351,7 +351,9 @@ class SearchPipeline:
                 request = attrs.evolve(request, vectors=dict(vectors))
             if self._rewriter is not None and has_words(request.query.text):
                 request = self._rewritten(self._rewriter, asked[at][0], request, known)
-            requests[at] = expand_prefixes(self._store, request)
+            if request.conditions.prefixes:
+                request = expand_prefixes(self._store, request)
+            requests[at] = request
         return requests
 
     def _rewritten(

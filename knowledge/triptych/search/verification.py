@@ -80,8 +80,6 @@ def expand_prefixes(store: Store, request: SearchRequest) -> SearchRequest:
     the most frequent are taken, and a warning says so.
     """
     conditions = request.conditions
-    if not conditions.prefixes:
-        return request
     counts: Counter[str] = Counter()
     for dataset_id in request.query.dataset_ids:
         for chunk in store.chunks.iter_chunks(dataset_id):

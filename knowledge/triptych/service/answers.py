@@ -18,8 +18,7 @@ from triptych.records.search_options import split_options
 from triptych.search.query import query_of
 
 if TYPE_CHECKING:
-    from triptych.answering.answerer import Answerer, AskRequest
-    from triptych.context.builder import ContextBuilder
+    from triptych.answering.answerer import AskRequest
 
 
 from triptych.service.base import ServiceBase
@@ -47,9 +46,9 @@ class Answers(ServiceBase):
         """
         from triptych.context.builder import ContextSettings
 
-        contexts = self._contexts()
         own, searched = split_options(options, CONTEXT_DEFAULTS)
         settings = ContextSettings.of(token_budget, **own)
+        contexts = self._parts.contexts(self.searches)
         return contexts.build(query_of(query, searched), settings)
 
     @operation(Effect.READS)
@@ -86,7 +85,7 @@ class Answers(ServiceBase):
             CancelledError: the deadline passed.
             TriptychError: as `context`.
         """
-        return self._answerer().ask(self._ask_request(question, options))
+        return self._parts.answerer(self.searches).ask(self._ask_request(question, options))
 
     @operation(Effect.READS)
     def ask_stream(self, question: Query | str, **options: Unpack[AskOptions]) -> AnswerStream:
@@ -99,7 +98,7 @@ class Answers(ServiceBase):
         Raises:
             TriptychError: as `ask`.
         """
-        return self._answerer().stream(self._ask_request(question, options))
+        return self._parts.answerer(self.searches).stream(self._ask_request(question, options))
 
     @operation(Effect.READS, long=True)
     def replay(self, receipt: ContextReceipt | AnswerReceipt) -> Replay:
@@ -114,18 +113,6 @@ class Answers(ServiceBase):
         from triptych.answering.replay import replay
 
         return replay(receipt, self._parts.living, self.layer_repo, self.capabilities.versions)
-
-    def _answerer(self) -> Answerer:
-        from triptych.answering.answerer import Answerer
-
-        return Answerer(self._contexts())
-
-    def _contexts(self) -> ContextBuilder:
-        # Here, as `doctor` and `health` do: most programs search only, and a command starts sooner.
-        from triptych.context.builder import ContextBuilder
-
-        searches = self._main.uncached
-        return ContextBuilder(searches, self.documents, self.chunks, self.options.context)
 
     def _ask_request(self, question: Query | str, options: AskOptions) -> AskRequest:
         from triptych.answering.answerer import AskRequest

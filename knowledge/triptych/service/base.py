@@ -16,7 +16,7 @@ from triptych.contracts import (
     Ranker,
     Store,
 )
-from triptych.copies.erasures import note_purge
+from triptych.copies.notes import note_purge
 from triptych.errors import (
     NotFoundError,
     StoreError,

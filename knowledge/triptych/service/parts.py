@@ -40,6 +40,8 @@ from triptych.search.sparse_retrievers import DocumentSparseRetriever, SparseRet
 from triptych.service_options import ServiceOptions
 
 if TYPE_CHECKING:
+    from triptych.answering.answerer import Answerer
+    from triptych.context.builder import ContextBuilder
     from triptych.search.semantic_cache import CachedSearches
 
 __all__ = ["Parts", "SearchParts", "build", "build_search"]
@@ -89,6 +91,20 @@ class Parts:
     rebuilds: RebuildRunner
     embeddings: PendingEmbedder
     stats: Callable[[str], DatasetStats | None]
+
+    def contexts(self, searches: SearchPipeline) -> ContextBuilder:
+        """What makes contexts of what ``searches`` find."""
+        # Here, as in `answerer`: most programs search only, and a command starts sooner.
+        from triptych.context.builder import ContextBuilder
+
+        store = self.store
+        return ContextBuilder(searches, store.documents, store.chunks, self.options.context)
+
+    def answerer(self, searches: SearchPipeline) -> Answerer:
+        """What answers questions from what ``searches`` find."""
+        from triptych.answering.answerer import Answerer
+
+        return Answerer(self.contexts(searches))
 
 
 def build(

@@ -16,10 +16,9 @@ from triptych.search.pipeline_record import Pipeline
 from triptych.search.query import check_queries
 
 if TYPE_CHECKING:
-    from triptych.answering.answerer import Answerer, AskRequest
+    from triptych.answering.answerer import AskRequest
     from triptych.answering.records import Answer
     from triptych.answering.streaming import AnswerStream
-    from triptych.context.builder import ContextBuilder
     from triptych.context.pack import ContextPack
     from triptych.search.pipeline import SearchPipeline
     from triptych.search.semantic_cache import CachedSearches
@@ -62,19 +61,22 @@ class PipelineView:
         """`Service.context`, by the pipeline; ``token_budget`` None is the pipeline's."""
         from triptych.context.builder import ContextSettings
 
-        contexts = self._contexts()
         own, searched = split_options(options, CONTEXT_DEFAULTS)
         budget = self.pipeline.token_budget if token_budget is None else token_budget
         settings = ContextSettings.of(budget, **own)
+        contexts = self.service._parts.contexts(self.searches)
         return contexts.build(self._for_context(query, searched), settings)
 
     def ask(self, question: Query | str, **options: Unpack[AskOptions]) -> Answer:
         """`Service.ask`, by the pipeline: its budget, model and prompt, where none is given."""
-        return self._answerer().ask(self._ask_request(question, options))
+        request = self._ask_request(question, options)
+        return self.service._parts.answerer(self.searches).ask(request)
 
     def ask_stream(self, question: Query | str, **options: Unpack[AskOptions]) -> AnswerStream:
         """`Service.ask_stream`, by the pipeline, as `ask`."""
-        return self._answerer().stream(self._ask_request(question, options))
+        return self.service._parts.answerer(self.searches).stream(
+            self._ask_request(question, options)
+        )
 
     def _for_context(self, query: Query | str, options: Mapping[str, Any]) -> Query:
         """The query, without what the pipeline says of lists of hits: a context has none."""
@@ -82,17 +84,6 @@ class PipelineView:
         lists: dict[str, Any] = {"offset": 0, "per_document": None}
         own = set(self.pipeline.search) - set(options) if isinstance(query, str) else set()
         return attrs.evolve(asked, **{key: lists[key] for key in lists if key in own})
-
-    def _answerer(self) -> Answerer:
-        from triptych.answering.answerer import Answerer
-
-        return Answerer(self._contexts())
-
-    def _contexts(self) -> ContextBuilder:
-        from triptych.context.builder import ContextBuilder
-
-        kb = self.service
-        return ContextBuilder(self.searches, kb.documents, kb.chunks, kb.options.context)
 
     def _ask_request(self, question: Query | str, options: AskOptions) -> AskRequest:
         from triptych.answering.answerer import AskRequest

@@ -8,6 +8,8 @@ import attrs
 import pytest
 
 from triptych.contracts import CopyableStore, Store
+from triptych.copies.archive_checks import DatasetCheck
+from triptych.copies.states import StoreStates, state_digest
 from triptych.errors import ConflictError, ModelMismatchError, StoreError
 from triptych.records import (
     ChangeCursor,
@@ -17,8 +19,6 @@ from triptych.records import (
     NameState,
     SourceDocument,
 )
-from triptych.replication.archive_checks import DatasetCheck
-from triptych.replication.states import StoreStates, state_digest
 from triptych.testing.builders import (
     CONFIG,
     chunks_of,

@@ -13,11 +13,14 @@ import threading
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
+import triptych
 from support.provider_server import Reply, as_json, events, in_turn, serving
 from support.sync_folder import until
 from triptych import Message
+from triptych.errors import CancelledError
 from triptych_backends.providers import Connection, OpenAILLM
 
 ASK = [Message(role="user", content="?")]
@@ -27,7 +30,7 @@ PIECES = events(
     {"choices": [{"delta": {"content": "three"}, "finish_reason": "stop"}]},
 )
 BEGIN = """
-import os, signal, socket, sys, threading, time
+import gc, os, signal, socket, sys, threading, time
 from triptych import Message
 from triptych.errors import TriptychError
 from triptych_backends.providers import Connection, OpenAILLM, Timeouts
@@ -66,6 +69,10 @@ def test_a_forked_child_asks_over_connections_of_its_own() -> None:
         asked = [threading.Thread(target=llm.generate, args=(ASK,), kwargs={"max_tokens": 5})]
         for child in range(3):
             if not os.fork():
+                if child:
+                    stream.close() if child == 1 else None
+                    del stream
+                    gc.collect()
                 assert llm.generate(ASK, max_tokens=5).text == "fine"
                 llm.close()
                 sys.exit()
@@ -245,3 +252,44 @@ def test_closing_a_model_ends_the_calls_of_other_threads() -> None:
             assert "closed" in str(failed[0])
     finally:
         held.set()
+
+
+def test_a_scope_that_is_cancelled_ends_a_wait_for_an_answer() -> None:
+    held = threading.Event()
+
+    def cancel() -> None:
+        until(lambda: server.under_way)
+        scope.cancel()
+
+    try:
+        with (
+            serving(in_turn(Reply(hold=held))) as server,
+            triptych.deadline() as scope,
+        ):
+            llm = OpenAILLM("m", base_url=server.url)
+            helper = threading.Thread(target=cancel)
+            helper.start()
+            with pytest.raises(CancelledError, match="was cancelled"):
+                llm.generate(ASK, max_tokens=5)
+            helper.join()
+            assert server.under_way == 1
+            llm.close()
+    finally:
+        held.set()
+
+
+def test_a_call_that_blocks_refuses_to_wait_for_the_loop_that_it_holds_up() -> None:
+    inner = OpenAILLM("m", base_url="http://127.0.0.1:9")
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        inner.generate(ASK, max_tokens=5)
+        return httpx.Response(200)
+
+    llm = OpenAILLM(
+        "m",
+        base_url="http://127.0.0.1:9",
+        connection=Connection(transport=lambda: httpx.MockTransport(answer)),
+    )
+    with pytest.raises(RuntimeError, match="would wait for itself"):
+        llm.generate(ASK, max_tokens=5)
+    llm.close()

@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from triptych.access.service import RestrictedService
-from triptych.answering import AnswerStream
 from triptych.errors import NotAvailableError
 from triptych.operations import Effect
 from triptych.records import Hit
@@ -26,7 +25,7 @@ from triptych_adapters.http.route_description import (
     parameters,
 )
 from triptych_adapters.http.server import Server
-from triptych_adapters.http.streams import Pieces, Reading, StreamedAnswer
+from triptych_adapters.http.streams import streamed_answer
 
 __all__ = ["nadir_routes"]
 
@@ -187,13 +186,11 @@ async def _generated(
 ) -> Response:
     pieces = options.pop("top_k")
 
-    def begin() -> AnswerStream:
-        return service.ask_stream(query, max_pieces=pieces, layers=("L2",), **options)
-
-    async def render(reading: Reading) -> Pieces:
-        async for piece in reading:
-            yield piece.encode("utf-8")
-
-    return await StreamedAnswer.start(
-        server, request, begin, render, media_type=_PLAIN, failed=None
+    return await streamed_answer(
+        server,
+        request,
+        lambda: service.ask_stream(query, max_pieces=pieces, layers=("L2",), **options),
+        str.encode,
+        media_type=_PLAIN,
+        failed=None,
     )

@@ -13,6 +13,7 @@ from triptych.answering import Answer, AnswerStream
 from triptych.context import Citation
 from triptych.errors import NotFoundError, TriptychError
 from triptych.records import Message
+from triptych.records.failure_warning import public_warning
 from triptych.records.serialization import from_dict
 from triptych.service.pipeline import PipelineView
 from triptych_adapters.http.problems import INTERNAL, Problem, ProblemError, problem_of
@@ -25,7 +26,7 @@ from triptych_adapters.http.route_description import (
     parameters,
 )
 from triptych_adapters.http.server import Server
-from triptych_adapters.http.streams import EVENTS_TYPE, Pieces, Reading, StreamedAnswer, event
+from triptych_adapters.http.streams import EVENTS_TYPE, event, streamed_answer
 from triptych_adapters.wire.arguments import json_schema
 
 __all__ = ["pgedge_routes"]
@@ -169,7 +170,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "abstained": answer.abstained,
         "sources": [_source(piece.number, piece.citation) for piece in answer.pack.pieces],
         "tokens_used": sum(each.input_tokens + each.output_tokens for each in usage),
-        "warnings": list(answer.warnings),
+        "warnings": list(map(public_warning, answer.warnings)),
     }
 
 
@@ -185,13 +186,8 @@ def _source(number: int, citation: Citation) -> dict[str, Any]:
 async def _streamed(
     server: Server, request: Request, view: PipelineView, query: str, options: dict[str, Any]
 ) -> Response:
-    def begin() -> AnswerStream:
-        return view.ask_stream(query, **options)
-
-    async def render(reading: Reading) -> Pieces:
-        async for piece in reading:
-            yield event("", {"type": "chunk", "content": piece})
-        whole = _answer(reading.stream.answer)
+    def last(stream: AnswerStream) -> Iterator[bytes]:
+        whole = _answer(stream.answer)
         yield event("", {"type": "sources", "sources": whole.pop("sources")})
         yield event("", {"type": "done", **whole})
 
@@ -199,6 +195,11 @@ async def _streamed(
         problem = attrs.evolve(problem_of(error), code="STREAMING_ERROR")
         return event("", {"type": "error", **problem.json()})
 
-    return await StreamedAnswer.start(
-        server, request, begin, render, media_type=EVENTS_TYPE, failed=failed
+    return await streamed_answer(
+        server,
+        request,
+        lambda: view.ask_stream(query, **options),
+        lambda piece: event("", {"type": "chunk", "content": piece}),
+        last=last,
+        failed=failed,
     )

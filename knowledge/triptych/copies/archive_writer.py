@@ -16,11 +16,8 @@ from triptych import deadlines
 from triptych._internal.drafts import left_drafts, written_whole
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Store
-from triptych.copies.drafts import abandoned_drafts, noted_backup
-from triptych.errors import StoreError, ValidationError
-from triptych.records import NameState
-from triptych.replication.archive_checks import DamagedError, DatasetCheck, check_settings
-from triptych.replication.archive_format import (
+from triptych.copies.archive_checks import DamagedError, DatasetCheck, check_settings
+from triptych.copies.archive_format import (
     FORMAT,
     HEADER,
     MANIFEST,
@@ -30,9 +27,12 @@ from triptych.replication.archive_format import (
     DatasetSummary,
     dataset_folder,
 )
-from triptych.replication.copy import chosen_datasets
-from triptych.replication.report import Counts, count
-from triptych.replication.states import StateSource, StoreStates, json_line
+from triptych.copies.copy import opened_source
+from triptych.copies.notes import abandoned_drafts, noted_backup
+from triptych.copies.report import Counts, count
+from triptych.copies.states import StateSource, json_line
+from triptych.errors import StoreError, ValidationError
+from triptych.records import NameState
 
 __all__ = ["write_archive"]
 
@@ -72,14 +72,11 @@ def write_archive(
     left = [*left_drafts(target, remove=True), *abandoned_drafts(kept, remove=True)]
     try:
         with ExitStack() as held:
-            copying = store.capabilities.copying
-            shown = store if copying is None else held.enter_context(copying.snapshot())
-            states = StoreStates(shown, is_snapshot=shown is not store)
-            states.check_finished(chosen_datasets(states, datasets))
+            states, chosen = held.enter_context(opened_source(store, datasets))
             stream = held.enter_context(written_whole(target, mode=_MODE))
             held.enter_context(noted_backup(kept, target))
             with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-                summary = _write(_Writer(archive), states, datasets, progress)
+                summary = _write(_Writer(archive), states, chosen, datasets is None, progress)
     except OSError as error:
         raise StoreError(f"{target} cannot be written: {error.strerror or error}") from error
     return attrs.evolve(summary, removed=tuple(map(str, left)))
@@ -111,12 +108,13 @@ class _Writer:
 def _write(
     writer: _Writer,
     source: StateSource,
-    datasets: Sequence[str] | None,
+    chosen: Sequence[str],
+    is_whole: bool,
     progress: ProgressCallback | None,
 ) -> ArchiveSummary:
     writer.write_record(HEADER, {"format": FORMAT, "version": VERSION})
     summaries = []
-    for number, dataset_id in enumerate(sorted(chosen_datasets(source, datasets)), start=1):
+    for number, dataset_id in enumerate(sorted(chosen), start=1):
         folder, head = dataset_folder(number), source.head(dataset_id)
         with _refused(f"dataset {dataset_id!r:.80}"):
             check = DatasetCheck(head)
@@ -129,7 +127,7 @@ def _write(
             DatasetSummary(dataset_id=dataset_id, names=written.names, counts=written.counts)
         )
     with _refused("the settings"):
-        settings = check_settings(dict(source.settings())) if datasets is None else {}
+        settings = check_settings(dict(source.settings())) if is_whole else {}
     writer.write_record(SETTINGS, settings)
     members = dict(writer.members)
     writer.write_record(MANIFEST, {"datasets": summaries, "members": members})

@@ -12,16 +12,16 @@ import attrs
 import pytest
 
 import triptych
-from replication.test_follow import follow_until_equal
-from replication.test_kills import check_copy
+from copies.test_follow import follow_until_equal
+from copies.test_kills import check_copy
 from support.postgres import PostgresServer
 from support.rich_stores import POSTGRES, change, contents, fill, open_kind
 from triptych import Service, deadline
 from triptych.contracts import Store
+from triptych.copies import Archive, copy_store, follow_store, write_archive
+from triptych.copies.states import StoreStates
 from triptych.errors import ConflictError
 from triptych.records import NameState
-from triptych.replication import Archive, copy_store, follow_store, write_archive
-from triptych.replication.states import StoreStates
 from triptych.testing import FakeEmbedder
 from triptych.testing.builders import fill_at_once, keyword_query, put
 from triptych.testing.harness import examined

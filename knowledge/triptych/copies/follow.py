@@ -14,7 +14,13 @@ from triptych import deadlines
 from triptych._internal.progress import ProgressCallback
 from triptych.changes.follow import check_poll
 from triptych.contracts import AnswerCache, ChangeReader, Store
-from triptych.copies.erasures import Erasures
+from triptych.copies.conflicts import another_writer, check_two_stores
+from triptych.copies.copy import copy_dataset, copy_states
+from triptych.copies.marks import ReplicaMark
+from triptych.copies.notes import Erasures
+from triptych.copies.report import CopyReport, DatasetCopy
+from triptych.copies.states import StoreStates
+from triptych.copies.writer import StateWriter
 from triptych.errors import (
     ConflictError,
     CorruptStoreError,
@@ -23,12 +29,6 @@ from triptych.errors import (
     StoreError,
 )
 from triptych.records import ChangeCursor, Layer
-from triptych.replication.conflicts import another_writer, check_two_stores
-from triptych.replication.copy import copy_dataset, copy_states
-from triptych.replication.marks import ReplicaMark
-from triptych.replication.report import CopyReport, DatasetCopy
-from triptych.replication.states import StoreStates
-from triptych.replication.writer import StateWriter
 
 __all__ = ["follow_store"]
 

@@ -15,6 +15,7 @@ from support.bare_store import BareStore
 from support.rich_stores import KINDS, change, contents, fill, open_kind
 from triptych import deadline
 from triptych.contracts import Store
+from triptych.copies import CopyReport, copy_store, follow_store
 from triptych.errors import (
     CancelledError,
     ConflictError,
@@ -23,7 +24,6 @@ from triptych.errors import (
     StoreLockedError,
     ValidationError,
 )
-from triptych.replication import CopyReport, copy_store, follow_store
 from triptych.testing.builders import derive, fill as fill_plainly, layer_of, put
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore

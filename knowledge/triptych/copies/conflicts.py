@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from triptych.contracts import Store
+from triptych.copies.states import MARKS, StateSource, StoreStates
 from triptych.errors import ConflictError, ValidationError
-from triptych.replication.states import MARKS, StateSource, StoreStates
 
 __all__ = [
     "REPLACE",

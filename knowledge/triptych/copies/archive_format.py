@@ -15,6 +15,9 @@ from typing import Any, Final, Self, TypeVar
 import attrs
 
 from triptych._internal.regular_files import open_regular
+from triptych.copies.archive_checks import DamagedError, DatasetCheck, check_settings, parsed
+from triptych.copies.report import Counts, count
+from triptych.copies.states import DatasetHead, is_same_version, with_same_name
 from triptych.errors import (
     CorruptStoreError,
     NotFoundError,
@@ -23,9 +26,6 @@ from triptych.errors import (
 )
 from triptych.records import DocumentInfo, NameState
 from triptych.records.serialization import from_dict
-from triptych.replication.archive_checks import DamagedError, DatasetCheck, check_settings, parsed
-from triptych.replication.report import Counts, count
-from triptych.replication.states import DatasetHead, is_same_version, with_same_name
 from triptych.signatures import document_info
 
 T = TypeVar("T")
@@ -156,6 +156,9 @@ class Archive:
         self._zip.close()
 
     # As a source
+
+    def check_finished(self, datasets: Sequence[str]) -> None:
+        """See `StateSource.check_finished`: an archive is whole."""
 
     def datasets(self) -> Sequence[str]:
         """See `StateSource.datasets`."""

@@ -10,10 +10,10 @@ from typing import Final
 import attrs
 
 from triptych.contracts import ChangeReader, SettingsStore, Store
+from triptych.copies.conflicts import listed
+from triptych.copies.states import MARKS, StateSource, is_kept_setting
 from triptych.errors import ConflictError, ValidationError
 from triptych.records import ChangeCursor
-from triptych.replication.conflicts import listed
-from triptych.replication.states import MARKS, StateSource, is_kept_setting
 
 __all__ = ["ReplicaMark"]
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from replication.test_follow import first_report
+from copies.test_follow import first_report
 from support.rich_stores import contents, open_kind
 from triptych import Service, deadline
 from triptych.contracts import Store
+from triptych.copies import copy_store, follow_store
 from triptych.errors import NotFoundError
 from triptych.records import ChangePage
-from triptych.replication import copy_store, follow_store
 from triptych.testing.builders import fill, put
 from triptych_backends.memory import MemoryStore
 

@@ -19,9 +19,9 @@ from support.bare_store import BareStore
 from support.rich_stores import KINDS, change, contents, fill, open_kind
 from triptych._internal.progress import Progress
 from triptych.contracts import SettingsStore, Store
+from triptych.copies import Archive, copy_store, follow_store, write_archive
 from triptych.errors import ConflictError, NotAvailableError, NotFoundError, ValidationError
 from triptych.records import NewDocument
-from triptych.replication import Archive, copy_store, follow_store, write_archive
 from triptych.service import Service
 from triptych.testing import FakeEmbedder
 from triptych.testing.builders import (

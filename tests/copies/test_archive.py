@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from support.archives import Members, members_of, refused, write_members
 from support.rich_stores import KINDS, change, contents, fill, open_kind
 from triptych._internal.progress import Progress
+from triptych.copies import Archive, copy_store, write_archive
 from triptych.errors import (
     CorruptStoreError,
     NotFoundError,
@@ -24,7 +25,6 @@ from triptych.errors import (
     TriptychError,
     ValidationError,
 )
-from triptych.replication import Archive, copy_store, write_archive
 from triptych.testing.builders import fill as fill_plainly, put
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
@@ -273,7 +273,7 @@ def test_manifest_with_other_digests_or_numbers_is_refused(archive: Path, tmp_pa
                 file.writestr(name, each)
         assert isinstance(refused(tmp_path / "bad.zip"), CorruptStoreError)
     manifest = json.loads(members["manifest.json"])
-    manifest["datasets"][0]["documents"] += 1
+    manifest["datasets"][0]["counts"]["documents"] += 1
     members["manifest.json"] = json.dumps(manifest).encode()
     error = refused(write_members(tmp_path / "bad.zip", members))
     assert "other numbers" in str(error)

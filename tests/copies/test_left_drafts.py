@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from replication.test_kills import copier
+from copies.test_kills import copier
 from support.cli_run import ran
 from support.rich_stores import open_kind
 from triptych import Service
 from triptych._internal.drafts import left_drafts, written_whole
+from triptych.copies import write_archive
 from triptych.records import Finding
-from triptych.replication import write_archive
 from triptych.search.question_log import QuestionLog
 from triptych.testing.builders import fill_at_once
 from triptych_backends.filesystem.disk import Disk

@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 import triptych
-from replication.test_kills import copier
+from copies.test_kills import copier
 from support.cli_run import ran
 from support.postgres import PostgresServer
 from support.rich_stores import POSTGRES, contents, fill, open_kind
 from triptych import Service
 from triptych.contracts import Store
-from triptych.copies.unfinished import UnfinishedStoreWarning, unfinished_copy
+from triptych.copies import Archive, copy_store, follow_store, write_archive
+from triptych.copies.notes import UnfinishedStoreWarning, unfinished_copy
 from triptych.errors import ConflictError, StoreError
-from triptych.replication import Archive, copy_store, follow_store, write_archive
 from triptych.testing.builders import fill as fill_plainly, fill_at_once, put
 from triptych_backends.memory import MemoryStore
 
@@ -94,9 +94,9 @@ def test_store_says_that_a_copy_into_it_was_killed(
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("command", ["copy", "restore"])
+@pytest.mark.parametrize("name", ["source.db", "kb.zip"])
 @pytest.mark.parametrize("scheme", ["", "files://"])
-def test_new_store_says_so_from_its_first_moment(command: str, scheme: str, tmp_path: Path) -> None:
+def test_new_store_says_so_from_its_first_moment(name: str, scheme: str, tmp_path: Path) -> None:
     source = open_kind("sqlite", tmp_path, "source")
     fill_plainly(source, "d", {"a": "one"})
     write_archive(source, tmp_path / "kb.zip")
@@ -105,8 +105,8 @@ def test_new_store_says_so_from_its_first_moment(command: str, scheme: str, tmp_
     old = tmp_path / ".target.new-old"  # of one that was killed long ago
     old.mkdir()
     os.utime(old, (0, 0))
-    one = tmp_path / ("source.db" if command == "copy" else "kb.zip")
-    words = [sys.executable, "-m", "triptych_adapters.cli", command, str(one), f"{scheme}{target}"]
+    one = tmp_path / name
+    words = [sys.executable, "-m", "triptych_adapters.cli", "copy", str(one), f"{scheme}{target}"]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
         while not target.exists():
             assert process.poll() is None
@@ -114,8 +114,8 @@ def test_new_store_says_so_from_its_first_moment(command: str, scheme: str, tmp_
         process.kill()
     assert not old.exists()
     ended = ran(["--store", f"{scheme}{target}", "status"])
-    assert f"`triptych {command} {one} {target}" in ended.err.replace(scheme or "\0", "")
-    assert ran([command, str(one), f"{scheme}{target}"]).code == 0
+    assert f"`triptych copy {one} {target}" in ended.err.replace(scheme or "\0", "")
+    assert ran(["copy", str(one), f"{scheme}{target}"]).code == 0
     assert "unfinished" not in ran(["--store", f"{scheme}{target}", "status"]).err
     assert len(list(tmp_path.glob(".target.new-*"))) <= 1  # of the one that was killed
 
@@ -229,6 +229,10 @@ def test_commands_and_open_say_what_to_type(tmp_path: Path) -> None:
     assert "this store is unfinished" in ran(["--store", url, "doctor"]).both
     refused = ran(["--store", url, "backup", str(tmp_path / "other.zip")])
     assert refused.code != 0
+    assert "this store is unfinished" in refused.err
+    third = tmp_path / "third.db"
+    refused = ran(["copy", url, str(third)])
+    assert (refused.code != 0, third.exists()) == (True, False)
     assert "this store is unfinished" in refused.err
     with (
         pytest.warns(UnfinishedStoreWarning, match="unfinished"),

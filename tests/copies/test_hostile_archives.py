@@ -19,11 +19,11 @@ from support.archives import Members, members_of, refused, write_members
 from support.rich_stores import contents, fill
 from triptych._internal.progress import Progress
 from triptych.contracts import Store
+from triptych.copies import Archive, copy_store, write_archive
+from triptych.copies.report import Counts, count
 from triptych.errors import CorruptStoreError, StoreError, ValidationError
 from triptych.records import NameState, NewDocument
 from triptych.records.serialization import from_dict, to_dict
-from triptych.replication import Archive, copy_store, write_archive
-from triptych.replication.report import Counts, count
 from triptych.testing.builders import CONFIG, SPARSE, fill as fill_plainly, put, sparse_of
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore

@@ -16,7 +16,7 @@ import pytest
 
 from support.rich_stores import contents, fill, open_kind
 from triptych.contracts import Store
-from triptych.replication import Archive, copy_store, write_archive
+from triptych.copies import Archive, copy_store, write_archive
 from triptych.testing.builders import fill_at_once
 from triptych.testing.harness import examined
 

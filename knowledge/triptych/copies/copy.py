@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
 import attrs
@@ -12,28 +12,27 @@ import attrs
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Store
-from triptych.copies.erasures import Erasures
-from triptych.copies.unfinished import unfinished_until_done
-from triptych.errors import CorruptStoreError, NotFoundError
-from triptych.records import NameState
-from triptych.replication.archive_format import Archive
-from triptych.replication.conflicts import (
+from triptych.copies.archive_format import Archive
+from triptych.copies.conflicts import (
     another_configuration,
     another_writer,
     check_conflicts,
     check_two_stores,
     listed,
 )
-from triptych.replication.report import CopyReport, Counts, DatasetCopy, count
-from triptych.replication.states import (
+from triptych.copies.notes import Erasures, unfinished_until_done
+from triptych.copies.report import CopyReport, Counts, DatasetCopy, count
+from triptych.copies.states import (
     DatasetHead,
     StateSource,
     StoreStates,
     state_digest,
 )
-from triptych.replication.writer import StateWriter
+from triptych.copies.writer import StateWriter
+from triptych.errors import CorruptStoreError, NotFoundError
+from triptych.records import NameState
 
-__all__ = ["check_datasets", "chosen_datasets", "copy_dataset", "copy_states", "copy_store"]
+__all__ = ["check_datasets", "copy_dataset", "copy_states", "copy_store", "opened_source"]
 
 _NAMES_AT_ONCE: Final = 64
 _SIZE_AT_ONCE: Final = 4_000_000
@@ -101,16 +100,7 @@ def copy_states(
     if not isinstance(source, Archive):
         check_two_stores(source, destination)
     with ExitStack() as held:
-        states: StateSource
-        if isinstance(source, Archive):
-            states = source
-        else:
-            copying = source.capabilities.copying
-            shown = source if copying is None else held.enter_context(copying.snapshot())
-            states = StoreStates(shown, is_snapshot=shown is not source)
-        chosen = chosen_datasets(states, datasets)
-        if isinstance(states, StoreStates):
-            states.check_finished(chosen)
+        states, chosen = held.enter_context(opened_source(source, datasets))
         for dataset_id in () if replace else chosen:
             check_conflicts(states, StoreStates(destination), dataset_id)
         kept = destination.capabilities.settings
@@ -138,29 +128,45 @@ def copy_states(
     )
 
 
+@contextmanager
+def opened_source(
+    source: Store | Archive, datasets: Sequence[str] | None
+) -> Iterator[tuple[StateSource, Sequence[str]]]:
+    """What a source holds, and which datasets are to be copied; as it is at one moment, where it
+    shows that.
+
+    Raises:
+        NotFoundError: it has no such dataset.
+        StoreError: it has not got all of them itself.
+    """
+    with ExitStack() as held:
+        states: StateSource
+        if isinstance(source, Archive):
+            states = source
+        else:
+            copying = source.capabilities.copying
+            shown = source if copying is None else held.enter_context(copying.snapshot())
+            states = StoreStates(shown, is_snapshot=shown is not source)
+        there = states.datasets()
+        for each in datasets or ():
+            if each not in there:
+                known = ", ".join(map(repr, there[:10])) or "none"
+                raise NotFoundError(
+                    f"the source has no dataset {each!r}; its datasets are: {known}"
+                )
+        chosen = there if datasets is None else list(dict.fromkeys(datasets))
+        states.check_finished(chosen)
+        yield states, chosen
+
+
 def check_datasets(source: Store | Archive, datasets: Sequence[str] | None) -> None:
-    """Refuse what `copy_store` refuses of ``datasets``, without a destination.
+    """Refuse what `copy_store` refuses of ``source`` and ``datasets``, without a destination.
 
     Raises:
-        NotFoundError: the source has no such dataset.
+        NotFoundError, StoreError: as `copy_store`.
     """
-    chosen_datasets(source if isinstance(source, Archive) else StoreStates(source), datasets)
-
-
-def chosen_datasets(states: StateSource, datasets: Sequence[str] | None) -> Sequence[str]:
-    """The datasets to copy.
-
-    Raises:
-        NotFoundError: one is not there.
-    """
-    there = states.datasets()
-    if datasets is None:
-        return there
-    for each in datasets:
-        if each not in there:
-            known = ", ".join(map(repr, there[:10])) or "none"
-            raise NotFoundError(f"the source has no dataset {each!r}; its datasets are: {known}")
-    return list(dict.fromkeys(datasets))
+    with opened_source(source, datasets):
+        pass
 
 
 def copy_dataset(

@@ -14,9 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 import attrs
 
 from triptych.contracts import Store
-from triptych.copies.drafts import BACKUPS
-from triptych.copies.erasures import ERASED
-from triptych.copies.unfinished import UNFINISHED, unfinished_copy
+from triptych.copies.notes import BACKUPS, ERASED, UNFINISHED, unfinished_copy
 from triptych.errors import StoreError
 from triptych.leases import LEASES
 from triptych.records import (
@@ -69,6 +67,10 @@ class DatasetHead:
 
 class StateSource(Protocol):
     """What can be copied from: a store, or an archive."""
+
+    def check_finished(self, datasets: Sequence[str]) -> None:
+        """Raise `StoreError` where it has not got all of ``datasets`` itself."""
+        ...
 
     def datasets(self) -> Sequence[str]:
         """Every dataset, ordered by id."""
@@ -155,7 +157,7 @@ class StoreStates:
         self._is_snapshot = is_snapshot
 
     def check_finished(self, datasets: Sequence[str]) -> None:
-        """Raise `StoreError` where the store has not got all of ``datasets`` itself."""
+        """See `StateSource.check_finished`."""
         if error := unfinished_copy(self._has.settings, datasets):
             raise error
 

@@ -12,6 +12,7 @@ from typing import Any, Final, Never
 import numpy as np
 
 from triptych import rules
+from triptych.copies.states import DatasetHead, is_kept_setting
 from triptych.errors import ModelMismatchError
 from triptych.records import (
     DerivedSig,
@@ -24,7 +25,6 @@ from triptych.records import (
     check_identifier,
     check_text,
 )
-from triptych.replication.states import DatasetHead, is_kept_setting
 from triptych.text import languages
 
 __all__ = ["DamagedError", "DatasetCheck", "check_settings", "parsed"]

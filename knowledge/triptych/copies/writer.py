@@ -9,10 +9,10 @@ from typing import Final
 import attrs
 
 from triptych.contracts import Capabilities, CopyableStore, LayerJournal, SettingsStore, Store
+from triptych.copies.conflicts import REPLACE, listed
+from triptych.copies.states import DatasetHead, is_kept_setting
 from triptych.errors import ConflictError, NotAvailableError
 from triptych.records import Layer, ModelUsage, NameState, SparseVector
-from triptych.replication.conflicts import REPLACE, listed
-from triptych.replication.states import DatasetHead, is_kept_setting
 
 __all__ = ["SettingsCopy", "StateWriter"]
 
