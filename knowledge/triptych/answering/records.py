@@ -110,7 +110,7 @@ class Answer:
         sent: what the model was sent; nothing where it was not asked.
     """
 
-    __plain_properties__: ClassVar = ("abstained", "uncited", "receipt")
+    __plain_properties__: ClassVar[tuple[str, ...]] = ("abstained", "uncited", "receipt")
 
     question: str
     standalone: str

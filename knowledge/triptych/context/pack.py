@@ -40,7 +40,7 @@ class ContextPack:
             packs.
     """
 
-    __plain_properties__: ClassVar = ("text", "receipt")
+    __plain_properties__: ClassVar[tuple[str, ...]] = ("text", "receipt")
 
     query: str
     pieces: tuple[Piece, ...] = ()

@@ -69,7 +69,7 @@ class Piece:
     and means nothing beyond it. ``sig`` says what the chunk, or the layer, was made from and with.
     """
 
-    __plain_properties__: ClassVar = ("signs",)
+    __plain_properties__: ClassVar[tuple[str, ...]] = ("signs",)
 
     number: int
     citation: Citation

@@ -63,7 +63,7 @@ class DoctorReport:
         left_out: what is in no chunk, and so is not found by a search of chunks, and why.
     """
 
-    __plain_properties__: ClassVar = ("clean",)
+    __plain_properties__: ClassVar[tuple[str, ...]] = ("clean",)
 
     findings: tuple[Finding, ...] = ()
     repaired: tuple[Finding, ...] = ()

@@ -308,7 +308,13 @@ class Hit:
     place in the original file, in words ("page 3"), where a parser told it.
     """
 
-    __plain_properties__: ClassVar = ("chunk_id", "version", "end_line", "signs", "snippet")
+    __plain_properties__: ClassVar[tuple[str, ...]] = (
+        "chunk_id",
+        "version",
+        "end_line",
+        "signs",
+        "snippet",
+    )
 
     dataset_id: str
     doc_name: str

@@ -238,7 +238,7 @@ class HealthCheck:
 class Health:
     """What a health check found, in the order in which it looked."""
 
-    __plain_properties__: ClassVar = ("ok",)
+    __plain_properties__: ClassVar[tuple[str, ...]] = ("ok",)
 
     checks: tuple[HealthCheck, ...]
 

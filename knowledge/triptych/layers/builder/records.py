@@ -177,7 +177,7 @@ class LayerReport:
         warnings: what the store cannot remember.
     """
 
-    __plain_properties__: ClassVar = ("calls",)
+    __plain_properties__: ClassVar[tuple[str, ...]] = ("calls",)
 
     made: int = 0
     unchanged: int = 0
