@@ -7,7 +7,7 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
-from triptych.errors import ValidationError
+from triptych.errors import TriptychError, ValidationError
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.values import conditions
 
@@ -153,7 +153,6 @@ def note_unknown_fields(
     output: Output, service: Service, dataset: str | None, *filters: Mapping[str, Any]
 ) -> None:
     """Say what of the filters that found nothing no document has, and which fields there are."""
-    from triptych.errors import TriptychError
     from triptych.records.filters import NAME, conditions_of, parse_filter
 
     asked = [each for where in filters for each in conditions_of(parse_filter(where))]

@@ -17,6 +17,7 @@ from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.folders import AddedFolders
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.source_files import shown_path
 
 if TYPE_CHECKING:
     from triptych.records import Failure
@@ -34,7 +35,6 @@ def init(
     The store lies in FOLDER/.triptych, which Git ignores. Without init, commands use your own
     store, wherever you are. A store that is there already is left as it is.
     """
-    from triptych_adapters.cli.source_files import shown_path
     from triptych_factory import Settings, wire
     from triptych_factory.discovery import STORE_FILE, STORE_FOLDER, find_store, store_in
     from triptych_factory.locations import parse_location
