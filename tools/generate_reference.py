@@ -44,21 +44,20 @@ PAGE_OF = {
     "search": "../how-to/query-syntax.md",
     "ask": "../how-to/ask.md",
     "context": "../how-to/context.md",
-    "pipelines": "../how-to/pipelines.md",
     "tag": "../how-to/memory-for-agents.md",
     "history": "../how-to/history.md",
     "changes": "../how-to/changes.md",
-    "spaces": "../how-to/change-the-embedder.md",
+    "admin spaces": "../how-to/change-the-embedder.md",
     "work": "../how-to/workers.md",
     "doctor": "../how-to/doctor.md",
     "import": "../how-to/import-and-export.md",
     "export": "../how-to/import-and-export.md",
     "copy": "../how-to/move.md",
     "backup": "../how-to/move.md",
-    "restore": "../how-to/move.md",
-    "keys": "../how-to/access.md#keys",
+    "restore": "../how-to/history.md",
+    "admin keys": "../how-to/access.md#keys",
     "mcp": "../how-to/mcp.md",
-    "fetch": "../how-to/context.md",
+    "admin fetch": "../how-to/context.md",
     "layers": "../how-to/layers.md",
     "eval": "../how-to/evaluate.md",
     "serve": "../how-to/serve.md",
@@ -116,7 +115,7 @@ def _commands() -> list[str]:
         options = [
             f"`{max(each.opts, key=len)}`" for each in own if each.param_type_name == "option"
         ]
-        link = PAGE_OF.get(name.split()[0])
+        link = PAGE_OF.get(name.split()[0]) or PAGE_OF.get(" ".join(name.split()[:2]))
         says = re.sub(r"\s+", " ", (command.help or "").partition("\n\n")[0])
         first = re.split(r"(?<=[.:]) (?=[A-Z])", says)[0].rstrip(".:")
         shown = f"`{f'triptych {name} {usage}'.strip()}`"
@@ -225,7 +224,7 @@ def _calls(store: Any) -> Iterator[tuple[str, Callable[[], object]]]:
         store, options=attrs.evolve(embedding, next_embedder=other, sparse_encoder=encoder)
     )
     yield (
-        "a next embedder: `triptych spaces`",
+        "a next embedder: `triptych admin spaces`",
         lambda: (
             fill_space(both, "d"),
             list_spaces(both),

@@ -1,15 +1,8 @@
-"""Settings to a wired Service."""
+"""Settings to a wired Service.
 
-from triptych_factory.settings import Setting, Settings
-from triptych_factory.tables import open_rows, open_tables
-from triptych_factory.wiring import every_format, open_service, wire
+The names are imported when they are used, as those of `triptych`: settings need no store.
+"""
 
-__all__ = [
-    "Setting",
-    "Settings",
-    "every_format",
-    "open_rows",
-    "open_service",
-    "open_tables",
-    "wire",
-]
+from triptych._internal.lazy import lazy_exports
+
+__all__, __getattr__, __dir__ = lazy_exports(__name__, __file__)

@@ -17,6 +17,7 @@ from triptych.records import check_text
 __all__ = [
     "Location",
     "base_of",
+    "is_server",
     "parse_location",
     "relative_to",
     "shown_location",
@@ -53,6 +54,11 @@ class Location:
         if self.path is None:
             return f"{self.scheme}://"
         return str(self.path) if self.scheme == "sqlite" else f"{self.scheme}://{self.path}"
+
+
+def is_server(url: str) -> bool:
+    """Whether ``url`` is the address of a server, not of a store."""
+    return url.lower().startswith(("http://", "https://"))
 
 
 def base_of(location: Location) -> Path | None:

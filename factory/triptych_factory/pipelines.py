@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from triptych import search
@@ -102,9 +102,8 @@ def build_pipelines(
     models: Models,
     *,
     source: str,
-    names: Collection[str] | None = None,
 ) -> tuple[Pipeline, ...]:
-    """Return the pipelines that ``tables`` describe: those of ``names``, None for all.
+    """Return the pipelines that ``tables`` describe.
 
     Raises:
         ValidationError: a key or a value is wrong; the message names ``source`` and the pipeline.
@@ -113,7 +112,6 @@ def build_pipelines(
     return tuple(
         _build(name, table, models, f"the pipeline {name!r} in {source}")
         for name, table in tables.items()
-        if names is None or name in names
     )
 
 

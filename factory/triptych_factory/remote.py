@@ -9,17 +9,13 @@ from triptych._internal.redaction import shown_url
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.installation import lacking
 from triptych.service import Service
+from triptych_factory.locations import is_server
 from triptych_factory.provider_access import TRUSTED_HOSTS, is_trusted
 from triptych_factory.settings import Settings
 
-__all__ = ["check_local", "connect", "is_server"]
+__all__ = ["check_local", "connect"]
 
 _OWN = frozenset({"url", "api_key"})
-
-
-def is_server(url: str) -> bool:
-    """Whether ``url`` is the address of a server, not of a store."""
-    return url.lower().startswith(("http://", "https://"))
 
 
 def check_local(settings: Settings, doing: str) -> None:

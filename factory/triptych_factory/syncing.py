@@ -19,8 +19,7 @@ from triptych.service import Service
 from triptych.sync import DirectorySync, RememberedRoots, SyncOptions, SyncRoot
 from triptych.sync.state import broken_states
 from triptych_factory.discovery import user_store
-from triptych_factory.locations import base_of, parse_location, state_folder, store_paths
-from triptych_factory.remote import is_server
+from triptych_factory.locations import base_of, is_server, parse_location, state_folder, store_paths
 from triptych_factory.settings import Settings
 
 __all__ = [

@@ -12,6 +12,15 @@ import attrs
 
 from triptych._internal.close_on_exit import close_model
 from triptych._internal.nearest import did_you_mean
+from triptych.chunking import (
+    ChunkConfig,
+    ChunkerSet,
+    DefaultChunker,
+    FixedWindowChunker,
+    MarkdownChunker,
+    SentenceWindowChunker,
+    default_chunkers,
+)
 from triptych.contracts import (
     LLM,
     Embedder,
@@ -29,23 +38,24 @@ from triptych.search.reranking import Rerank
 from triptych.service import Service
 from triptych.service_options import OpenOptions, ServiceOptions
 from triptych_factory.backends import open_store
-from triptych_factory.chunkers import build_chunkers
-from triptych_factory.embedders import build_embedder
-from triptych_factory.llms import build_llm
-from triptych_factory.locations import Location, parse_location, state_folder, store_paths
-from triptych_factory.pipelines import Models, build_pipelines
+from triptych_factory.embedders import build_embedder, build_sparse_encoder
+from triptych_factory.locations import (
+    Location,
+    is_server,
+    parse_location,
+    state_folder,
+    store_paths,
+)
 from triptych_factory.provider_access import ProviderAccess
 from triptych_factory.rankers import build_ranker, build_reranker
-from triptych_factory.remote import connect, is_server
 from triptych_factory.settings import Settings
-from triptych_factory.sparse_encoders import build_sparse_encoder
 from triptych_factory.stored_model import likely_signature, recall_embedder, stored_signature
-from triptych_factory.tables import named_embedder
 
 if TYPE_CHECKING:
     from triptych.parsing import FileParsers
+    from triptych_factory.pipelines import Models
 
-__all__ = ["every_format", "open_service", "settings_llm", "wire"]
+__all__ = ["CHUNKERS", "every_format", "open_service", "settings_llm", "wire"]
 
 
 _CHUNKING = ("chunker", "chunk_size", "chunk_overlap")
@@ -96,6 +106,8 @@ def open_service(
         }
     )
     if is_server(resolved.url):
+        from triptych_factory.remote import connect
+
         return connect(resolved, [name for name, each in objects.items() if each != ()])
     return wire(resolved, create=create, named=None, **objects)
 
@@ -152,6 +164,8 @@ def wire(
     the store, and the models that were made here.
     """
     if is_server(settings.url):
+        from triptych_factory.remote import connect
+
         return connect(settings)
     location = parse_location(settings.url)
     given: dict[str, Any] = {**objects, "embedder": embedder, "llm": llm}
@@ -160,6 +174,8 @@ def wire(
     def model(name: str, build: Callable[[], Any]) -> Any:
         if given.get(name) is not None:
             return given[name]
+        if getattr(settings, name) == "none":
+            return None
         made_here.append(made := build())
         return made
 
@@ -172,15 +188,11 @@ def wire(
         _preload(likely if by_store else chosen)
     writer = model("llm", lambda: settings_llm(settings, settings.llm))
     reranks = model("reranker", lambda: _reranker(settings, settings.reranker, writer))
-    models = Models(
-        writer,
-        lambda name: settings_llm(settings, name),
-        lambda name, own: _reranker(settings, name, own, "pipelines"),
-        lambda name: named_embedder(settings, name),
-    )
+    pipelines, models = _pipelines(settings, writer, objects.get("pipelines", ()), named)
     steps = objects.get("postprocessors", ())
     options = ServiceOptions(
-        chunkers=objects.get("chunkers") or build_chunkers(*_chunking(settings)),
+        chunkers=objects.get("chunkers")
+        or build_chunkers(settings.chunker, settings.chunk_size, settings.chunk_overlap),
         embedder=chosen,
         next_embedder=following,
         sparse_encoder=model("sparse_encoder", lambda: _sparse_encoder(settings)),
@@ -189,7 +201,7 @@ def wire(
         retrievers=objects.get("retrievers", ()),
         rewriter=objects.get("rewriter"),
         postprocessors=(*([] if reranks is None else [Rerank(reranks)]), *steps),
-        pipelines=_pipelines(settings, models, objects.get("pipelines", ()), named),
+        pipelines=pipelines,
         semantic_cache=_answers(settings, objects.get("semantic_cache")),
         llm=writer,
         embed_concurrency=settings.embed_concurrency,
@@ -220,7 +232,7 @@ def wire(
         options = attrs.evolve(options, locate=file_locator(kept), forget_files=forget)
 
     def close_models() -> None:
-        for made in (*made_here, *models.made):
+        for made in (*made_here, *(() if models is None else models.made)):
             close_model(made)
 
     service = Service(store, options=options, on_close=close_models)
@@ -236,14 +248,32 @@ def wire(
 
 
 def _pipelines(
-    settings: Settings, models: Models, given: Sequence[Pipeline], named: Collection[str] | None
-) -> Sequence[Pipeline]:
+    settings: Settings,
+    llm: LLM | None,
+    given: Sequence[Pipeline],
+    named: Collection[str] | None,
+) -> tuple[Sequence[Pipeline], Models | None]:
     """Those of the settings that ``named`` names, and those that are ``given``, which take the
-    place of others of their names."""
+    place of others of their names; and the models that were made for them."""
     own = {each.name for each in given if isinstance(each, Pipeline)}
-    described = {name: each for name, each in settings.pipelines.items() if name not in own}
+    tables = {
+        name: table
+        for name, table in settings.pipelines.items()
+        if name not in own and (named is None or name in named)
+    }
+    if not tables:
+        return given, None
+    from triptych_factory.pipelines import Models, build_pipelines
+    from triptych_factory.tables import named_embedder
+
+    models = Models(
+        llm,
+        lambda name: settings_llm(settings, name),
+        lambda name, own: _reranker(settings, name, own, "pipelines"),
+        lambda name: named_embedder(settings, name),
+    )
     source = settings.sources.get("pipelines", "the settings")
-    return (*build_pipelines(described, models, source=source, names=named), *given)
+    return (*build_pipelines(tables, models, source=source), *given), models
 
 
 def _scratch() -> Store:
@@ -321,6 +351,8 @@ def settings_llm(settings: Settings, name: str) -> LLM | None:
         ValidationError: no model has this name, or its provider's key is missing.
         NotAvailableError: the extra ``http`` is not installed.
     """
+    from triptych_factory.llms import build_llm
+
     provider = settings.llm.partition(":")[0]
     given = ProviderAccess(
         api_key=settings.llm_api_key,
@@ -337,8 +369,35 @@ def settings_llm(settings: Settings, name: str) -> LLM | None:
     )
 
 
-def _chunking(settings: Settings) -> tuple[str, int | None, int | None]:
-    return settings.chunker, settings.chunk_size, settings.chunk_overlap
+def _sentences(size: int | None = None, overlap: int | None = None) -> ChunkerSet:
+    if overlap:
+        raise ValidationError(
+            f"chunk_overlap is {overlap}, and the chunker 'sentence-window' has none: its windows "
+            "hold the sentences around each; leave chunk_overlap out"
+        )
+    chunker = SentenceWindowChunker() if size is None else SentenceWindowChunker(size=size)
+    return ChunkerSet(default=chunker)
+
+
+CHUNKERS: Mapping[str, Callable[..., ChunkerSet]] = {
+    "markdown": lambda **sizes: default_chunkers(ChunkConfig(**sizes), MarkdownChunker(**sizes)),
+    "window": lambda **sizes: ChunkerSet(default=DefaultChunker(config=ChunkConfig(**sizes))),
+    "fixed-window": lambda **sizes: ChunkerSet(default=FixedWindowChunker(**sizes)),
+    "sentence-window": _sentences,
+}
+"""What the setting ``chunker`` names: each takes ``size`` and ``overlap``, in code points."""
+
+
+def build_chunkers(name: str, size: int | None = None, overlap: int | None = None) -> ChunkerSet:
+    """Return the chunkers of this name, with the sizes that are given; None leaves the default.
+
+    Raises:
+        ValidationError: no chunker has this name, or the sizes do not fit.
+    """
+    if name not in CHUNKERS:
+        raise ValidationError(f"no chunker is called {name!r}: use one of {', '.join(CHUNKERS)}")
+    given = {"size": size, "overlap": overlap}
+    return CHUNKERS[name](**{key: value for key, value in given.items() if value is not None})
 
 
 def _reranker(

@@ -67,8 +67,8 @@ __all__ = [
 
 CHANGE_EMBEDDER = (
     "to change to this embedder while the other one serves, set it as next_embedder, run "
-    "`triptych spaces fill`, then `triptych spaces swap`; or open the store with the embedder it "
-    "was filled with"
+    "`triptych admin spaces fill`, then `triptych admin spaces swap`; or open the store with the "
+    "embedder it was filled with"
 )
 """What to do where a dataset has vectors of another embedder than the one in use."""
 

@@ -250,9 +250,10 @@ def test_another_process_sees_a_key_and_its_end_at_once(kind: str, tmp_path: Pat
 
 
 def command(url: str, *arguments: str) -> dict[str, triptych.records.MetadataValue]:
-    """What ``triptych keys`` prints as JSON, run in a process of its own."""
+    """What ``triptych admin keys`` prints as JSON, run in a process of its own."""
     ran = subprocess.run(
-        [sys.executable, "-m", "triptych_adapters.cli", "-s", url, "keys", *arguments, "--json"],
+        [sys.executable, "-m", "triptych_adapters.cli", "-s", url, "admin", "keys", *arguments,
+         "--json"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     found: dict[str, triptych.records.MetadataValue] = json.loads(ran.stdout)

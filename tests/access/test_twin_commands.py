@@ -68,19 +68,24 @@ COMMAND_ROWS: dict[str, list[list[str]]] = {
     ],
     "ask": [["where", "is", "the", "zebra"], ["the", "anchor", "-d", "zoo"]],
     "context": [["zebra", "anchor"], ["zebra", "-d", "zoo"]],
-    "list": [[], *(["-d", each] for each in PLACES)],
-    "count": [["-d", each] for each in PLACES],
+    "list": [
+        *([], ["--folders"], ["--pipelines"]),
+        *([*words, "-d", each] for each in PLACES for words in ([], ["--count"])),
+    ],
     "get": [["-d", each["dataset_id"], each["name"]] for each in NAMES],
     "history": [["-d", each["dataset_id"], each["name"]] for each in NAMES],
     "diff": [["-d", each["dataset_id"], each["name"], "1"] for each in NAMES],
     "changes": [[], ["-d", "kb"], ["-d", "zoo"]],
-    "pipelines": [[]],
     "status": [[]],
     "doctor": [[], ["-d", "zoo"]],
     "export": [["-d", each] for each in PLACES],
     "layers": [
         [*command, "-d", each]
-        for command in (["show", "ours/tide.md"], ["show", "theirs/zebra.md"], ["plan"])
+        for command in (
+            ["show", "ours/tide.md"],
+            ["show", "theirs/zebra.md"],
+            ["build", "--dry-run"],
+        )
         for each in PLACES
     ],
     "eval": [
@@ -96,11 +101,10 @@ COMMAND_ROWS: dict[str, list[list[str]]] = {
     ],
     "add": [["folder", "-d", "kb"]],
     "sync": [["folder", "-d", "kb"]],
-    "roots": [[]],
     "remove": [["folder"]],
     "import": [["documents.jsonl", "-d", each] for each in PLACES],
     "restore": [["-d", each["dataset_id"], each["name"], "1"] for each in NAMES],
-    "create": [[each] for each in PLACES],
+    "admin": [*(["create", each] for each in PLACES), ["spaces", "list"], ["keys", "list"]],
     "rebuild": [["-d", each] for each in PLACES],
     "embed": [["-d", each] for each in PLACES],
     "delete": [
@@ -110,8 +114,6 @@ COMMAND_ROWS: dict[str, list[list[str]]] = {
     ],
     "copy": [["URL", "copy.db"]],
     "backup": [["backup.tar"]],
-    "spaces": [["list"]],
-    "keys": [["list"]],
     "work": [[]],
     "follow": [["postgresql:///none", "t", "--text", "c"]],
     "serve": [[]],
@@ -123,7 +125,6 @@ GOLDEN = "queries:\n  - question: The zebra at anchor?\n    expected_files: [{}]
 NOT_ASKED = {
     "init": "makes a store on this machine",
     "watch": "is sync, until it is interrupted",
-    "fetch": "downloads models",
     "mcp": "has its tools above",
 }
 

@@ -14,7 +14,7 @@ import triptych
 from support.cli_run import Shell, fresh_shell
 from triptych.errors import ValidationError
 from triptych.installation import install_command
-from triptych_adapters.cli.shell_text import shell_text
+from triptych_adapters.cli.output import shell_text
 from triptych_factory.llms import build_llm, planned_llm
 
 ROOT = Path(__file__).parents[2]
@@ -231,7 +231,7 @@ def test_a_plan_needs_neither_a_client_nor_a_key(shell: Shell) -> None:
     )
     for llm in ("ollama:llama3.2", "openai:gpt-4o-mini"):
         done = subprocess.run(
-            [sys.executable, "-c", program, "layers", "plan", "--llm", llm, "--json"],
+            [sys.executable, "-c", program, "layers", "build", "--dry-run", "--llm", llm, "--json"],
             capture_output=True,
             text=True,
             check=False,

@@ -1,4 +1,4 @@
-"""``triptych layers plan``, ``build``, ``show`` and ``ledger``, with a model over HTTP."""
+"""``triptych layers build``, ``show`` and ``ledger``, with a model over HTTP."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ProviderServe
 
 
 def test_plan_build_show_and_ledger(shell: Shell, server: ProviderServer) -> None:
-    plan = shell("layers", "plan", "--json").json
+    plan = shell("layers", "build", "--dry-run", "--json").json
     counts = ("artifacts", "conditional", "quarantined", "gone", "kept")
     assert [plan[name] for name in counts] == [10, 0, 0, 0, 0]
     assert (plan["reasons"], plan["cost"]["calls"]) == ({"new": 10}, 10)
@@ -91,7 +91,7 @@ def test_edited_document_is_listed_with_the_folders_around_it(shell: Shell) -> N
     assert shell("layers", "build").code == 0
     shell.write("docs/guide/start.md", "# Start\n\nHow to begin.")
     shell("put", "docs")
-    rows = shell("layers", "plan", "--list").rows
+    rows = shell("layers", "build", "--dry-run", "--list").rows
     assert rows == [
         ["guide/start.md", "L0", "source", "False", "1"],
         ["guide/start.md", "L1", "source", "False", "1"],
@@ -100,7 +100,7 @@ def test_edited_document_is_listed_with_the_folders_around_it(shell: Shell) -> N
         ["", "L0", "input", "True", "1"],
         ["", "L1", "input", "True", "1"],
     ]
-    one = shell("layers", "plan", "top.md", "--json").json
+    one = shell("layers", "build", "--dry-run", "top.md", "--json").json
     assert one["artifacts"] == 0
     assert shell("layers", "build", "--json").json["report"]["calls"] == 2
 
@@ -113,7 +113,7 @@ def test_document_that_breaks_the_model_is_named(shell: Shell) -> None:
     assert {each["doc_name"] for each in built.json["report"]["quarantined"]} == {"broken.md"}
     assert built.json["report"]["made"] == 10
     assert "broken.md: its L0 is quarantined (refusal)" in built.err
-    plan = shell("layers", "plan")
+    plan = shell("layers", "build", "--dry-run")
     assert "2 quarantined" in plan.err
     rows = shell("layers", "ledger", "--quarantined").rows
     assert [row[:3] for row in rows] == [
@@ -158,32 +158,32 @@ def test_ceiling_that_is_too_small_for_any_layer_says_what_would_do(shell: Shell
 
 
 def test_name_of_nothing_is_not_found(shell: Shell) -> None:
-    for what in ("plan", "build"):
-        refused = shell("layers", what, "tpo.md")
+    for dry in (["--dry-run"], []):
+        refused = shell("layers", "build", *dry, "tpo.md")
         assert refused.code == 3
         assert "no document or folder 'tpo.md'" in refused.err
-    assert shell("layers", "plan", "guide", "--json").json["artifacts"] == 8
+    assert shell("layers", "build", "--dry-run", "guide", "--json").json["artifacts"] == 8
 
 
 def test_stale_layers_that_stay_are_reported(shell: Shell, server: ProviderServer) -> None:
     assert shell("layers", "build").code == 0
     shell.write("docs/top.md", "# Top\n\nAnother top.")
     shell("put", "docs")
-    for what in ("plan", "build"):
-        told = shell("layers", what, "--llm", "none").err
+    for dry in (["--dry-run"], []):
+        told = shell("layers", "build", *dry, "--llm", "none").err
         assert "2 stale layers by another model kept (top.md)" in told
         assert "fresh" not in told
 
 
 def test_calls_for_parts_of_long_documents_are_reported_as_the_most_there_are(shell: Shell) -> None:
-    assert "about 10 calls" in shell("layers", "plan").err
+    assert "about 10 calls" in shell("layers", "build", "--dry-run").err
     shell.write("docs/long.md", "A word. " * 10_000)
     shell("put", "docs")
-    plan = shell("layers", "plan", "--json")
+    plan = shell("layers", "build", "--dry-run", "--json")
     parts = plan.json["cost"]["part_calls"]
     assert parts > 3
     assert f"up to {parts + 12} calls ({parts} for parts of long documents)" in (
-        shell("layers", "plan").err
+        shell("layers", "build", "--dry-run").err
     )
 
 
@@ -192,7 +192,7 @@ def test_without_a_model_sentences_are_taken(shell: Shell, server: ProviderServe
     assert (built.code, built.json["report"]["made"]) == (0, 10)
     assert built.json["report"]["usage"] == []
     assert server.asked == []
-    assert shell("layers", "plan", "--json").json["reasons"] == {"model": 10}
+    assert shell("layers", "build", "--dry-run", "--json").json["reasons"] == {"model": 10}
 
 
 def test_missing_key_stops_only_what_needs_it(
@@ -207,7 +207,7 @@ def test_missing_key_stops_only_what_needs_it(
         ("layers", "ledger"),
         ("list",),
         ("sync", "docs", "--dry-run"),
-        ("layers", "plan"),
+        ("layers", "build", "--dry-run"),
     ]
     for works in asks_no_model:
         assert shell(*works).code == 0, works
@@ -228,9 +228,10 @@ def test_status_tells_the_model_and_not_its_key(shell: Shell) -> None:
     "wrong",
     [
         ("build", "--max-cost", "3"),
-        ("plan", "--price-input", "3"),
-        ("plan", "--llm", "nobody:x"),
-        ("plan", "--price-input", "-1", "--price-output", "1"),
+        ("build", "--list"),
+        ("build", "--dry-run", "--price-input", "3"),
+        ("build", "--dry-run", "--llm", "nobody:x"),
+        ("build", "--dry-run", "--price-input", "-1", "--price-output", "1"),
     ],
 )
 def test_invalid_options_are_refused(shell: Shell, wrong: tuple[str, ...]) -> None:
@@ -238,8 +239,8 @@ def test_invalid_options_are_refused(shell: Shell, wrong: tuple[str, ...]) -> No
 
 
 def test_dataset_that_does_not_exist_is_reported(shell: Shell) -> None:
-    for what in ("plan", "build", "ledger"):
-        assert shell("layers", what, "--dataset", "nowhere").code == 3
+    for what in (["build", "--dry-run"], ["build"], ["ledger"]):
+        assert shell("layers", *what, "--dataset", "nowhere").code == 3
 
 
 @pytest.mark.parametrize("named", [True, False])

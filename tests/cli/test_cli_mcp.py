@@ -45,7 +45,7 @@ def test_the_configuration_has_the_key_that_is_needed(
     words = ["--store", "kb.db", "mcp", "--print-config", "--agent", agent]
     assert "TRIPTYCH_API_KEY" not in ran([*words, "--http"]).both  # nor is a store made
     assert not (tmp_path / "kb.db").exists()
-    ran(["--store", "kb.db", "keys", "add", "agents"])
+    ran(["--store", "kb.db", "admin", "keys", "add", "agents"])
     served = ran([*words, "--http"])
     assert KEYED[agent] in served.text
     assert "TRIPTYCH_API_KEY" in served.err
@@ -65,7 +65,7 @@ def test_a_key_for_a_dataset_that_is_not_there_gets_a_warning(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.md").write_text("Tea.", encoding="utf-8")
     ran(["--store", "kb.db", "put", "a.md", "-d", "handbook"])
-    add = ["--store", "kb.db", "keys", "add", "agents", "-d", "handbook"]
+    add = ["--store", "kb.db", "admin", "keys", "add", "agents", "-d", "handbook"]
     assert "there is no dataset" not in ran(add).err
     warned = ran([*add, "-d", "hanbdook"])
     (line,) = [each for each in warned.err.splitlines() if "there is no dataset" in each]

@@ -44,7 +44,7 @@ def test_the_place_that_a_search_prints_is_that_document(
             ("diff", printed),
             ("restore", printed, "1"),
             ("rebuild", "--doc", printed),
-            ("layers", "plan", printed, "--list"),
+            ("layers", "build", "--dry-run", printed, "--list"),
             ("tag", printed, "--set", f"seen={here}"),
         ):
             assert shell(*arguments).code == 0, arguments

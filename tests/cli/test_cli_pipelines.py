@@ -1,4 +1,4 @@
-"""``triptych pipelines``, and ``--pipeline``."""
+"""``triptych list --pipelines``, and ``--pipeline``."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_an_unknown_pipeline_is_named(shell: Shell) -> None:
 
 
 def test_pipelines_lists_and_checks_them(shell: Shell) -> None:
-    ran = shell("pipelines")
+    ran = shell("list", "--pipelines")
     assert ran.code == 1
     assert ran.text == (
         "french  What is in French\n"
@@ -95,7 +95,7 @@ def test_pipelines_lists_and_checks_them(shell: Shell) -> None:
         "    lanes: bm25, vector\n"
         "    token budget: 2000\n"
     )
-    listed = shell("pipelines", "--json").json["pipelines"]
+    listed = shell("list", "--pipelines", "--json").json["pipelines"]
     assert [each["name"] for each in listed] == ["french", "guide", "lost"]
     assert [each["problem"] for each in listed[:2]] == [None, None]
     assert listed[1]["rewriters"] == ["FragmentRewriter"]
@@ -107,13 +107,13 @@ def test_a_pipeline_with_a_mistake_breaks_no_other_command(shell: Shell) -> None
     )
     assert len(found(shell)) == 4
     assert len(found(shell, "--pipeline", "good")) == 1
-    ran = shell("pipelines")
+    ran = shell("list", "--pipelines")
     assert ran.code == 1
     assert "ANTHROPIC_API_KEY" in ran.text
 
 
 def test_without_pipelines_there_is_a_hint(shell: Shell) -> None:
     shell.write("triptych.toml", "")
-    ran = shell("pipelines")
+    ran = shell("list", "--pipelines")
     assert (ran.code, ran.out) == (0, b"")
     assert "[pipelines.NAME]" in ran.err

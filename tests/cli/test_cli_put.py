@@ -222,16 +222,16 @@ def test_a_file_states_its_own_metadata(shell: Shell) -> None:
 
 
 def test_a_dataset_is_created_empty(shell: Shell) -> None:
-    assert shell("create", "docs", "--json").json == {
+    assert shell("admin", "create", "docs", "--json").json == {
         "schema": 1,
-        "command": "create",
+        "command": "admin create",
         "dataset_id": "docs",
         "created": True,
     }
-    assert shell("create", "docs", "--json").json["created"] is False
+    assert shell("admin", "create", "docs", "--json").json["created"] is False
     assert shell("list", "--datasets", "--json").json["datasets"] == ["docs"]
     assert shell("list", "--dataset", "docs", "--json").json["documents"] == []
     assert shell("search", "fish", "--dataset", "docs", "--json").json["hits"] == []
-    assert shell("create", "de", "--language", "klingon").code == 2
-    assert shell("create", "de", "--language", "german").code == 0
+    assert shell("admin", "create", "de", "--language", "klingon").code == 2
+    assert shell("admin", "create", "de", "--language", "german").code == 0
     assert shell("status").code == 0

@@ -73,7 +73,7 @@ def test_a_folder_is_added_once_and_synced_without_being_named(notes: Shell, sto
     synced = notes("sync", *at)
     assert (synced.code, "1 added" in synced.text) == (0, True)
     assert names(notes, *at) == ["n/a.md", "n/b.md", "n/c.md", "n/new.md"]
-    ((path, dataset, prefix, documents, when, gone),) = notes("roots", *at).rows
+    ((path, dataset, prefix, documents, when, gone),) = notes("list", "--folders", *at).rows
     assert (path, dataset, prefix) == (str(notes.directory / "notes"), "default", "n/")
     assert (documents, gone) == ("4", "")
     assert when.startswith("20")
@@ -102,7 +102,7 @@ def test_options_that_differ_are_refused_and_change_nothing(notes: Shell) -> Non
     assert notes("sync", "notes", "--dataset", "other").code == 0
     changed = notes("add", "notes", "--exclude", "drafts/")
     assert (changed.code, names(notes)) == (0, ["n/a.md", "n/b.md", "n/c.md"])
-    assert notes("roots", "--json").json["roots"][0]["exclude"] == ["drafts/"]
+    assert notes("list", "--folders", "--json").json["roots"][0]["exclude"] == ["drafts/"]
 
 
 def test_each_folder_has_a_prefix_of_its_own(shell: Shell) -> None:
@@ -117,7 +117,7 @@ def test_each_folder_has_a_prefix_of_its_own(shell: Shell) -> None:
     assert (few.code, "2 prefixes for 3 folders" in few.err) == (2, True)
     shell("add", "notes", "docs", "more", "--prefix", "n/", "--prefix", "d/", "--prefix", "m/")
     assert names(shell) == ["d/README.md", "m/README.md", "n/README.md"]
-    assert [row[2] for row in shell("roots").rows] == ["d/", "m/", "n/"]
+    assert [row[2] for row in shell("list", "--folders").rows] == ["d/", "m/", "n/"]
 
 
 def test_folders_that_are_added_side_by_side_have_names_of_their_own(shell: Shell) -> None:
@@ -163,7 +163,7 @@ def test_a_folder_that_has_vanished_keeps_its_documents_and_holds_up_no_other(
     assert ran.code == 8
     assert "there is no folder" in ran.err
     assert (len(names(notes)), names(notes, "-d", "docs")) == (4, ["x.md", "y.md"])
-    assert [row[5] for row in notes("roots").rows] == ["", "not there"]
+    assert [row[5] for row in notes("list", "--folders").rows] == ["", "not there"]
     assert notes("sync", "--dataset", "docs").code == 0
 
 
@@ -173,12 +173,12 @@ def test_remove_says_what_becomes_of_the_documents(notes: Shell) -> None:
     assert (unsaid.code, "--keep or --delete" in unsaid.err) == (2, True)
     kept = notes("remove", "notes", "--keep")
     assert (kept.code, "0 documents deleted, 4 kept" in kept.err) == (0, True)
-    assert (len(names(notes)), notes("roots").rows) == (4, [])
+    assert (len(names(notes)), notes("list", "--folders").rows) == (4, [])
     assert notes("remove", "notes", "--keep").code == 3
     assert "4 unchanged" in notes("add", "notes").text
     gone = notes("remove", "notes", "--delete", "--json").json
     assert gone["removed"][0]["deleted"] == 4
-    assert (names(notes), notes("roots").rows) == ([], [])
+    assert (names(notes), notes("list", "--folders").rows) == ([], [])
     nothing = notes("sync")
     assert (nothing.code, "triptych add FOLDER" in nothing.err) == (3, True)
 
@@ -189,7 +189,7 @@ def test_a_folder_that_moved_keeps_its_documents(notes: Shell) -> None:
     assert notes("sync").code != 0
     moved = notes("add", "papers", "--moved-from", "notes")
     assert (moved.code, "4 unchanged" in moved.text) == (0, True)
-    assert [row[0] for row in notes("roots").rows] == [str(notes.directory / "papers")]
+    assert [row[0] for row in notes("list", "--folders").rows] == [str(notes.directory / "papers")]
 
 
 def test_a_store_that_is_moved_with_its_folders_goes_on(
@@ -201,7 +201,7 @@ def test_a_store_that_is_moved_with_its_folders_goes_on(
     shutil.copytree(notes.directory, there)
     monkeypatch.chdir(there)
     assert "4 unchanged" in notes("sync").text
-    assert [row[0] for row in notes("roots").rows] == [str(there / "notes")]
+    assert [row[0] for row in notes("list", "--folders").rows] == [str(there / "notes")]
 
 
 @pytest.mark.process
@@ -255,7 +255,7 @@ def test_remove_asks_on_a_terminal(notes: Shell, answer: str, left: int) -> None
     _, asked = process.communicate(timeout=60)
     os.close(mine)
     assert "Delete its 4 documents too?" in asked
-    assert (process.returncode, len(names(notes)), notes("roots").rows) == (0, left, [])
+    assert (process.returncode, len(names(notes)), notes("list", "--folders").rows) == (0, left, [])
 
 
 def test_a_folder_that_moved_and_was_added_is_one_again(shell: Shell) -> None:
@@ -275,12 +275,12 @@ def test_a_folder_that_moved_and_was_added_is_one_again(shell: Shell) -> None:
     moved = shell("add", "f2", "--moved-from", "f1")
     assert (moved.code, "failed" in moved.text) == (0, False)
     assert names(shell) == ["a.md", "b.md", "gone.md"]
-    ((path, *_),) = shell("roots").rows
+    ((path, *_),) = shell("list", "--folders").rows
     assert path == str(shell.directory / "f2")
     assert shell("search", "edited", "--json").json["hits"][0]["doc_name"] == "b.md"
     assert (shell("sync").code, "3 unchanged" in shell("sync").text) == (0, True)
     removed = shell("remove", "f2", "-d", "default", "--delete")
-    assert (removed.code, names(shell), shell("roots").rows) == (0, [], [])
+    assert (removed.code, names(shell), shell("list", "--folders").rows) == (0, [], [])
 
 
 def test_a_folder_that_was_remembered_twice_is_removed_at_once(notes: Shell) -> None:
@@ -296,7 +296,7 @@ def test_a_folder_that_was_remembered_twice_is_removed_at_once(notes: Shell) -> 
         twice = json.dumps({"roots": [*stored["roots"], again]})
         assert settings.set_setting("sync.roots", twice, expected=text)
     removed = notes("remove", "notes", "--delete", *at)
-    assert (removed.code, names(notes, *at), notes("roots", *at).rows) == (0, [], [])
+    assert (removed.code, names(notes, *at), notes("list", "--folders", *at).rows) == (0, [], [])
 
 
 def test_status_says_that_it_did_not_look_at_files(notes: Shell) -> None:

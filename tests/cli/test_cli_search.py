@@ -455,7 +455,7 @@ def test_the_past_is_searched_and_named(shell: Shell) -> None:
         ("search", "retries", "--where", '{"$or": [{"colour": "red"}, {"lang": "none"}]}'),
         ("context", "retries", "--where", "colour=red"),
         ("list", "--where", "colour=red"),
-        ("count", "--where", "colour=red"),
+        ("list", "--count", "--where", "colour=red"),
         ("delete", "--where", "colour=red", "--yes"),
         ("tag", "--where", "colour=red", "--set", "a=b"),
     ],

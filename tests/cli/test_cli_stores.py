@@ -1,4 +1,4 @@
-"""``triptych copy``, ``backup``, ``restore`` of a backup, and archives by export and import."""
+"""``triptych copy``, ``backup``, and archives by export and import."""
 
 from __future__ import annotations
 
@@ -49,23 +49,24 @@ def test_backup_is_restored(shell: Shell) -> None:
     ran = shell("backup", "kb.zip")
     assert (ran.code, "name another file, or give --overwrite" in ran.err) == (2, True)
     ran = shell("restore", "kb.zip")
-    assert (ran.code, "`triptych restore kb.zip copy.db`" in ran.err) == (2, True)
+    assert (ran.code, "`triptych copy kb.zip copy.db`" in ran.err) == (2, True)
     assert shell("backup", "kb.zip", "--overwrite").code == 0
-    ran = shell("restore", "kb.zip", "restored.db")
+    ran = shell("copy", "kb.zip", "restored.db")
     assert (ran.code, ran.rows[0][:3]) == (0, ["default", "1", "2"])
     assert shell("--store", "restored.db", "search", "hot water").code == 0
     shell("--store", "restored.db", "delete", "tea.md")
     shell.write("docs/cups.md", "# Cups\n")
     assert shell("--store", "restored.db", "put", "docs/cups.md").code == 0
-    ran = shell("restore", "kb.zip", "restored.db")
+    ran = shell("copy", "kb.zip", "restored.db")
     assert (ran.code, "cups.md" in ran.err) == (4, True)
 
 
 def test_what_is_no_backup_is_an_error(shell: Shell) -> None:
     ran = shell("restore", "tea.md", "other.db")
-    assert (ran.code, "not the file of a backup" in ran.err) == (2, True)
+    assert (ran.code, "say which version" in ran.err) == (2, True)
+    assert shell("copy", "docs/tea.md", "other.db").code != 0
     (shell.directory / "bad.zip").write_bytes(b"PK\x03\x04 and no more")
-    ran = shell("restore", "bad.zip", "other.db")
+    ran = shell("copy", "bad.zip", "other.db")
     assert ran.code != 0
     assert "damaged" in ran.err
     assert not (shell.directory / "other.db").exists()
@@ -81,10 +82,10 @@ def test_dataset_goes_through_an_archive(shell: Shell) -> None:
     assert shell("--store", "third.db", "import", "notes.zip", "-d", "none").code == 3
 
 
-def test_refused_restore_is_done_by_the_command_that_it_names(shell: Shell) -> None:
+def test_refused_copy_is_done_by_the_command_that_it_names(shell: Shell) -> None:
     assert shell("backup", "kb.zip").code == 0
     assert shell("export", "--output", "notes.zip").code == 0
-    for load in (("restore", "kb.zip", "other.db"), ("--store", "other.db", "import", "notes.zip")):
+    for load in (("copy", "kb.zip", "other.db"), ("--store", "other.db", "import", "notes.zip")):
         shell.write("docs/cups.md", "# Cups\n")
         assert shell("--store", "other.db", "put", "docs/cups.md").code == 0
         ran = shell(*load)
@@ -94,20 +95,28 @@ def test_refused_restore_is_done_by_the_command_that_it_names(shell: Shell) -> N
         assert [row[0] for row in shell("--store", "other.db", "list").rows] == ["tea.md"]
 
 
-def test_copy_of_an_archive_names_restore(shell: Shell) -> None:
+def test_restore_of_an_archive_names_copy(shell: Shell) -> None:
     assert shell("backup", "kb.zip").code == 0
-    ran = shell("copy", "kb.zip", "other.db")
-    assert (ran.code, "triptych restore kb.zip other.db" in ran.err) == (2, True)
+    ran = shell("restore", "kb.zip", "other.db")
+    assert (ran.code, "triptych copy kb.zip other.db" in ran.err) == (2, True)
     assert not (shell.directory / "other.db").exists()
 
 
-def test_options_of_one_kind_of_restore_and_import_are_refused_by_the_other(shell: Shell) -> None:
+def test_one_dataset_of_an_archive_is_copied(shell: Shell) -> None:
+    assert shell("backup", "kb.zip").code == 0
+    assert shell("copy", "kb.zip", "other.db", "--dataset", "none").code == 3
+    assert not (shell.directory / "other.db").exists()
+    told = shell("copy", "kb.zip", "other.db", "--dataset", "default", "--json").json
+    assert ([each["dataset_id"] for each in told["datasets"]], told["settings"]) == (["default"], 0)
+
+
+def test_options_of_one_kind_of_copy_and_import_are_refused_by_the_other(shell: Shell) -> None:
     assert shell("backup", "kb.zip").code == 0
     assert shell("export", "--output", "notes.jsonl").code == 0
     for wrong in (
         ("restore", "tea.md", "1", "--replace"),
-        ("restore", "kb.zip", "other.db", "--dataset", "default"),
-        ("restore", "kb.zip", "other.db", "--if-version", "2"),
+        ("copy", "kb.zip", "other.db", "--if-version", "2"),
+        ("copy", "kb.zip", "other.db", "--follow"),
         ("import", "notes.jsonl", "--replace"),
     ):
         assert shell(*wrong).code == 2
@@ -116,17 +125,17 @@ def test_options_of_one_kind_of_restore_and_import_are_refused_by_the_other(shel
 
 
 def test_access_key_that_was_revoked_stays_so_after_a_restore(shell: Shell) -> None:
-    assert shell("keys", "add", "eve").code == 0
+    assert shell("admin", "keys", "add", "eve").code == 0
     assert shell("backup", "kb.zip").code == 0
-    key_id = shell("keys", "list").rows[0][0]
-    assert shell("keys", "revoke", key_id).code == 0
-    revoked = shell("keys", "list").text
-    ran = shell("restore", "kb.zip", str(shell.store))
+    key_id = shell("admin", "keys", "list").rows[0][0]
+    assert shell("admin", "keys", "revoke", key_id).code == 0
+    revoked = shell("admin", "keys", "list").text
+    ran = shell("copy", "kb.zip", str(shell.store))
     assert (ran.code, "--replace takes over those of the source" in ran.err) == (0, True)
-    assert shell("keys", "list").text == revoked
-    ran = shell("restore", "kb.zip", str(shell.store), "--replace", "--json")
+    assert shell("admin", "keys", "list").text == revoked
+    ran = shell("copy", "kb.zip", str(shell.store), "--replace", "--json")
     assert (ran.code, ran.json["settings"]) == (0, 1)
-    assert shell("keys", "list").text != revoked
+    assert shell("admin", "keys", "list").text != revoked
 
 
 @pytest.mark.parametrize("command", ["export", "backup"])
@@ -157,10 +166,10 @@ def test_output_that_is_ended_by_a_signal_leaves_what_was_there(
         signal.raise_signal(number)
 
     @contextmanager
-    def shown(*_: object, **__: object) -> Iterator[ProgressCallback]:
+    def progress(*_: object, **__: object) -> Iterator[ProgressCallback]:
         yield stop
 
-    monkeypatch.setattr("triptych_adapters.cli.progress.shown", shown)
+    monkeypatch.setattr("triptych_adapters.cli.output.Output.progress", progress)
     (shell.directory / "kb.zip").write_text("before")
     output = ("--output", "kb.zip") if command == "export" else ("kb.zip", "--overwrite")
     before = signal.signal(number, signal.SIG_DFL)

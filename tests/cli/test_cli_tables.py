@@ -76,13 +76,13 @@ def test_the_doctor_and_the_list_of_pipelines_name_what_is_wrong(
 ) -> None:
     shell.write("a.md", "text")
     assert shell("put", "a.md").code == 0
-    assert "manuals" in shell("pipelines").text
-    assert shell("pipelines").code == 0
+    assert "manuals" in shell("list", "--pipelines").text
+    assert shell("list", "--pipelines").code == 0
     report = shell("doctor", "--json")
     assert report.code == 0, report.both
     assert report.json["checked"]["tables"] == 1
     shell.write("triptych.toml", described(tables, text="bdy"))
-    assert "did you mean 'body'" in shell("pipelines").text
+    assert "did you mean 'body'" in shell("list", "--pipelines").text
     (finding,) = shell("doctor", "--json").json["findings"]
     assert (finding["check"], finding["dataset_id"]) == ("tables.columns", "manuals")
     assert "did you mean 'body'" in finding["detail"]

@@ -28,11 +28,11 @@ def test_documents_are_listed_and_counted_by_filter(shell: Shell) -> None:
     assert names(shell, "--where", "lang=en") == ["n0.md", "n2.md"]
     assert names(shell, "--sort", "year") == ["n2.md", "n1.md", "n0.md"]
     assert names(shell, "--sort", "-year", "--limit", "1", "--after", "n0.md") == ["n1.md"]
-    assert shell("count").text.strip() == "3"
-    ran = shell("count", "--where", '{"year": {"$lt": 2024}}', "--json").json
+    assert shell("list", "--count").text.strip() == "3"
+    ran = shell("list", "--count", "--where", '{"year": {"$lt": 2024}}', "--json").json
     assert (ran["dataset_id"], ran["count"]) == ("default", 2)
     assert shell("list", "--sort", "$size").code == 2
-    assert shell("count", "--dataset", "none").code == 3
+    assert shell("list", "--count", "--dataset", "none").code == 3
 
 
 def test_tag_changes_metadata_alone(shell: Shell) -> None:
@@ -72,22 +72,22 @@ def test_a_filter_of_all_documents_is_written_out(shell: Shell) -> None:
     ['{"year": 2024, "year": 2023}', '{"year": {"$gte": 2024, "$gte": 2023}}'],
 )
 def test_a_key_given_twice_in_json_is_refused(shell: Shell, given: str) -> None:
-    ran = shell("count", "--where", given)
+    ran = shell("list", "--count", "--where", given)
     assert (ran.code, "several times" in ran.err) == (2, True), ran.err
 
 
 def test_json_that_cannot_be_read_is_refused_in_plain_words(shell: Shell) -> None:
-    ran = shell("count", "--where", '{"a":' * 100_000)
+    ran = shell("list", "--count", "--where", '{"a":' * 100_000)
     assert (ran.code, "nested too deeply" in ran.err) == (2, True), ran.err
     assert "recursion" not in ran.err
-    ran = shell("count", "--where", "{year}")
+    ran = shell("list", "--count", "--where", "{year}")
     assert (ran.code, "is not a JSON object" in ran.err) == (2, True), ran.err
 
 
 def test_delete_by_filter_asks_first(shell: Shell) -> None:
     ran = shell("delete", "--where", "lang=en")
     assert (ran.code, "--yes" in ran.err) == (2, True)
-    assert shell("count").text.strip() == "3"
+    assert shell("list", "--count").text.strip() == "3"
     ran = shell("delete", "--where", "lang=en", "--yes", "--json")
     assert (ran.code, ran.json["deleted"]) == (0, ["n0.md", "n2.md"])
     assert names(shell) == ["n1.md"]

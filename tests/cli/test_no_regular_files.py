@@ -58,9 +58,9 @@ def test_no_command_reads_a_pipe_or_a_device(command: tuple[str, ...], special: 
 WRITERS = (
     ("backup", "pipe", "--overwrite"),
     ("export", "-o", "pipe"),
-    ("eval", "retrieval", "--golden", "golden.yaml", "-o", "pipe"),
-    ("eval", "retrieval", "--golden", "golden.yaml", "--html", "pipe"),
-    ("eval", "retrieval", "--golden", "golden.yaml", "--runs", "runs"),
+    ("eval", "retrieval", "golden.yaml", "-o", "pipe"),
+    ("eval", "retrieval", "golden.yaml", "--html", "pipe"),
+    ("eval", "retrieval", "golden.yaml", "--runs", "runs"),
 )
 
 

@@ -46,7 +46,7 @@ def test_only_a_query_has_exclusions(shell: Shell) -> None:
 
 
 def test_the_command_excludes(shell: Shell) -> None:
-    shell("create", "d")
+    shell("admin", "create", "d")
     shell.write("notes/a.md", "failed request\n")
     shell.write("notes/b.md", "failed request, draft\n")
     assert shell("put", "notes", "-d", "d").code == 0
@@ -56,7 +56,7 @@ def test_the_command_excludes(shell: Shell) -> None:
 
 
 def test_a_comparison_outside_of_json_is_refused_with_the_right_form(shell: Shell) -> None:
-    shell("create", "d")
+    shell("admin", "create", "d")
     for where, operator in (("year>=2024", "$gte"), ("lang!=en", "$ne"), ("year<=1", "$lte")):
-        ran = shell("count", "-d", "d", "--where", where)
+        ran = shell("list", "--count", "-d", "d", "--where", where)
         assert (ran.code, operator in ran.err) == (2, True)

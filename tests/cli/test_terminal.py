@@ -59,12 +59,15 @@ PAGES = {
     "error-no-folder": (3, ["sync", "nofolder"]),
     "error-option": (2, ["search", "x", "--wher", "a=b"]),
     "error-vector": (7, ["search", "x", "--mode", "vector"]),
-    "keys-add": (0, ["keys", "add", "nightly build", "--where", '{"year": {"$gte": 2020}}']),
-    "keys-list": (0, ["keys", "list"]),
+    "keys-add": (
+        0,
+        ["admin", "keys", "add", "nightly build", "--where", '{"year": {"$gte": 2020}}'],
+    ),
+    "keys-list": (0, ["admin", "keys", "list"]),
     "purge": (0, ["delete", "client.md", "--purge"]),
-    "layers-plan": (0, ["layers", "plan", "--list"]),
+    "layers-plan": (0, ["layers", "build", "--dry-run", "--list"]),
     "spaces-fill": (0, ["rebuild", "--embedder", "hash"]),
-    "spaces-list": (0, ["spaces", "list"]),
+    "spaces-list": (0, ["admin", "spaces", "list"]),
 }
 """Commands in the order in which they are run in one folder: how each ends."""
 

@@ -253,7 +253,11 @@ def test_commands_say_what_a_server_refuses(
     assert ran(["search", "tea", "--store", url]).code == 0
     result = ran(["put", "a.md", "--store", url])
     assert (result.code, "may only read" in result.err) == (1, True)
-    for command in (["keys", "list"], ["keys", "add", "me"], ["serve", "--port", "0"]):
+    for command in (
+        ["admin", "keys", "list"],
+        ["admin", "keys", "add", "me"],
+        ["serve", "--port", "0"],
+    ):
         result = ran([*command, "--store", url])
         assert (result.code, "on a server" in result.err) == (7, True), result.err
     nowhere = "http://127.0.0.1:9"

@@ -76,7 +76,7 @@ def test_a_key_goes_only_where_its_owner_wants(tmp_path: Path) -> None:
         ["rebuild"],
         ["export", "-o", "out.jsonl"],
         ["tag", "tea.md", "--set", "lang=en"],
-        ["pipelines"],
+        ["list", "--pipelines"],
     ],
     ids=" ".join,
 )
@@ -94,8 +94,9 @@ def test_pipelines_are_the_servers(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert ran(["pipelines", "--store", url]).text == "short\n"
-    assert ran(["pipelines", "--store", url, "--json"]).json["pipelines"] == [{"name": "short"}]
+    assert ran(["list", "--pipelines", "--store", url]).text == "short\n"
+    told = ran(["list", "--pipelines", "--store", url, "--json"]).json
+    assert told["pipelines"] == [{"name": "short"}]
     found = ran(["search", "tea milk", "--pipeline", "short", "--store", url, "--json"])
     assert (found.code, len(found.json["hits"])) == (0, 1), found.err
     # An option that is given counts, also where it is what a search without pipeline does.
@@ -127,7 +128,7 @@ def test_what_needs_the_store_itself_says_so(
     result = ran(["put", "notes", "--store", url])
     assert result.code == 0, result.err
     assert "Text of a" in ran(["get", "a.md", "--store", url]).text
-    for command in (["sync"], ["watch"], ["roots"], ["layers", "plan"]):
+    for command in (["sync"], ["watch"], ["list", "--folders"], ["layers", "build", "--dry-run"]):
         result = ran([*command, "--store", url])
         assert result.code == 7, result.err
         assert "on a server" in result.err

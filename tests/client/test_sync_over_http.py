@@ -168,7 +168,7 @@ def test_a_key_stands_for_the_folder_wherever_it_is(
 
 
 def test_folders_that_a_server_remembers_are_its_own(url: str) -> None:
-    for command in (["sync"], ["watch"], ["add", "notes"], ["roots"]):
+    for command in (["sync"], ["watch"], ["add", "notes"], ["list", "--folders"]):
         result = ran([*command, "--store", url])
         assert result.code == 7, result.err
         assert "on a server" in result.err

@@ -619,7 +619,7 @@ def test_with_tiktoken_but_no_vocabulary_one_warning_says_how_to_fetch_it(
     kb.put_document("d", "a.md", "The kettle boils.")
     pack = kb.context("kettle", 100, dataset_id="d")
     assert (pack.counter, pack.exact) == ("estimate", False)
-    assert "triptych fetch tokens" in pack.warnings[0]
+    assert "triptych admin fetch tokens" in pack.warnings[0]
     again = kb.context("kettle", 100, dataset_id="d")
     assert (again.counter, again.exact, again.warnings) == ("estimate", False, ())
 

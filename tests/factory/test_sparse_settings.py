@@ -12,8 +12,8 @@ from triptych.errors import ValidationError
 from triptych.testing import FakeSparseEncoder
 from triptych_backends.providers import TEISparseEncoder
 from triptych_backends.sparse_encoders import SpladeEncoder
+from triptych_factory.embedders import build_sparse_encoder
 from triptych_factory.settings import Settings
-from triptych_factory.sparse_encoders import build_sparse_encoder
 
 
 def test_there_is_none_unless_one_is_named() -> None:

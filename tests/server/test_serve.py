@@ -270,7 +270,7 @@ def test_without_keys_only_this_machine_is_served(
         done = shell("serve", "--write", "--host", host)
         assert done.code == Exit.USAGE
         assert "without keys only this machine is served" in done.err
-        assert "triptych keys add" in done.err
+        assert "triptych admin keys add" in done.err
 
 
 def test_what_cannot_be_served_ends_the_start(

@@ -31,7 +31,7 @@ NOT_FED = {
             "code_syntax: syntax.opaque",
         )
     },
-    "triptych_adapters.cli.shell_text: python": "it meets messages of Triptych's own",
+    "triptych_adapters.cli.output: python": "it meets messages of Triptych's own",
     "triptych.evaluation.targets: '\\\\s+'.join(words)": "fed by the call evaluation.find_passage",
     "triptych.layers.inline._COMMENT": "fed by layers.visible_text, which cuts the text first",
     "triptych.parsing.html_tokens: f'</{re.escape(name)}(?=[\\\\s/>])'": "fed by parsing.html",

@@ -117,7 +117,7 @@ def test_counting_tokens_opens_no_connection(tmp_path: Path) -> None:
         "    docs.put('a.md', 'The kettle boils.')\n"
         "    first, second = docs.context('kettle', 60), docs.context('kettle', 60)\n"
         "assert first.counter == second.counter == 'estimate', first.counter\n"
-        "assert 'triptych fetch tokens' in ' '.join(first.warnings), first.warnings\n"
+        "assert 'triptych admin fetch tokens' in ' '.join(first.warnings), first.warnings\n"
         "assert second.warnings == (), second.warnings\n"
         "assert not asked, asked\n"
     )

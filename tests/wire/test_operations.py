@@ -135,7 +135,7 @@ def test_the_command_line_runs_operations(tmp_path: Path, monkeypatch: pytest.Mo
     }
     assert shell("list", "--json").code == Exit.NOT_FOUND
     assert not (tmp_path / "kb.db").exists()
-    assert shell("create", "d", "--json").json["created"] is True
+    assert shell("admin", "create", "d", "--json").json["created"] is True
     with triptych.open(tmp_path / "kb.db", embedder=HashEmbedder()) as service:
         service.put_documents("d", {"a.md": "tea", "b.md": "milk"})
         service.put_document("d", "a.md", "hot tea")

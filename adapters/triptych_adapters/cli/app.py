@@ -17,34 +17,39 @@ from triptych_adapters.cli.session import Globals
 __all__ = ["COMMANDS", "GROUPS", "PANELS", "app"]
 
 PANELS = {
-    "Put documents in": "init add@roots put sync watch roots remove@roots import@transfer follow "
-    "create@maintain",
-    "Find and read": "search ask context get@read list@read count@tag history diff@history changes",
-    "Change and delete": "tag restore@history delete@maintain",
-    "Keep it well": "status doctor rebuild@maintain embed@maintain work layers spaces fetch",
-    "Measure": "eval pipelines",
-    "Copy and move": "backup@stores copy@stores export@transfer",
-    "Serve": "serve mcp keys",
+    "Add and change knowledge": "init@roots add@roots put sync watch remove@roots import@transfer "
+    "follow tag@maintain delete@maintain",
+    "Find and read": "search ask context get@read list@read",
+    "See what is fresh": "status history diff@history changes rebuild@maintain embed@maintain "
+    "layers",
+    "Evaluate": "eval",
+    "Serve": "serve mcp",
+    "Keep safe": "doctor backup@copies copy@copies export@transfer restore@history",
+    "Administer": "work admin",
 }
 """The commands in the order of the help page, by what people do; ``@`` names the module of this
 package that has one, where it is not of the command's name."""
 
 GROUPS = {
     "layers": (
-        "Plan, build and show abstracts (L0) and overviews (L1).",
-        "show@layers plan@layer_builder build@layer_builder ledger@layer_builder",
-    ),
-    "spaces": (
-        "Change the embedder of a dataset while it is searched.",
-        "list@spaces fill@spaces swap@spaces back@spaces drop@spaces",
+        "Build and show abstracts (L0) and overviews (L1).",
+        "show@layers build@layers ledger@layers",
     ),
     "eval": (
         "Measure how well documents are found.",
         "retrieval@evaluate_retrieval compare@evaluate_compare rag@evaluate_rag "
-        "ablate@evaluate_ablate tune@evaluate_tune calibrate@evaluate_calibrate "
-        "questions@evaluate_questions log@evaluate_log",
+        "ablate@evaluate_pipelines tune@evaluate_pipelines calibrate@evaluate_calibrate "
+        "questions@evaluate_questions log@evaluate_questions",
     ),
-    "keys": ("Say who may ask a served knowledge base.", "add@keys list@keys revoke@keys"),
+    "admin": (
+        "Keys for servers, other embedders, and what is done once.",
+        "keys spaces create@admin fetch@admin",
+    ),
+    "admin keys": ("Say who may ask a served knowledge base.", "add@keys list@keys revoke@keys"),
+    "admin spaces": (
+        "Change the embedder of a dataset while it is searched.",
+        "list@spaces fill@spaces swap@spaces drop@spaces",
+    ),
 }
 """What is a group of commands: what it is for, and its commands."""
 
@@ -56,6 +61,9 @@ _MEANT = {
     **dict.fromkeys(("show", "cat"), "`triptych get`"),
     "rm": "`triptych delete`, of a folder that was added `triptych remove`",
     "index": "`triptych add FOLDER`, or `triptych put` for files once",
+    "count": "`triptych list --count`",
+    **{each: f"`triptych list --{each}`" for each in ("datasets", "folders", "pipelines")},
+    **{each: f"`triptych admin {each}`" for each in ("create", "keys", "spaces")},
     "version": "`triptych --version`, of documents `triptych history`",
 }
 

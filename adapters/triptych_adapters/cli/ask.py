@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from rich.style import Style
+from rich.text import Text
+
+from triptych._internal.plurals import counted
 from triptych.errors import ValidationError
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import option
+from triptych_adapters.cli.output import visible
 from triptych_adapters.cli.query_options import (
     Dataset,
     FreshOnly,
     ModeChoice,
     ModeOption,
     PipelineOption,
+    PriceInput,
+    PriceOutput,
     QueryArgument,
     Where,
     make_query,
     note_unknown_fields,
+    prices_of,
     query_fields,
 )
 from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.source_files import SourceFiles, shown_path
 
 if TYPE_CHECKING:
-    from triptych.answering import Answer, AnswerStream
-    from triptych.records import Prices
-    from triptych_adapters.cli.source_files import SourceFiles
+    from triptych.answering import Answer, AnswerStream, CitedSource
+    from triptych.records import Message
+
+_CITED = re.compile(r"\[[0-9][0-9,;、 –-]*\]")
 
 
 @command(
@@ -81,12 +94,8 @@ def ask(
     timeout: Annotated[
         float | None, option("--timeout SECONDS", "End after so many seconds.", min=0)
     ] = None,
-    price_input: Annotated[
-        float | None, option("--price-input PRICE", "Of a million tokens in.")
-    ] = None,
-    price_output: Annotated[
-        float | None, option("--price-output PRICE", "Of a million tokens out.")
-    ] = None,
+    price_input: PriceInput = None,
+    price_output: PriceOutput = None,
 ) -> None:
     """Answer a question from the documents, with the files and lines that say so.
 
@@ -95,15 +104,13 @@ def ask(
     sentence says so, and the exit code is 0. `triptych context` shows what a model would read.
     """
     from triptych.deadlines import deadline
-    from triptych_adapters.cli import conversation_file
-    from triptych_adapters.cli.source_files import SourceFiles
 
     settings = session.settings(llm=llm)
-    turns = () if conversation is None else conversation_file.read(conversation)
+    turns = () if conversation is None else _read(conversation)
     options: dict[str, Any] = {
         "max_tokens": max_tokens,
         "max_pieces": top_k,
-        "prices": _prices(price_input, price_output),
+        "prices": prices_of(price_input, price_output),
     }
     with (
         deadline(timeout),
@@ -134,20 +141,18 @@ def ask(
         options |= {} if view is None else given
         if session.output.as_json:
             answer = answering.ask(asked, **options)
-            session.output.emit(_json(answer, files))
+            session.output.show(_json(answer, files))
         else:
             answer = _live(session, lambda: answering.ask_stream(asked, **options))
             _finish(session, answer, files)
         if answer.reason == "nothing":
             note_unknown_fields(session.output, service, dataset, given["where"])
     if conversation is not None:
-        conversation_file.write(conversation, answer.conversation)
+        _write(conversation, answer.conversation)
 
 
 def _live(session: Session, start: Callable[[], AnswerStream]) -> Answer:
     """Print the answer as it comes."""
-    from triptych_adapters.cli.answer_lines import styled
-
     output = session.output
     status = output.stderr.status("reading the documents, and asking the model …")
     with ExitStack() as opened:
@@ -158,9 +163,9 @@ def _live(session: Session, start: Callable[[], AnswerStream]) -> Answer:
             # The status is gone before the first word: both may be on one screen.
             for piece in chain((first,), stream):
                 if output.stdout.is_terminal:
-                    output.stdout.print(styled(piece), end="", soft_wrap=True)
+                    output.stdout.print(_styled(piece), end="", soft_wrap=True)
                 else:
-                    output.write(styled(piece).plain)
+                    output.write(_styled(piece).plain)
         finally:
             output.say("")
     return stream.answer
@@ -168,15 +173,11 @@ def _live(session: Session, start: Callable[[], AnswerStream]) -> Answer:
 
 def _finish(session: Session, answer: Answer, files: SourceFiles) -> None:
     """The sources on stdout; all else on stderr."""
-    from triptych._internal.plurals import counted
-    from triptych_adapters.cli.answer_lines import footnotes
-
     output = session.output
-    lines = footnotes(answer, files)
-    if lines:
+    if answer.citations:
         output.say("")
-    for line in lines:
-        output.say(line)
+    for source in answer.citations:
+        output.say(_footnote(source, files))
     for warning in answer.warnings:
         output.warn(warning)
     if answer.reason == "nothing":
@@ -202,11 +203,85 @@ def _json(answer: Answer, files: SourceFiles) -> Mapping[str, Any]:
     return shown
 
 
-def _prices(price_input: float | None, price_output: float | None) -> Prices | None:
-    from triptych.records import Prices
+def _styled(piece: str) -> Text:
+    """A piece of an answer, without what could steer a terminal."""
+    text = Text(visible(piece))
+    text.highlight_regex(_CITED, "cyan")
+    return text
 
-    if price_input is None and price_output is None:
-        return None
-    if price_input is None or price_output is None:
-        raise ValidationError("give --price-input and --price-output: both or none")
-    return Prices(input=price_input, output=price_output)
+
+def _footnote(source: CitedSource, files: SourceFiles) -> Text:
+    """A source that an answer cites: its number, file, lines and section."""
+    cited = source.citation
+    path = files.path(cited.dataset_id, cited.doc_name)
+    name = cited.doc_name or f"[{cited.dataset_id}]"
+    place = name if path is None else shown_path(path)
+    if cited.locator:
+        # A locator says that the text was extracted: its lines are those of the file, if any.
+        words = f", {cited.locator}"
+        place += words if path is None else re.sub("^, lines? ", ":", words)
+    elif cited.lines is not None:
+        first, last = cited.lines[0], cited.lines[-1]
+        place += f":{first}" if first == last else f":{first}-{last}"
+    else:
+        place += f" {cited.layer}"
+    link = None if path is None else path.as_uri()
+    line = Text.assemble(
+        (f"[{source.number}]", "cyan"),
+        " ",
+        (visible(place), Style(bold=True, link=link)),
+    )
+    if cited.heading_path:
+        line.append(f"  {visible(' > '.join(cited.heading_path))}", style="italic")
+    if cited.stale is not None:
+        line.append(f"  stale: {cited.stale}", style="yellow")
+    if signs := dict.fromkeys(sign.kind for sign in source.piece.signs):
+        line.append(f"  written for models? {', '.join(signs)}", style="yellow")
+    return line
+
+
+def _read(path: Path) -> tuple[Message, ...]:
+    """The messages in ``path``; none where there is no such file.
+
+    Raises:
+        ValidationError: the file cannot be read, holds something else, or is to be in a folder
+            that is not there.
+    """
+    from triptych._internal.regular_files import read_regular
+    from triptych.records import Message
+    from triptych.records.serialization import from_dict
+
+    try:
+        text = read_regular(path).decode("utf-8")
+    except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise ValidationError(
+                f"the conversation {path} cannot be written: there is no folder {path.parent}"
+            ) from None
+        return ()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValidationError(f"the conversation {path} cannot be read: {error}") from error
+    try:
+        return from_dict(tuple[Message, ...], json.loads(text))
+    except ValueError as error:
+        raise ValidationError(
+            f'{path} holds no conversation, a JSON list of {{"role": …, "content": …}}: {error}'
+        ) from error
+
+
+def _write(path: Path, messages: Sequence[Message]) -> None:
+    """Put ``messages`` in place of what the file holds, whole or not at all.
+
+    Raises:
+        ValidationError: the file cannot be written.
+    """
+    from triptych.records.serialization import to_dict
+
+    text = json.dumps(to_dict(tuple(messages)), ensure_ascii=False, indent=2) + "\n"
+    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise ValidationError(f"the conversation {path} cannot be written: {error}") from error

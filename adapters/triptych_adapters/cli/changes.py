@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.options import option
-from triptych_adapters.cli.output import SCHEMA, Output, json_text
+from triptych_adapters.cli.output import Output
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
@@ -47,39 +46,24 @@ def changes(
     """
     with session.service() as service:
         if not follow:
-            page = service.changes(since, dataset_id=dataset, limit=limit)
-            _print_page(session.output, page)
+            _print(session.output, service.changes(since, dataset_id=dataset, limit=limit))
             return Exit.OK
         try:
-            pages = service.follow(since, dataset_id=dataset, limit=limit, poll=poll)
-            _print_pages(session.output, pages)
+            for page in service.follow(since, dataset_id=dataset, limit=limit, poll=poll):
+                _print(session.output, page, stream=True)
         except KeyboardInterrupt:
             session.output.note("stopped")
     return Exit.OK
 
 
-def _print_page(output: Output, page: ChangePage) -> None:
-    from triptych.records.serialization import to_json
-
-    if output.as_json:
-        output.emit(to_json(page))
-        return
-    if page.reset:
+def _print(output: Output, page: ChangePage, *, stream: bool = False) -> None:
+    if page.reset and not output.as_json:
         output.note("reset: the store cannot go on from this cursor; this is from the beginning")
-    output.table(
-        ("change", "dataset", "document", "version"),
-        [(each.kind, each.dataset_id, each.name, each.version) for each in page.changes],
-    )
+    rows = ((each.kind, each.dataset_id, each.name, each.version) for each in page.changes)
     more = "; there are more changes" if page.more else ""
-    output.note(f"go on with --since {page.cursor}{more}")
-
-
-def _print_pages(output: Output, pages: Iterable[ChangePage]) -> None:
-    from triptych.records.serialization import to_json
-
-    for page in pages:
-        if output.as_json:
-            line = {"schema": SCHEMA, "command": "changes", **to_json(page)}
-            output.write(json_text(line) + "\n")
-        else:
-            _print_page(output, page)
+    output.show(
+        page,
+        table=(("change", "dataset", "document", "version"), rows),
+        note=f"go on with --since {page.cursor}{more}",
+        stream=stream,
+    )

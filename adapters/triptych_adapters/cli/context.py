@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
-from triptych.errors import TriptychError
+from triptych._internal.plurals import counted
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.options import option
+from triptych_adapters.cli.output import visible
 from triptych_adapters.cli.query_options import (
     AsOf,
     Dataset,
@@ -25,7 +25,6 @@ from triptych_adapters.cli.query_options import (
     query_fields,
 )
 from triptych_adapters.cli.session import Session
-from triptych_adapters.cli.values import conditions
 
 _BUDGET = 2000
 
@@ -98,24 +97,25 @@ def context(
     Headers and citations count against the budget. Nothing found prints nothing of a document.
     """
     if hook:
-        return _hook(
+        from triptych_adapters.cli.hook import run_hook
+
+        return run_hook(
             session,
-            dataset=dataset,
-            budget=budget,
-            top_k=top_k,
-            timeout=timeout,
-            options={"mode": mode, "where": where, "fresh_only": fresh_only},
-            without={
+            refused={
                 "a QUERY": query,
                 "--layer": layer,
                 "--pipeline": pipeline,
                 "--json": session.output.as_json,
                 "--format": format is not FormatChoice.TEXT,
             },
+            where=where or [],
+            timeout=timeout,
+            dataset_id=dataset,
+            token_budget=_BUDGET if budget is None else budget,
+            max_pieces=6 if top_k is None else top_k,
+            mode=None if mode is None else str(mode),
+            fresh_only=fresh_only,
         )
-    from triptych._internal.plurals import counted
-    from triptych.records.serialization import to_json
-    from triptych_adapters.cli.output import visible
 
     written: dict[str, Any] = {
         "format": str(format),
@@ -146,49 +146,12 @@ def context(
     output = session.output
     for warning in pack.warnings:
         output.warn(warning)
-    if not output.as_json and (note := moment_note(pack)):
-        output.note(note)
     if output.as_json:
-        output.emit(to_json(pack))
+        output.show(pack)
         return None
+    if note := moment_note(pack):
+        output.note(note)
     output.write(visible(pack.render()))
     pieces = counted(len(pack.pieces), "piece")
     output.note(f"{pieces}, {pack.tokens} of {pack.budget} tokens ({pack.counter})")
     return None
-
-
-def _hook(
-    session: Session,
-    *,
-    dataset: str | None,
-    budget: int | None,
-    top_k: int | None,
-    timeout: float,
-    options: Mapping[str, Any],
-    without: Mapping[str, object],
-) -> Exit:
-    """Serve as a session hook."""
-    from triptych_adapters.cli.hook import run_hook
-
-    for name, given in without.items():
-        if given:
-            session.output.error(f"--hook takes no {name}: the prompt is read from stdin")
-            return Exit.FAILED
-    try:
-        where = conditions(options["where"] or [], "--where")
-    except TriptychError as error:
-        session.output.error(str(error))
-        return Exit.FAILED
-    mode = options["mode"]
-    return run_hook(
-        session,
-        dataset=dataset,
-        budget=_BUDGET if budget is None else budget,
-        top_k=6 if top_k is None else top_k,
-        timeout=timeout,
-        options={
-            "mode": None if mode is None else str(mode),
-            "where": where,
-            "fresh_only": options["fresh_only"],
-        },
-    )

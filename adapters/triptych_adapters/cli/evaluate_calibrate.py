@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from triptych_adapters.cli.command import command
-from triptych_adapters.cli.evaluate_options import Dataset, Golden, Output, warn_unreviewed
+from triptych_adapters.cli.evaluation import Dataset, Golden, Output, read_questions, tell_json
+from triptych_adapters.cli.names import dataset_in_use
 from triptych_adapters.cli.options import option
 from triptych_adapters.cli.session import Session
 
@@ -33,20 +34,15 @@ def calibrate(
     --save each search of the dataset says "enough", "weak" or "nothing". The numbers are those of
     questions that the model was not fitted on.
     """
-    from triptych.evaluation import calibrate as fit, read_golden
+    from triptych.evaluation import calibrate as fit
     from triptych.records.serialization import to_dict
     from triptych.search.calibration import save_calibration
-    from triptych_adapters.cli.evaluate_output import check_places, tell_json
-    from triptych_adapters.cli.names import dataset_in_use
-    from triptych_adapters.cli.progress import shown
 
-    check_places(written)
-    collection = read_golden(golden)
-    warn_unreviewed(session, collection)
+    collection = read_questions(session, golden, written)
     total = len(collection.queries)
     with session.service() as service:
         target = dataset_in_use(service, dataset)
-        with shown(session.output, "questions", total=total) as progress:
+        with session.output.progress("questions", total=total) as progress:
             found = fit(service, collection, dataset_id=target, top_k=top_k, progress=progress)
         if save:
             save_calibration(service.capabilities.settings, target, found.calibration)

@@ -6,9 +6,19 @@ from pathlib import Path
 from typing import Annotated
 
 from triptych_adapters.cli.command import command
-from triptych_adapters.cli.evaluate_options import Html, Metrics, Output, names
+from triptych_adapters.cli.evaluation import (
+    Html,
+    Metrics,
+    Output,
+    check_places,
+    chosen_metrics,
+    show_comparison,
+    tell_json,
+    write_page,
+)
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.values import names
 
 
 @command(
@@ -43,13 +53,6 @@ def compare(
     p comes from a paired randomisation test; p (Holm) is adjusted for all tests in the table.
     """
     from triptych.evaluation import compare as compare_evaluations, comparison_json, read_evaluation
-    from triptych_adapters.cli.evaluate_output import (
-        check_places,
-        chosen_metrics,
-        show_comparison,
-        tell_json,
-        write_page,
-    )
 
     check_places(written, html)
     left, right = read_evaluation(a), read_evaluation(b)

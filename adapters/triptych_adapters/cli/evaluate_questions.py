@@ -1,4 +1,4 @@
-"""``triptych eval questions``."""
+"""``triptych eval questions`` and ``log``: where golden questions come from."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 
 from triptych.errors import NotAvailableError, ValidationError
 from triptych_adapters.cli.command import command
+from triptych_adapters.cli.evaluation import check_places, write_page
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.session import Session
 
@@ -37,8 +38,6 @@ def questions(
     """
     from triptych.evaluation.golden_writing import golden_yaml
     from triptych.evaluation.questions import propose_questions
-    from triptych_adapters.cli.evaluate_output import check_places, write_page
-    from triptych_adapters.cli.progress import shown
 
     check_places(written)
     if written.exists() and not force:
@@ -49,7 +48,7 @@ def questions(
                 "there is no language model: give --llm PROVIDER:MODEL, or set llm"
             )
         total = count + unanswerable
-        with shown(session.output, "questions", total=total) as progress:
+        with session.output.progress("questions", total=total) as progress:
             found = propose_questions(
                 service,
                 dataset,
@@ -77,25 +76,74 @@ def questions(
             ),
         )
     proposed = sum(not query.unanswerable for query in found.queries)
-    if session.output.as_json:
-        session.output.emit(
-            {
-                "file": str(written) if found.queries else None,
-                "questions": proposed,
-                "unanswerable": len(found.queries) - proposed,
-                "dropped": dict(found.dropped),
-                "failures": list(found.failures),
-                "calls": found.calls,
-                "input_tokens": found.usage.input_tokens,
-                "output_tokens": found.usage.output_tokens,
-            }
-        )
     for reason, number in found.dropped.items():
         session.output.warn(f"{number} questions were thrown away: {reason}")
-    if not found.queries:
-        session.output.note("no question can be used: nothing was written")
-    else:
-        session.output.note(
-            f"{proposed} questions with an answer and {len(found.queries) - proposed} without are "
-            f"in {written}: review each"
+    session.output.show(
+        {
+            "file": str(written) if found.queries else None,
+            "questions": proposed,
+            "unanswerable": len(found.queries) - proposed,
+            "dropped": dict(found.dropped),
+            "failures": list(found.failures),
+            "calls": found.calls,
+            "input_tokens": found.usage.input_tokens,
+            "output_tokens": found.usage.output_tokens,
+        },
+        note=f"{proposed} questions with an answer and {len(found.queries) - proposed} without are "
+        f"in {written}: review each"
+        if found.queries
+        else "no question can be used: nothing was written",
+    )
+
+
+@command(
+    "triptych eval log",
+    "triptych eval log --golden unanswered.yaml",
+    "triptych eval log --clear",
+)
+def log(
+    session: Session,
+    dataset: Annotated[
+        str | None, option("--dataset -d", "Questions asked of this dataset only.")
+    ] = None,
+    golden: Annotated[
+        Path | None,
+        option("--golden FILE", "Write the questions here as golden questions to fill in."),
+    ] = None,
+    clear: Annotated[bool, option("--clear", "Forget the questions.")] = False,
+) -> None:
+    """List the questions that were not answered, the newest first.
+
+    They are kept where the setting question_log is true, 200 at most: those without hits, and
+    those that a calibration judges "weak" or "nothing".
+    """
+    from triptych.evaluation.golden_writing import logged_yaml
+    from triptych.records.serialization import to_dict
+
+    check_places(golden)
+    with session.service() as service:
+        questions = service.question_log.questions(dataset)
+        keeps = service.options.question_log
+        if golden is not None:
+            write_page(golden, logged_yaml(questions))
+        if clear:
+            service.question_log.erase(dataset)
+    rows = (
+        (
+            f"{each.asked_at:%Y-%m-%d %H:%M}",
+            str(each.times),
+            each.answerability,
+            ", ".join(each.dataset_ids),
+            " ".join(each.text.split()),
+            ", ".join(each.found),
         )
+        for each in questions
+    )
+    head = ("asked", "times", "verdict", "datasets", "question", "found")
+    session.output.show(
+        {"questions": [to_dict(each) for each in questions]},
+        table=(head, rows) if golden is None and not clear else None,
+        note="" if questions else "no questions are logged",
+    )
+    if not keeps:
+        session.output.note("questions are not kept: set question_log = true to keep them")

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 from triptych._internal.close_on_exit import close_model
 from triptych.errors import ValidationError
 from triptych_adapters.cli.command import command
-from triptych_adapters.cli.evaluate_options import (
+from triptych_adapters.cli.evaluation import (
     Dataset,
     Golden,
     Html,
     Output,
-    names,
-    warn_unreviewed,
+    read_questions,
+    tell_json,
+    write_page,
 )
+from triptych_adapters.cli.names import dataset_in_use
 from triptych_adapters.cli.options import option
 from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.values import names
 
 if TYPE_CHECKING:
     from triptych.evaluation import RagEvaluation
@@ -63,17 +66,12 @@ def rag(
     embedder: without, there is N/A. Of questions with answerable: false, and of answers that were
     not given, this says how rightly they were left unanswered.
     """
-    from triptych.evaluation import RAG_METRICS, answers_json, evaluate_answers, read_golden
+    from triptych.evaluation import RAG_METRICS, answers_json, evaluate_answers
     from triptych.evaluation.answers import collect_answers
     from triptych.records.serialization import to_dict
-    from triptych_adapters.cli.evaluate_output import check_places, tell_json, write_page
-    from triptych_adapters.cli.names import dataset_in_use
-    from triptych_adapters.cli.progress import shown
     from triptych_factory.wiring import settings_llm
 
-    check_places(written, html)
-    collection = read_golden(golden)
-    warn_unreviewed(session, collection)
+    collection = read_questions(session, golden, written, html)
     total = len(collection.queries)
     settings = session.settings(llm=llm)
     judging = settings_llm(settings, judge)
@@ -88,7 +86,7 @@ def rag(
         if dataset is None and pipeline is not None and len(view.pipeline.datasets) == 1:
             dataset = view.pipeline.datasets[0]
         target = dataset_in_use(service, dataset)
-        with shown(session.output, "answering", total=total) as progress:
+        with session.output.progress("answering", total=total) as progress:
             collected = collect_answers(
                 view,
                 collection,

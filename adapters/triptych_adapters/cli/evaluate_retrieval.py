@@ -10,17 +10,25 @@ from typing import TYPE_CHECKING, Annotated
 
 from triptych.errors import ValidationError
 from triptych_adapters.cli.command import command
-from triptych_adapters.cli.evaluate_options import (
+from triptych_adapters.cli.evaluation import (
     Html,
     Metrics,
     Output,
-    names,
-    numbers,
-    warn_unreviewed,
+    check_places,
+    chosen_metrics,
+    note_failed,
+    read_questions,
+    show_evaluation,
+    tell_json,
+    tell_warnings,
+    write_page,
+    write_runs,
 )
 from triptych_adapters.cli.exits import Exit, exit_after
+from triptych_adapters.cli.names import dataset_in_use
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.values import names, numbers
 
 if TYPE_CHECKING:
     from triptych.evaluation import Collection
@@ -86,8 +94,8 @@ def retrieval(
         SpaceChoice,
         option(
             "--space",
-            "Whose vectors: those that serve, or those that `triptych spaces fill` has made. The "
-            "latter are searched in memory; no document is embedded.",
+            "Whose vectors: those that serve, or those that `triptych admin spaces fill` has made. "
+            "The latter are searched in memory; no document is embedded.",
         ),
     ] = SpaceChoice.SERVING,
     cutoffs: Annotated[
@@ -111,24 +119,7 @@ def retrieval(
 
     Means come with 95% intervals; every value of every query is in the JSON.
     """
-    from triptych.evaluation import (
-        evaluate,
-        evaluation_json,
-        metric_names,
-        read_beir,
-        read_golden,
-    )
-    from triptych_adapters.cli.evaluate_output import (
-        check_places,
-        chosen_metrics,
-        note_failed,
-        show_evaluation,
-        tell_json,
-        write_page,
-        write_runs,
-    )
-    from triptych_adapters.cli.names import dataset_in_use
-    from triptych_adapters.cli.progress import shown
+    from triptych.evaluation import evaluate, evaluation_json, metric_names, read_beir
 
     if (beir is None) is (golden is None):
         raise ValidationError("give GOLDEN or --beir: one of the two")
@@ -140,13 +131,12 @@ def retrieval(
     if granularity is GranularityChoice.CHUNK:
         known += [f"evidence@{each}" for each in tokens]
     wanted = chosen_metrics(metrics, known)
-    check_places(written, html)
     if beir is not None:
+        check_places(written, html)
         collection = read_beir(beir, split=split)
     else:
         assert golden is not None
-        collection = read_golden(golden)
-        warn_unreviewed(session, collection)
+        collection = read_questions(session, golden, written, html)
     output = session.output
     with ExitStack() as stack:
         stored = stack.enter_context(_service(session, fresh=beir is not None))
@@ -155,7 +145,7 @@ def retrieval(
         failed = _put(session, service, target, collection)
         named = None if modes is None else names(modes)
         first = named[0] if named else "bm25"
-        with shown(output, first, total=len(collection.queries)) as progress:
+        with output.progress(first, total=len(collection.queries)) as progress:
             found = evaluate(
                 service,
                 collection,
@@ -167,11 +157,7 @@ def retrieval(
                 cutoffs=depths,
                 budgets=tokens,
             )
-    for warning in found.warnings:
-        output.warn(warning)
-    for mode, result in found.modes.items():
-        for warning in result.warnings:
-            output.warn(f"{mode}: {warning}")
+    tell_warnings(session, found)
     if html is not None:
         from triptych.evaluation.report import evaluation_html
 
@@ -181,8 +167,7 @@ def retrieval(
     if not tell_json(session, written, evaluation_json(found)):
         show_evaluation(session, found, wanted)
         note_failed(session, found)
-    done = len(collection.queries)
-    return exit_after([failure.error for failure in failed], done=done)
+    return exit_after(failed, done=len(collection.queries))
 
 
 @contextmanager
@@ -213,8 +198,8 @@ def _space(session: Session, service: Service, dataset: str, *, is_next: bool) -
     with space_service(service, dataset) as (shown, missing):
         if missing:
             session.output.warn(
-                f"{missing} documents lack vectors of the next embedder: `triptych spaces fill` "
-                "makes them"
+                f"{missing} documents lack vectors of the next embedder: `triptych admin spaces "
+                "fill` makes them"
             )
         yield shown
 
@@ -223,15 +208,9 @@ def _put(
     session: Session, service: Service, dataset: str, collection: Collection
 ) -> Sequence[Failure]:
     """Put the collection's documents, where it brings them; those that failed."""
-    from triptych_adapters.cli.progress import shown
-
     if collection.documents is None:
         return ()
-    with shown(session.output, "documents") as progress:
+    with session.output.progress("documents") as progress:
         report = service.put_documents(dataset, collection.documents(), progress=progress)
-    for failure in report.failed[:_FAILURES_SHOWN]:
-        session.output.warn(f"{failure.name}: {failure.error}")
-    if len(report.failed) > _FAILURES_SHOWN:
-        more = len(report.failed) - _FAILURES_SHOWN
-        session.output.warn(f"{more} more documents could not be put")
+    session.output.warn_of(report.failed, most=_FAILURES_SHOWN)
     return report.failed

@@ -9,7 +9,6 @@ from itertools import islice, pairwise
 from rich.cells import cell_len
 from rich.text import Text
 
-from triptych.text import matches
 from triptych_adapters.cli.output import visible
 
 __all__ = ["MATCH_STYLE", "excerpt", "match_offset"]
@@ -36,6 +35,8 @@ def excerpt(content: str, terms: Sequence[str], *, width: int, lines: int = 5) -
     left out, with the matches in their middle. Where something was cut off, ``…`` says so. Without
     a match they are the first ones.
     """
+    from triptych.text import matches
+
     text = _flowing(visible(content))
     found = matches(text, terms)
     # Room for an ellipsis before and after.
@@ -60,6 +61,8 @@ def excerpt(content: str, terms: Sequence[str], *, width: int, lines: int = 5) -
 
 def match_offset(content: str, terms: Sequence[str]) -> int:
     """Where the match stands that an excerpt of one line shows first; 0 without a match."""
+    from triptych.text import matches
+
     text = _flowing(visible(content))
     if not (found := matches(text, terms)):
         return 0

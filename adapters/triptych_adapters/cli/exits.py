@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from triptych_adapters.wire.errors import Exit, error_form
+
+if TYPE_CHECKING:
+    from triptych.records import Failure
 
 __all__ = ["MEANINGS", "Exit", "describe", "exit_after", "exit_for", "hint_for"]
 
@@ -40,14 +44,14 @@ def exit_for(error: BaseException) -> Exit:
     return Exit.FAILED if form is None else form.exit_code
 
 
-def exit_after(errors: Sequence[Exception], *, done: int) -> Exit:
+def exit_after(failures: Sequence[Failure], *, done: int) -> Exit:
     """How a command over many documents ended: ``done`` of them went well.
 
-    With none done, the first error speaks for all; with some, the end is PARTIAL.
+    With none done, the first failure speaks for all; with some, the end is PARTIAL.
     """
-    if not errors:
+    if not failures:
         return Exit.OK
-    return Exit.PARTIAL if done else exit_for(errors[0])
+    return Exit.PARTIAL if done else exit_for(failures[0].error)
 
 
 def hint_for(error: BaseException) -> str:

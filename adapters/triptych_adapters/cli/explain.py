@@ -73,9 +73,7 @@ def explained(
 
 
 def explanation_lines(about: Mapping[str, Any]) -> Iterator[str]:
-    """What ``about`` says of the whole search, for a person; nothing for no explanation."""
-    if not about:
-        return
+    """What ``about`` says of the whole search, for a person."""
     yield f"words: {about['words']}"
     for name in ("phrases", "prefixes", "excluded"):
         if about[name]:

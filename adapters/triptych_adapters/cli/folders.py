@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 
+from triptych._internal.plurals import counted
 from triptych.errors import ConflictError, NotFoundError, ValidationError
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.session import Session
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from triptych.service import Service
     from triptych.sync import (
         DirectorySync,
-        HeldDeletions,
         RememberedRoot,
         RememberedRoots,
         SyncRoot,
@@ -36,7 +36,6 @@ __all__ = [
     "Folders",
     "Syncing",
     "tell_generated",
-    "tell_held",
     "tell_notes",
 ]
 
@@ -238,8 +237,8 @@ class Folders:
         from triptych.sync import SyncOptions
         from triptych_factory import wire
         from triptych_factory.backends import store_exists
-        from triptych_factory.locations import parse_location
-        from triptych_factory.remote import check_local, is_server
+        from triptych_factory.locations import is_server, parse_location
+        from triptych_factory.remote import check_local
         from triptych_factory.syncing import directory_sync, remembered_roots
 
         settings = session.settings().without_llm()
@@ -347,12 +346,6 @@ def _confirming(root: SyncRoot, yes: bool) -> SyncRoot:
     return attrs.evolve(root, options=attrs.evolve(root.options, delete_most=True))
 
 
-def tell_held(output: Output, held: Sequence[HeldDeletions]) -> None:
-    """What was not deleted, and how to confirm it."""
-    for each in held:
-        output.warn(f"{each.failure.error} (--yes deletes the documents)")
-
-
 def tell_notes(output: Output, notes: Sequence[str]) -> None:
     """Print the first remarks on files that were read."""
     for note in notes[:_NAMED]:
@@ -363,7 +356,6 @@ def tell_notes(output: Output, notes: Sequence[str]) -> None:
 
 def tell_generated(output: Output, skipped: Iterable[Skipped]) -> None:
     """A remark that names the folders of installed or generated files that were left out."""
-    from triptych._internal.plurals import counted
     from triptych.parsing.generated_folders import GENERATED
 
     found = [f"{each.name} ({each.reason})" for each in skipped if each.reason in GENERATED]

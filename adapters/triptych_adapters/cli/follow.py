@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from triptych.errors import CancelledError, DeletionHeldError, NotAvailableError
 from triptych_adapters.cli.command import command
-from triptych_adapters.cli.exits import Exit, exit_after
+from triptych_adapters.cli.exits import Exit, exit_after, exit_for
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.session import Session
 from triptych_adapters.cli.signals import until_stopped
@@ -153,8 +153,7 @@ def _pause(seconds: float) -> None:
 
 
 def _show(output: Output, dataset: str, report: RowReport) -> None:
-    for failure in report.failed:
-        output.warn(f"{failure.name}: {failure.error}")
+    output.warn_of(report.failed)
     if report.held:
         output.warn(
             f"{len(report.held)} of {report.documents} documents have no row any more, and were "
@@ -170,15 +169,13 @@ def _show(output: Output, dataset: str, report: RowReport) -> None:
         "embedded": report.embedded,
         "pending": report.pending,
     }
-    if output.as_json:
-        output.emit({"dataset_id": dataset, **counts})
-    elif not output.quiet:
-        output.table(("", dataset), list(counts.items()))
+    output.show(
+        {"dataset_id": dataset}, counts, table=(("", dataset), counts.items()), unless_quiet=True
+    )
 
 
 def _ended(report: RowReport) -> Exit:
-
-    errors = [failure.error for failure in report.failed]
-    if report.held:
-        errors.append(DeletionHeldError("deletions are held", names=report.held))
-    return exit_after(errors, done=report.checked - len(report.failed))
+    if report.held and not report.failed:
+        held = DeletionHeldError("deletions are held", names=report.held)
+        return Exit.PARTIAL if report.checked else exit_for(held)
+    return exit_after(report.failed, done=report.checked - len(report.failed))

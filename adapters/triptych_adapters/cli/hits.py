@@ -12,7 +12,6 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from triptych.text import matches
 from triptych_adapters.cli.excerpts import excerpt
 from triptych_adapters.cli.output import visible
 from triptych_adapters.cli.source_files import SourceFiles, shown_path
@@ -101,6 +100,8 @@ def render_hits(
 
 def _is_wordless(view: HitView) -> bool:
     """Whether a chunk or layer was found by its vector, and holds no term of the query."""
+    from triptych.text import matches
+
     hit = view.hit
     if not hit.terms or hit.layer is None or "vector" not in hit.scores or "bm25" in hit.scores:
         return False

@@ -6,13 +6,14 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from triptych.errors import TriptychError, ValidationError
 from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.values import conditions
 
 __all__ = ["BLOCKING", "run_hook"]
 
@@ -25,26 +26,46 @@ _SPARE = 2.0  # seconds for what no deadline interrupts, such as loading a model
 def run_hook(
     session: Session,
     *,
-    dataset: str | None,
-    budget: int,
-    top_k: int,
+    refused: Mapping[str, object],
+    where: Sequence[str],
     timeout: float,
-    options: Mapping[str, Any],
+    dataset_id: str | None,
+    **options: Any,
 ) -> Exit:
     """Read the hook's JSON from stdin, and print what the host adds to the session.
 
     Nothing is printed where nothing is relevant, or where there is no ``prompt``. What fails is a
-    line on stderr and the exit code 1, with which hosts go on.
+    line on stderr and the exit code 1, with which hosts go on. ``options`` are those of
+    `context_hook`; what is ``refused`` must not be given.
     """
-
+    for name, is_given in refused.items():
+        if is_given:
+            session.output.error(f"--hook takes no {name}: the prompt is read from stdin")
+            return Exit.FAILED
     with _ended_after(timeout + _SPARE):
+        try:
+            options["where"] = conditions(where, "--where")
+        except TriptychError as error:
+            session.output.error(str(error))
+            return Exit.FAILED
         try:
             given = _given()
             prompt, event = given.get("prompt"), given.get("hook_event_name")
             if not isinstance(prompt, str) or not prompt.strip():
                 return Exit.OK
+            from triptych_adapters.context_hook import context_hook
+
             failures: list[TriptychError] = []
-            text = _text(session, prompt, dataset, budget, top_k, timeout, options, failures)
+            with session.service(dataset=dataset_id or "", preload=True) as service:
+                hook = context_hook(
+                    service,
+                    dataset_id=dataset_id,
+                    timeout=timeout,
+                    on_error=failures.append,
+                    **options,
+                )
+                encodable = prompt.encode("utf-8", "replace").decode("utf-8")
+                text = hook([{"role": "user", "content": encodable}])
         except Exception as error:  # noqa: BLE001 - the host goes on, whatever it is
             return _fail(session, error)
         if failures:
@@ -67,35 +88,6 @@ def _given() -> Mapping[str, Any]:
             f"--hook reads a JSON object from stdin, not a {type(given).__name__}"
         )
     return given
-
-
-def _text(
-    session: Session,
-    prompt: str,
-    dataset: str | None,
-    budget: int,
-    top_k: int,
-    timeout: float,
-    options: Mapping[str, Any],
-    failures: list[TriptychError],
-) -> str | None:
-    from triptych_adapters.context_hook import context_hook
-
-    with session.service(dataset=dataset or "", preload=True) as service:
-        hook = context_hook(
-            service,
-            dataset_id=dataset,
-            max_pieces=top_k,
-            token_budget=budget,
-            timeout=timeout,
-            on_error=failures.append,
-            **options,
-        )
-        return hook([{"role": "user", "content": _encodable(prompt)}])
-
-
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _fail(session: Session, error: Exception) -> Exit:

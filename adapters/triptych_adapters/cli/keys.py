@@ -1,7 +1,8 @@
-"""``triptych keys``: who may ask a served knowledge base."""
+"""``triptych admin keys``: who may ask a served knowledge base."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
@@ -13,13 +14,15 @@ from triptych_adapters.cli.session import Session
 from triptych_adapters.cli.values import conditions, expiry_of
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from triptych_adapters.keys import AccessKey
     from triptych_factory import Settings
 
 
 @command(
-    "triptych keys add 'the website' --dataset handbook",
-    "triptych keys add agents --write --where team=red --rate 600 --ttl 30d",
+    "triptych admin keys add 'the website' --dataset handbook",
+    "triptych admin keys add agents --write --where team=red --rate 600 --ttl 30d",
 )
 def add(
     session: Session,
@@ -69,45 +72,36 @@ def add(
             requests_per_minute=rate,
             expires_at=None if until is None or isinstance(until, str) else until,
         )
-    if session.output.as_json:
-        session.output.emit({"key": made.token, **_fields(made.key)})
-        return
-    session.output.note(
-        f"the key {made.key.id} {_allows(made.key)}; it is shown this once: keep it secret"
-    )
-    session.output.write(f"{made.token}\n")
+    if not session.output.as_json:
+        session.output.note(
+            f"the key {made.key.id} {_allows(made.key)}; it is shown this once: keep it secret"
+        )
+    session.output.show({"key": made.token}, _fields(made.key), lines=[made.token])
 
 
-@command("triptych keys list")
+@command("triptych admin keys list")
 def list_(session: Session) -> None:
     """List the keys, and what each may do; never the keys themselves."""
     from triptych_adapters.keys import KeyStore
 
     with session.service(settings=_settings(session)) as service:
         found = KeyStore.of(service).list()
-    output = session.output
-    if output.as_json:
-        output.emit({"keys": [_fields(each) for each in found]})
-        return
-    if not found:
-        output.note("there are no keys: `triptych keys add NAME` makes one")
-        return
-    output.table(
-        ("id", "name", "state", "allows", "expires"),
-        [
+    session.output.show(
+        {"keys": [_fields(each) for each in found]},
+        table=(
+            ("id", "name", "state", "allows", "expires"),
             (
-                each.id,
-                each.name,
-                each.state(),
-                _allows(each),
-                "never" if each.expires_at is None else _moment(each.expires_at),
-            )
-            for each in found
-        ],
+                (each.id, each.name, each.state(), _allows(each), _moment(each.expires_at))
+                for each in found
+            ),
+        )
+        if found
+        else None,
+        note="" if found else "there are no keys: `triptych admin keys add NAME` makes one",
     )
 
 
-@command("triptych keys revoke 4f1d0c9a7b23")
+@command("triptych admin keys revoke 4f1d0c9a7b23")
 def revoke(
     session: Session,
     ids: Annotated[list[str], argument("ID", "The ids of keys, as listed.")],
@@ -117,29 +111,26 @@ def revoke(
 
     with session.service(settings=_settings(session)) as service:
         revoked = [KeyStore.of(service).revoke(each) for each in ids]
-    if session.output.as_json:
-        session.output.emit({"revoked": [_fields(each) for each in revoked]})
-        return
-    for each in revoked:
-        session.output.note(f"revoked {each.id} {each.name}".rstrip())
+    session.output.show(
+        {"revoked": [_fields(each) for each in revoked]},
+        note=[f"revoked {each.id} {each.name}".rstrip() for each in revoked],
+    )
 
 
 def _settings(session: Session) -> Settings:
     from triptych_factory.remote import check_local
 
     settings = session.settings()
-    check_local(settings, "`triptych keys`")
+    check_local(settings, "`triptych admin keys`")
     return attrs.evolve(settings.without_llm(), embedder="none")
 
 
-def _moment(moment: Any) -> str:
-    return str(moment.isoformat(timespec="seconds"))
+def _moment(moment: datetime | None) -> str:
+    return "never" if moment is None else moment.isoformat(timespec="seconds")
 
 
 def _allows(key: AccessKey) -> str:
     """What a key may do, in words."""
-    import json
-
     which = "all datasets" if key.dataset_ids is None else ", ".join(key.dataset_ids)
     said = f"{'reads and writes' if key.can_write else 'reads'} {which}"
     if key.where is not None:
@@ -159,7 +150,9 @@ def _fields(key: AccessKey) -> dict[str, Any]:
         "write": key.can_write,
         "where": None if key.where is None else dict(key.where),
         "requests_per_minute": key.requests_per_minute,
-        "created_at": _moment(key.created_at),
-        "expires_at": None if key.expires_at is None else _moment(key.expires_at),
-        "revoked_at": None if key.revoked_at is None else _moment(key.revoked_at),
+        **{
+            name: moment and _moment(moment)
+            for name in ("created_at", "expires_at", "revoked_at")
+            for moment in [getattr(key, name)]
+        },
     }

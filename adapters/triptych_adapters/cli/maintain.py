@@ -1,42 +1,31 @@
-"""``triptych create``, ``triptych rebuild``, ``triptych embed`` and ``triptych delete``."""
+"""``triptych rebuild``, ``embed``, ``tag`` and ``delete``."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from triptych._internal.plurals import counted
 from triptych.errors import NotFoundError, ValidationError
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
+from triptych_adapters.cli.names import (
+    find_document,
+    find_documents,
+    first_names,
+    names_of_file,
+)
 from triptych_adapters.cli.options import argument, option
+from triptych_adapters.cli.output import counts_of, summary_line
 from triptych_adapters.cli.query_options import DocumentDataset, Where, note_unknown_fields
 from triptych_adapters.cli.session import Session
-from triptych_adapters.cli.values import conditions
+from triptych_adapters.cli.source_files import SourceFiles, warn_of_next_sync
+from triptych_adapters.cli.values import conditions, metadata_of
 
 if TYPE_CHECKING:
     from triptych.service import Service
-
-
-@command("triptych create docs", "triptych create docs --language german")
-def create(
-    session: Session,
-    dataset: Annotated[str, argument("DATASET", "The dataset.")],
-    language: Annotated[str | None, option("--language", "The language it is analysed in.")] = None,
-) -> None:
-    """Create an empty dataset.
-
-    A put creates the dataset it needs by itself. A dataset that exists is left as it is.
-    """
-    output = session.output
-    created = session.perform("create_dataset", dataset_id=dataset, language=language)
-    if output.as_json:
-        output.emit({"dataset_id": dataset, "created": created})
-    else:
-        output.note(
-            f"created dataset {dataset!r}" if created else f"there is a dataset {dataset!r} already"
-        )
 
 
 @command("triptych rebuild --all", "triptych rebuild --dataset docs --doc guide/start.md")
@@ -50,32 +39,27 @@ def rebuild(
 
     What is fresh is left alone; unchanged text is not embedded again.
     """
-    from triptych.records.serialization import to_json
-    from triptych_adapters.cli.names import find_document
-    from triptych_adapters.cli.progress import shown
-    from triptych_adapters.cli.summaries import counts_of, summary_line
-
     if everything and doc:
         raise ValidationError("--doc names a document of one dataset: leave out --all")
     scope = "" if everything else dataset or "default"
-    with session.service() as service, shown(session.output, "rebuilding") as progress:
+    output = session.output
+    with session.service() as service, output.progress("rebuilding") as progress:
         service.health().require()
         if doc:
             named = find_document(service, doc, dataset)
             scope, doc = named.dataset_id, named.name
         if not doc:
             for warning in _given_up(service, scope):
-                session.output.warn(warning)
+                output.warn(warning)
         report = service.rebuild(dataset_id=scope, doc_name=doc, progress=progress)
-    output = session.output
-    for failure in report.failed:
-        output.warn(f"{failure.dataset_id}/{failure.name}: {failure.error}")
-    if output.as_json:
-        output.emit({"dataset_id": scope or None, **to_json(report)})
-    elif not output.quiet:
-        output.say(summary_line(counts_of(report)))
-    done = report.checked - len(report.failed)
-    return exit_after([failure.error for failure in report.failed], done=done)
+    output.warn_of(report.failed, placed=True)
+    output.show(
+        {"dataset_id": scope or None},
+        report,
+        lines=[summary_line(counts_of(report))],
+        unless_quiet=True,
+    )
+    return exit_after(report.failed, done=report.checked - len(report.failed))
 
 
 @command("triptych embed", "triptych embed --dataset docs")
@@ -90,23 +74,18 @@ def embed(
     A text that has a vector is not embedded again. With a sparse encoder in the settings, sparse
     vectors are added too.
     """
-    from triptych.records.serialization import to_json
-    from triptych_adapters.cli.progress import shown
-    from triptych_adapters.cli.summaries import counts_of
-
     output = session.output
-    with session.service() as service, shown(output, "embedding") as progress:
+    with session.service() as service, output.progress("embedding") as progress:
         service.health().require()
         report = service.embed_pending(dataset, progress=progress)
-    for failure in report.failed:
-        place = f"{failure.dataset_id}/{failure.name}" if failure.name else failure.dataset_id
-        output.warn(f"{place}: {failure.error}")
-    if output.as_json:
-        output.emit({"dataset_id": dataset, **to_json(report)})
-    elif not output.quiet:
-        output.table(("", dataset or "every dataset"), list(counts_of(report).items()))
-    done = report.documents + report.embedded + report.encoded
-    return exit_after([failure.error for failure in report.failed], done=done)
+    output.warn_of(report.failed, placed=True)
+    output.show(
+        {"dataset_id": dataset},
+        report,
+        table=(("", dataset or "every dataset"), counts_of(report).items()),
+        unless_quiet=True,
+    )
+    return exit_after(report.failed, done=report.documents + report.embedded + report.encoded)
 
 
 def _given_up(service: Service, scope: str) -> list[str]:
@@ -119,6 +98,63 @@ def _given_up(service: Service, scope: str) -> list[str]:
         for each in service.stats()
         if scope in ("", each.dataset_id) and each.vectors and each.config is not None
     ]
+
+
+@command(
+    "triptych tag notes.md --set status=read",
+    "triptych tag --where lang=en --set '{\"year\": 2024}' --unset draft",
+)
+def tag(
+    session: Session,
+    names: Annotated[
+        list[str] | None, argument("NAME", "The documents: their names, or their files.")
+    ] = None,
+    dataset: DocumentDataset = None,
+    where: Where = None,
+    given: Annotated[
+        list[str] | None,
+        option("--set KEY=VALUE", "What to set: text, or a JSON object of typed values."),
+    ] = None,
+    unset: Annotated[list[str] | None, option("--unset KEY", "A key to remove.")] = None,
+) -> Exit:
+    """Change the metadata of documents, and nothing else of them.
+
+    Keys that are not named stay. Nothing is embedded, unless a title or kind changes.
+    """
+    changes: dict[str, Any] = metadata_of(given or [], "--set")
+    for key in unset or []:
+        if key in changes:
+            raise ValidationError(f"--set and --unset both name {key!r}: leave one out")
+        changes[key] = None
+    if not changes:
+        raise ValidationError("nothing to change: give --set KEY=VALUE or --unset KEY")
+    if not names and not where:
+        raise ValidationError("say which documents: give names, or --where")
+    output = session.output
+    with session.service() as service:
+        dataset, found, missing = find_documents(service, names or [], dataset)
+        filters = conditions(where, "--where") if where else None
+        some = found.values() or first_names(service, dataset, filters)
+        files = SourceFiles(service).paths(dataset, some)
+        if filters and not some:
+            note_unknown_fields(output, service, dataset, filters)
+        report = service.update_metadata(
+            dataset, changes, names=[*found.values(), *missing] or None, where=filters
+        )
+    warn_of_next_sync(output, files if report.updated else (), deleted=False)
+    done = report.updated + report.unchanged
+    no_such = f"dataset {dataset!r} has no such document: "
+    if names and not done and not report.failed:
+        raise NotFoundError(no_such + ", ".join(map(repr, report.missing)))
+    for name in report.missing:
+        output.warn(f"{no_such}{name!r}")
+    output.warn_of(report.failed)
+    updated = counted(report.updated, "document")
+    note = f"updated {updated}, {report.unchanged} unchanged"
+    output.show({"dataset_id": dataset}, report, note=note)
+    if report.missing and not report.failed:
+        return Exit.PARTIAL
+    return exit_after(report.failed, done=done)
 
 
 @command("triptych delete guide/old.md", "triptych delete --dataset-wide --dataset docs --yes")
@@ -143,8 +179,6 @@ def delete(
     """
     from triptych.records.serialization import to_json
     from triptych.rules import missing_dataset
-    from triptych_adapters.cli.names import find_documents, first_names, names_of_file
-    from triptych_adapters.cli.source_files import SourceFiles, warn_of_next_sync
 
     names = names or []
     if where:
@@ -178,7 +212,7 @@ def delete(
             found = {name: remove(dataset, name) for name in (*present.values(), *absent)}
             removed = [*found.values()]
     warn_of_next_sync(output, files, deleted=True)
-    receipts = removed if purge else []
+    receipts = to_json(removed) if purge else []
     deleted = [name for name, there in found.items() if there]
     missing = [name for name, there in found.items() if not there]
     if missing and not deleted and not purge:
@@ -188,60 +222,51 @@ def delete(
     for name in missing:
         again = ": what the files still held was erased all the same" if purge else ""
         output.warn(f"there is no document {name!r} in dataset {dataset!r}{again}")
-    if output.as_json:
-        output.emit(
-            {
-                "dataset_id": dataset,
-                "dataset_deleted": dataset_wide,
-                "deleted": deleted,
-                "missing": missing,
-                **({"receipts": to_json(receipts)} if purge else {}),
-            }
-        )
-    else:
-        what = f"dataset {dataset!r}" if dataset_wide else ", ".join(deleted)
-        if what:
-            output.note(f"deleted {what}")
-        for receipt in to_json(receipts):
-            erased = [f"{of} {n}" for of, n in receipt.items() if type(n) is int and n]
-            counts = ", ".join(erased) or "nothing was left"
-            output.note(f"erased: {counts}; beyond it:")
-            for place in receipt["beyond"]:
-                output.note(f"- {place}")
+    what = f"dataset {dataset!r}" if dataset_wide else ", ".join(deleted)
+    output.show(
+        {
+            "dataset_id": dataset,
+            "dataset_deleted": dataset_wide,
+            "deleted": deleted,
+            "missing": missing,
+            **({"receipts": receipts} if purge else {}),
+        },
+        note=[
+            f"deleted {what}" if what else "",
+            *(line for receipt in receipts for line in _erased(receipt)),
+        ],
+    )
     return Exit.PARTIAL if missing and not purge else Exit.OK
+
+
+def _erased(receipt: dict[str, Any]) -> list[str]:
+    counts = ", ".join(f"{of} {n}" for of, n in receipt.items() if type(n) is int and n)
+    head = f"erased: {counts or 'nothing was left'}; beyond it:"
+    return [head, *(f"- {place}" for place in receipt["beyond"])]
 
 
 def _delete_found(session: Session, dataset: str, where: list[str], *, yes: bool) -> Exit:
     """Delete what a filter finds, after a question that says how many."""
-    from triptych.records.serialization import to_json
-    from triptych_adapters.cli.names import first_names
-    from triptych_adapters.cli.source_files import SourceFiles, warn_of_next_sync
-
     output = session.output
     found = conditions(where, "--where")
     with session.service() as service:
         count = service.count_documents(dataset, where=found)
         if not count:
             note_unknown_fields(output, service, dataset, found)
-        documents = "1 document" if count == 1 else f"{count} documents"
-        if count and not yes and not _confirmed(f"Delete {documents} of {dataset!r}?"):
+        question = f"Delete {counted(count, 'document')} of {dataset!r}?"
+        if count and not yes and not _confirmed(question):
             output.note("nothing was deleted")
             return Exit.FAILED
         files = SourceFiles(service).paths(dataset, first_names(service, dataset, found))
         report = service.delete_documents(dataset, where=found)
     warn_of_next_sync(output, files, deleted=True)
-    for failure in report.failed:
-        output.warn(f"{failure.name}: {failure.error}")
-    if output.as_json:
-        output.emit({"dataset_id": dataset, **to_json(report)})
-    else:
-        done = len(report.deleted)
-        output.note(f"deleted {'1 document' if done == 1 else f'{done} documents'}")
-    return exit_after([failure.error for failure in report.failed], done=len(report.deleted))
+    output.warn_of(report.failed)
+    done = len(report.deleted)
+    output.show({"dataset_id": dataset}, report, note=f"deleted {counted(done, 'document')}")
+    return exit_after(report.failed, done=done)
 
 
 def _confirmed(question: str) -> bool:
-
     if not sys.stdin.isatty():
         raise ValidationError(
             "deleting that much asks first, and nobody is here to answer: add --yes"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import attrs
 
+from triptych.errors import NotFoundError
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import option
 from triptych_adapters.cli.session import Session
@@ -160,7 +161,6 @@ def _print_config(
 
 def _has_keys(session: Session, settings: Settings) -> bool:
     """Whether the store that is served asks for keys."""
-    from triptych.errors import NotFoundError
     from triptych_adapters.keys import authenticator
 
     try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from triptych.errors import NotFoundError, ValidationError
+from triptych.errors import CorruptStoreError, NotFoundError, ValidationError
 
 if TYPE_CHECKING:
     from triptych.records import DocumentInfo
@@ -111,8 +111,6 @@ def find_documents(
     Raises:
         ValidationError: they are of several datasets, or one names several documents.
     """
-    from triptych.errors import CorruptStoreError, NotFoundError, ValidationError
-
     found: dict[str, NamedDocument] = {}
     missing: list[str] = []
     for text in names:
@@ -130,8 +128,6 @@ def find_documents(
 
 def first_names(service: Service, dataset: str, where: Mapping[str, Any] | None) -> list[str]:
     """Some documents that pass a filter: enough to see whether they are of synced folders."""
-    from triptych.errors import CorruptStoreError
-
     with suppress(CorruptStoreError):
         return [each.name for each in service.list_documents(dataset, where=where, limit=100)]
     return []

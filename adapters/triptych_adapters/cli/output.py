@@ -10,21 +10,28 @@ import io
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from triptych_adapters.cli.shell_text import shell_text
+from triptych._internal.plurals import counted
 
-__all__ = ["SCHEMA", "Output", "json_text", "visible"]
+if TYPE_CHECKING:
+    from triptych._internal.progress import ProgressCallback
+    from triptych.records import Failure
 
-SCHEMA = 1
+__all__ = ["Output", "Rows", "counts_of", "json_text", "shell_text", "summary_line", "visible"]
+
+Rows = tuple[Sequence[str], Iterable[Sequence[object]]]
+"""The names of columns, and rows of as many cells."""
+
+_SCHEMA = 1
 """The version of the JSON objects. Fields may be added under it, none changed or removed."""
 
 _INDENT = 4
@@ -34,9 +41,38 @@ _LEAST = 24
 _STREAMS = frozenset({"watch", "work"})
 """Commands that print an object a line, of which an error is one."""
 
+_INSIDE = ("embedded", "reused", "encoded", "pending")
+"""Counts of chunks, which stand after those."""
+_LAST = ("failed", "skipped")
+_NOUNS = {"model_calls": ("model call", "model calls")}
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 """How Python holds the bytes of a file name that are no UTF-8."""
+
+_SPELLINGS: Final = (
+    # The longer form first: a later expression would take it apart.
+    (r"`Service\.doctor\(repair=True\)`", "`triptych doctor --repair`"),
+    (r"(`triptych doctor --repair`), or \1", r"\1"),
+    (r"rebuild\(dataset_id=(?:'([^']*)'|…)\)", r"`triptych rebuild --dataset \1`"),
+    (r"--dataset `", "--dataset NAME`"),
+    (r"open the knowledge base with embedder='([\w-]+)'", r"give --embedder \1"),
+    (r"\bmode='(\w+)'", r"--mode \1"),
+    (r"\bembedder='([\w-]+)'", r"--embedder \1"),
+    (r"open it with read_only=True", "set TRIPTYCH_READ_ONLY=true"),
+    (r"open the store with read_only=True", "set TRIPTYCH_READ_ONLY=true"),
+    (
+        r"open the (?:store|knowledge base) with the (settings|one) (it was|they were) filled with",
+        r"give the \1 \2 filled with (--embedder)",
+    ),
+    (r"give the key as api_key, or a transport that adds it", "set TRIPTYCH_LLM_API_KEY"),
+    (r" \(give dimension=\S+ if it is meant\)", ""),
+    (r"\boverwrite=True", "--overwrite"),
+    (r"allow more \(Timeouts\.\w+\), or ", ""),
+    (r", or (?:give )?api_key\b", ", or TRIPTYCH_LLM_API_KEY"),
+    (r"\bset base_url \(OLLAMA_HOST\)", "set OLLAMA_HOST"),
+)
+"""The library's advice as it is written in Python, and in a shell."""
 
 
 def visible(text: str) -> str:
@@ -48,6 +84,52 @@ def json_text(value: Any, *, indent: int | None = None) -> str:
     """``value`` as JSON that can be encoded, whatever names of files it holds."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def summary_line(counts: Mapping[str, int | None]) -> str:
+    """``331 added, 8,325 chunks (8,322 embedded), 4 skipped``, of the counts of a report.
+
+    None is a count that is not known. They come in the order given, but chunks before what failed
+    or was skipped; without any, the line says ``nothing to do``.
+    """
+    done = [
+        _count(name, count)
+        for name, count in counts.items()
+        if count and name not in (*_INSIDE, *_LAST, "chunks")
+    ]
+    inside = [f"{counts[name]:,} {name}" for name in _INSIDE if counts.get(name)]
+    chunks = counts.get("chunks") or 0
+    if chunks or inside:
+        of_them = f" ({', '.join(inside)})" if inside else ""
+        done.append(f"{counted(chunks, 'chunk')}{of_them}")
+    done += [_count(name, count) for name in _LAST if (count := counts.get(name))]
+    return ", ".join(done) or "nothing to do"
+
+
+def _count(name: str, count: int) -> str:
+    if name in _NOUNS:
+        return counted(count, *_NOUNS[name])
+    return f"{count:,} {name}"
+
+
+def shell_text(text: str) -> str:
+    """``text`` with what a program would write as a person writes it in a shell."""
+    for python, shell in _SPELLINGS:
+        text = re.sub(python, shell, text)
+    return text
+
+
+def counts_of(report: Any, names: Sequence[str] = ()) -> dict[str, int | None]:
+    """The counts of a report, by name: its numbers, and how many are in its lists.
+
+    ``names`` are those to show, in this order, where the report has them; none are all.
+    """
+    fields = [field.name for field in attrs.fields(type(report))]
+    shown = [name for name in names if name in fields] if names else fields
+    values = {name: getattr(report, name) for name in shown}
+    return {
+        name: len(value) if isinstance(value, tuple) else value for name, value in values.items()
+    }
 
 
 class PipedConsole(Console):
@@ -83,10 +165,60 @@ class Output:
         """Whether somebody is watching stderr."""
         return self.stderr.is_terminal and not self.quiet
 
-    def emit(self, fields: Mapping[str, Any]) -> None:
+    @contextmanager
+    def progress(
+        self, phase: str, *, total: int | None = None
+    ) -> Iterator[ProgressCallback | None]:
+        """A callback that moves a bar per phase on stderr; None when nobody is watching.
+
+        The first ``phase`` is shown from the start where its ``total`` is known.
+        """
+        if not self.shows_progress:
+            yield None
+            return
+        from triptych._internal.progress import Progress
+        from triptych_adapters.progress import rich_bars
+
+        with rich_bars(self.stderr) as move:
+            if total is not None:
+                move(Progress(phase=phase, done=0, total=total))
+            yield move
+
+    def show(
+        self,
+        *values: Any,
+        table: Rows | None = None,
+        title: str = "",
+        lines: Iterable[str | Text] = (),
+        note: str | Iterable[str] = (),
+        unless_quiet: bool = False,
+        stream: bool = False,
+    ) -> None:
+        """Print a result: its JSON for a program, a table or lines and remarks for a person.
+
+        The JSON object has the fields of ``values``, which are mappings and records, in their
+        order; of a ``stream`` it is one of many, on a line of its own. Rows and lines are not made
+        where nobody reads them. With ``unless_quiet`` the table and the lines are left out where
+        only results are asked for, as they but say what was done.
+        """
+        if self.as_json:
+            from triptych.records.serialization import to_json
+
+            self.emit({k: v for each in values for k, v in to_json(each).items()}, stream=stream)
+            return
+        if not (self.quiet and unless_quiet):
+            if table is not None:
+                self.table(*table, title=title)
+            for line in lines:
+                self.say(line)
+        for each in [note] if isinstance(note, str) else note:
+            if each:
+                self.note(each)
+
+    def emit(self, fields: Mapping[str, Any], *, stream: bool = False) -> None:
         """Print the command's JSON object, in UTF-8 whatever the terminal's encoding."""
-        value = {"schema": SCHEMA, "command": self.command, **fields}
-        indent = None if self.command in _STREAMS else 2
+        value = {"schema": _SCHEMA, "command": self.command, **fields}
+        indent = None if stream or self.command in _STREAMS else 2
         self.write(json_text(value, indent=indent) + "\n")
 
     def write(self, text: str) -> None:
@@ -106,7 +238,7 @@ class Output:
     def table(
         self,
         columns: Sequence[str],
-        rows: Sequence[Sequence[object]],
+        rows: Iterable[Sequence[object]],
         *,
         title: str = "",
         folds: bool = False,
@@ -118,12 +250,15 @@ class Output:
         a name or a path, on a line of its own, so that it can be copied. One that ``folds`` stays
         a table, whatever words it breaks.
         """
+        rows = list(rows)
         cells = [[visible(str(cell)) for cell in row] for row in rows]
         if not self.stdout.is_terminal:
             # Written as it is: rich would turn the tabs into spaces.
             lines = ("\t".join(" ".join(cell.split()) for cell in row) for row in cells)
             self.write("".join(f"{line}\n" for line in lines))
             return
+        from rich.table import Table
+
         width = self.stdout.width
         widths = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
         if not folds and _too_wide(widths, cells, width):
@@ -167,6 +302,16 @@ class Output:
         """Print a warning on stderr: one line, whatever names of files it tells of."""
         line = Text.assemble(("warning: ", "yellow"), shell_text(_one_line(text)))
         self._remark(line)
+
+    def warn_of(
+        self, failures: Sequence[Failure], *, placed: bool = False, most: int | None = None
+    ) -> None:
+        """Warn of what failed, by name, or ``placed`` in its dataset: of the first ``most``."""
+        for each in failures[:most]:
+            place = "/".join(filter(None, (each.dataset_id, each.name))) or "the store"
+            self.warn(f"{place if placed else each.name}: {each.error}")
+        if most is not None and len(failures) > most:
+            self.warn(f"and {len(failures) - most} more")
 
     def error(self, text: str, *, hint: str = "") -> None:
         """Print an error on stderr: one line, and one for what to do about it."""

@@ -1,4 +1,4 @@
-"""``triptych pipelines``."""
+"""``triptych list --pipelines``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from triptych.errors import TriptychError
-from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.session import Session
 
@@ -14,47 +13,28 @@ if TYPE_CHECKING:
     from triptych.search.pipeline_record import Pipeline
 
 
-@command("triptych pipelines", "triptych search --pipeline support lost password")
-def pipelines(session: Session) -> Exit | None:
-    """List the pipelines of triptych.toml, and check each.
-
-    A pipeline is a name for the choices of a search: datasets, rewriters, lanes, postprocessors,
-    budget, model and prompt. The exit code is 1 where one cannot be used. Of a server the names are
-    listed.
-    """
-    from triptych_factory.remote import is_server
+def list_pipelines(session: Session) -> Exit | None:
+    """List the pipelines of triptych.toml, and check each; of a server their names."""
+    from triptych_factory.locations import is_server
 
     settings = session.settings()
-    found: list[dict[str, Any]] = []
-    if is_server(settings.url):
-        _list_of_server(session)
-        return None
-    for name in settings.pipelines:
-        about, problem = _described(session, name)
-        found.append({"name": name, **about, "problem": problem})
-    if session.output.as_json:
-        session.output.emit({"pipelines": found})
+    remote = is_server(settings.url)
+    if remote:
+        with session.service() as service:
+            found: list[dict[str, Any]] = [{"name": name} for name in service.pipelines]
     else:
-        for each in found:
-            session.output.say("\n".join(_lines(each)))
-    if not found:
-        session.output.note("no pipelines: describe one in triptych.toml under [pipelines.NAME]")
-    return Exit.FAILED if any(each["problem"] for each in found) else None
+        found = [_described(session, name) for name in settings.pipelines]
+    where = "they are described where the server runs"
+    none = where if remote else "describe one in triptych.toml under [pipelines.NAME]"
+    session.output.show(
+        {"pipelines": found},
+        lines=("\n".join(_lines(each)) for each in found),
+        note="" if found else f"no pipelines: {none}",
+    )
+    return Exit.FAILED if any(each.get("problem") for each in found) else None
 
 
-def _list_of_server(session: Session) -> None:
-    with session.service() as service:
-        names = list(service.pipelines)
-    if session.output.as_json:
-        session.output.emit({"pipelines": [{"name": name} for name in names]})
-        return
-    for name in names:
-        session.output.say(name)
-    if not names:
-        session.output.note("no pipelines: they are described where the server runs")
-
-
-def _described(session: Session, name: str) -> tuple[Mapping[str, Any], str | None]:
+def _described(session: Session, name: str) -> dict[str, Any]:
     """What a pipeline consists of, and why it cannot be used, None where it can."""
     from triptych_factory.tables import BREAKING, table_findings
 
@@ -66,13 +46,14 @@ def _described(session: Session, name: str) -> tuple[Mapping[str, Any], str | No
             about = {**_parts(pipeline), "lanes": list(pipeline.lanes or searched.lanes)}
             failing = [each for each in table_findings(searched) if each.check in BREAKING]
     except TriptychError as error:
-        return {}, str(error)
+        return {"name": name, "problem": str(error)}
     missing = [each for each in pipeline.datasets if each not in there]
+    problem = None
     if failing:
-        return about, failing[0].detail
-    if missing:
-        return about, f"there is no dataset {', '.join(map(repr, missing))}"
-    return about, None
+        problem = failing[0].detail
+    elif missing:
+        problem = f"there is no dataset {', '.join(map(repr, missing))}"
+    return {"name": name, **about, "problem": problem}
 
 
 def _parts(pipeline: Pipeline) -> dict[str, Any]:
@@ -96,20 +77,13 @@ def _lines(about: Mapping[str, Any]) -> Iterator[str]:
     """A pipeline for a person: its name, then what it has, one thing to a line."""
     described = about.get("description")
     yield f"{about['name']}  {described}" if described else about["name"]
-    if about["problem"]:
+    if about.get("problem"):
         yield f"    cannot be used: {about['problem']}"
-    for key in (
-        "datasets",
-        "rewriters",
-        "lanes",
-        "ranker",
-        "postprocessors",
-        "token_budget",
-        "llm",
-    ):
+    shown = ("datasets", "rewriters", "lanes", "ranker", "postprocessors", "token_budget", "llm")
+    for key in shown:
         value = about.get(key)
         if value:
-            shown = ", ".join(value) if isinstance(value, list) else value
-            yield f"    {key.replace('_', ' ')}: {shown}"
+            said = ", ".join(value) if isinstance(value, list) else value
+            yield f"    {key.replace('_', ' ')}: {said}"
     for key, value in about.get("search", {}).items():
         yield f"    {key}: {value}"

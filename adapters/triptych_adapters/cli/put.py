@@ -6,16 +6,19 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import attrs
+
 from triptych.errors import ValidationError
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.folders import NOT_TOLD, AllFolders, tell_generated, tell_notes
 from triptych_adapters.cli.options import argument, option
+from triptych_adapters.cli.output import counts_of, summary_line
 from triptych_adapters.cli.session import Session
-from triptych_adapters.cli.values import metadata_of
+from triptych_adapters.cli.values import expiry_of, metadata_of
 
 if TYPE_CHECKING:
-    from triptych.records import Failure, PutReport
+    from triptych.records import PutReport
     from triptych.sync import FileSet
 
 _SHOWN = 5
@@ -74,12 +77,8 @@ def put(
     skipped, and so are folders of installed or generated files, such as node_modules or a virtual
     environment. A file that you name yourself is always tried. Unchanged documents cost nothing.
     """
-    import attrs
-
     from triptych.parsing.registry import not_text
     from triptych.sync import FileSet, SyncOptions
-    from triptych_adapters.cli.progress import shown
-    from triptych_adapters.cli.values import expiry_of
     from triptych_backends.parsing import default_parser
     from triptych_factory.locations import parse_location, store_paths
 
@@ -120,38 +119,30 @@ def put(
         incoming = (attrs.evolve(each, expires_at=expires_at) for each in incoming)
     with (
         session.service(create=True, dataset=dataset, tells=True) as service,
-        shown(session.output, "documents", total=len(files) or None) as progress,
+        session.output.progress("documents", total=len(files) or None) as progress,
     ):
         if not alone:
             service.health().require()
         report = service.put_documents(
             dataset, incoming, progress=progress, embed="later" if later else "now"
         )
-    failed = (*files.failed, *report.failed)
-    if alone and failed:
-        raise failed[0].error
-    _tell(session, dataset, report, failed, files)
-    done = report.added + report.updated + report.unchanged
-    return exit_after([failure.error for failure in failed], done=done)
+    report = attrs.evolve(report, failed=(*files.failed, *report.failed))
+    if alone and report.failed:
+        raise report.failed[0].error
+    _tell(session, dataset, report, files)
+    return exit_after(report.failed, done=report.added + report.updated + report.unchanged)
 
 
 def _tell(
     session: Session,
     dataset: str,
     report: PutReport,
-    failed: tuple[Failure, ...],
     files: FileSet,
 ) -> None:
-    import attrs
-
     from triptych.parsing.generated_folders import GENERATED
-    from triptych.records.serialization import to_json
-    from triptych_adapters.cli.summaries import counts_of, summary_line
 
     output, skipped, notes = session.output, files.skipped, files.notes
-    report = attrs.evolve(report, failed=failed)
-    for failure in failed:
-        output.warn(f"{failure.name}: {failure.error}")
+    output.warn_of(report.failed)
     tell_notes(output, notes)
     tell_generated(output, skipped)
     seen = [each for each in skipped if each.reason not in GENERATED.union(NOT_TOLD)]
@@ -159,8 +150,10 @@ def _tell(
         some = ", ".join(f"{each.name} ({each.reason})" for each in seen[:_SHOWN])
         more = f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else ""
         output.note(f"skipped {some}{more}; name a file to put it anyway")
-    if output.as_json:
-        about = {"skipped": to_json(skipped), "notes": notes}
-        output.emit({"dataset_id": dataset, **to_json(report), **about})
-    elif not output.quiet:
-        output.say(summary_line({**counts_of(report), "skipped": len(seen)}))
+    output.show(
+        {"dataset_id": dataset},
+        report,
+        {"skipped": skipped, "notes": notes},
+        lines=[summary_line({**counts_of(report), "skipped": len(seen)})],
+        unless_quiet=True,
+    )

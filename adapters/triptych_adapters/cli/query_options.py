@@ -7,12 +7,13 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
+from triptych.errors import TriptychError, ValidationError
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.values import conditions
 
 if TYPE_CHECKING:
     from triptych.context import ContextPack
-    from triptych.records import Query, Result
+    from triptych.records import Prices, Query, Result
     from triptych.service import Service
     from triptych.service.pipeline import PipelineView
     from triptych_adapters.cli.output import Output
@@ -27,11 +28,14 @@ __all__ = [
     "ModeOption",
     "OptionalQuery",
     "PipelineOption",
+    "PriceInput",
+    "PriceOutput",
     "QueryArgument",
     "Where",
     "make_query",
     "moment_note",
     "note_unknown_fields",
+    "prices_of",
     "query_fields",
 ]
 
@@ -82,7 +86,7 @@ PipelineOption = Annotated[
     option(
         "--pipeline NAME",
         "Search as this pipeline of triptych.toml does; other options take the place of its "
-        "own. `triptych pipelines` lists them.",
+        "own. `triptych list --pipelines` lists them.",
     ),
 ]
 AsOf = Annotated[
@@ -93,6 +97,8 @@ AsOf = Annotated[
         "UTC unless it says; or a version number. Slower.",
     ),
 ]
+PriceInput = Annotated[float | None, option("--price-input PRICE", "Of a million tokens in.")]
+PriceOutput = Annotated[float | None, option("--price-output PRICE", "Of a million tokens out.")]
 FreshOnly = Annotated[bool, option("--fresh-only", "Leave out stale hits.")]
 
 
@@ -132,11 +138,21 @@ def moment_note(answer: Result | ContextPack) -> str:
     return "" if answer.as_of is None else f"as of {answer.as_of.isoformat()}"
 
 
+def prices_of(price_input: float | None, price_output: float | None) -> Prices | None:
+    """The prices of a model, where both are given."""
+    from triptych.records import Prices
+
+    if price_input is None and price_output is None:
+        return None
+    if price_input is None or price_output is None:
+        raise ValidationError("give --price-input and --price-output: both or none")
+    return Prices(input=price_input, output=price_output)
+
+
 def note_unknown_fields(
     output: Output, service: Service, dataset: str | None, *filters: Mapping[str, Any]
 ) -> None:
     """Say what of the filters that found nothing no document has, and which fields there are."""
-    from triptych.errors import TriptychError
     from triptych.records.filters import NAME, conditions_of, parse_filter
 
     asked = [each for where in filters for each in conditions_of(parse_filter(where))]

@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from triptych.errors import ValidationError
 from triptych_adapters.cli.command import command
+from triptych_adapters.cli.exits import Exit
+from triptych_adapters.cli.names import dataset_in_use, find_document
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.query_options import Where, note_unknown_fields
 from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.source_files import SourceFiles
 from triptych_adapters.cli.values import conditions
 
 if TYPE_CHECKING:
-    from triptych.records import SourceDocument
+    from collections.abc import Sequence
+
+    from triptych.records import DocumentInfo, SourceDocument
     from triptych_adapters.cli.names import NamedDocument
 
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n?|\n)|[^\r\n]++")
@@ -45,9 +50,6 @@ def get(
     office, HTML, reStructuredText, tables, notebooks, other encodings than UTF-8) the text that was
     made from it is printed, and a remark says so.
     """
-    from triptych_adapters.cli.names import find_document
-    from triptych_adapters.cli.source_files import SourceFiles
-
     settings = session.settings().without_llm()
     found = []
     with session.service(settings=settings) as service:
@@ -60,7 +62,7 @@ def get(
     output = session.output
     if output.as_json:
         shown = [_as_json(each, part, info=info) for each, part in zip(found, parts, strict=True)]
-        output.emit({"document": shown[0]} if len(names) == 1 else {"documents": shown})
+        output.show({"document": shown[0]} if len(names) == 1 else {"documents": shown})
         return
     for at, ((named, document, path), part) in enumerate(zip(found, parts, strict=True)):
         if not info and _is_converted(document):
@@ -91,7 +93,6 @@ def _part(document: SourceDocument, first: int | None, last: int | None) -> str:
     Raises:
         ValidationError: the text has no such line.
     """
-
     if first is None:
         return document.content
     lines = [found.span() for found in _LINE.finditer(document.content)] or [(0, 0)]
@@ -160,7 +161,9 @@ def _rows(document: SourceDocument, path: Path | None) -> list[tuple[str, object
 
 @command(
     "triptych list --prefix guide/",
+    "triptych list --where lang=en --count",
     "triptych list --datasets",
+    "triptych list --folders",
     "triptych list | cut -f1     only the names",
 )
 def list_(
@@ -169,6 +172,18 @@ def list_(
         str | None, option("--dataset -d", "The dataset. By default 'default', or the only one.")
     ] = None,
     datasets: Annotated[bool, option("--datasets", "List the datasets instead.")] = False,
+    folders: Annotated[
+        bool, option("--folders", "List the folders that `triptych add` has instead.")
+    ] = False,
+    pipelines: Annotated[
+        bool,
+        option(
+            "--pipelines",
+            "List the pipelines of triptych.toml instead, and check each: the exit code is 1 "
+            "where one cannot be used.",
+        ),
+    ] = False,
+    count: Annotated[bool, option("--count", "Print how many documents there are.")] = False,
     prefix: Annotated[str, option("--prefix", "Only names that begin with this.")] = "",
     after: Annotated[str, option("--after", "Only names after this one.")] = "",
     limit: Annotated[int | None, option("--limit", "Maximum number of documents.", min=1)] = None,
@@ -181,51 +196,64 @@ def list_(
             "first.",
         ),
     ] = "$name",
-) -> None:
-    """List a dataset's documents, or the datasets."""
-    from triptych.records.serialization import to_json
-    from triptych_adapters.cli.names import dataset_in_use
+) -> Exit | None:
+    """List a dataset's documents; or the datasets, folders or pipelines."""
+    given = {
+        "--datasets": datasets,
+        "--folders": folders,
+        "--pipelines": pipelines,
+        "--count": count,
+    }
+    wanted = [name for name, is_given in given.items() if is_given]
+    if len(wanted) > 1:
+        raise ValidationError(f"{' and '.join(wanted)} list different things: give one of them")
+    if count and (prefix or after or limit is not None):
+        raise ValidationError("--count counts what --where finds: leave out the other conditions")
+    if folders:
+        from triptych_adapters.cli.roots import list_folders
 
+        list_folders(session, dataset)
+        return None
+    if pipelines:
+        from triptych_adapters.cli.pipelines import list_pipelines
+
+        return list_pipelines(session)
     output = session.output
     with session.service() as service:
         if datasets:
-            ids = service.list_datasets()
-            if output.as_json:
-                output.emit({"datasets": list(ids)})
-            else:
-                output.table(("dataset",), [(each,) for each in ids])
-            return
+            ids = list(service.list_datasets())
+            output.show({"datasets": ids}, table=(("dataset",), ((each,) for each in ids)))
+            return None
         # A store without any dataset is empty; a dataset that is named must be there.
         empty = dataset is None and not service.list_datasets()
         dataset = dataset_in_use(service, dataset)
-        filters = conditions(where or [], "--where")
-        documents = (
-            []
-            if empty
-            else service.list_documents(
-                dataset,
-                prefix=prefix,
-                after=after,
-                limit=limit,
-                where=filters,
-                sort=sort,
+        passed = conditions(where or [], "--where")
+        if count:
+            number = 0 if empty else service.count_documents(dataset, where=passed)
+            if not number and not empty:
+                note_unknown_fields(output, service, dataset, passed)
+            output.show({"dataset_id": dataset, "count": number}, lines=[str(number)])
+            return None
+        documents: Sequence[DocumentInfo] = ()
+        if not empty:
+            documents = service.list_documents(
+                dataset, prefix=prefix, after=after, limit=limit, where=passed, sort=sort
             )
-        )
         if not documents and not empty:
-            note_unknown_fields(output, service, dataset, filters)
-    if output.as_json:
-        output.emit({"dataset_id": dataset, "documents": to_json(documents)})
-        return
-    head: tuple[str, ...] = ("name", "version", "bytes", "updated")
-    rows: list[tuple[object, ...]] = [
-        (each.name, each.version, each.size, each.updated_at.isoformat(timespec="seconds"))
-        for each in documents
-    ]
-    moments = [each.system.expires_at for each in documents]
-    if any(moments):
-        head = (*head, "expires")
-        shown = (each.isoformat(timespec="seconds") if each else "" for each in moments)
-        rows = [(*row, moment) for row, moment in zip(rows, shown, strict=True)]
-    output.table(head, rows)
-    if not documents:
-        output.note("no documents")
+            note_unknown_fields(output, service, dataset, passed)
+    expiring = any(each.system.expires_at for each in documents)
+    output.show(
+        {"dataset_id": dataset, "documents": documents},
+        table=(
+            ("name", "version", "bytes", "updated", *(["expires"] if expiring else [])),
+            (_row(each, expiring=expiring) for each in documents),
+        ),
+        note="" if documents else "no documents",
+    )
+    return None
+
+
+def _row(info: DocumentInfo, *, expiring: bool) -> tuple[object, ...]:
+    moments = [info.updated_at, *([info.system.expires_at] if expiring else [])]
+    shown = (each.isoformat(timespec="seconds") if each else "" for each in moments)
+    return info.name, info.version, info.size, *shown

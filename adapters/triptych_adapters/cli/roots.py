@@ -1,4 +1,4 @@
-"""``triptych add``, ``triptych roots`` and ``triptych remove``: the folders a store remembers."""
+"""``triptych init``, ``add`` and ``remove``: a store of a folder, and the folders it remembers."""
 
 from __future__ import annotations
 
@@ -9,18 +9,55 @@ from typing import TYPE_CHECKING, Annotated, Any
 import attrs
 import typer
 
-from triptych.errors import ValidationError
+from triptych._internal.plurals import counted
+from triptych.errors import NotFoundError, ValidationError
 from triptych_adapters.cli import sync
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.folders import AddedFolders
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.source_files import shown_path
 
 if TYPE_CHECKING:
     from triptych.records import Failure
     from triptych.service import Service
     from triptych.sync import RememberedRoot
+
+
+@command("triptych init", "triptych init ~/notes && cd ~/notes")
+def init(
+    session: Session,
+    folder: Annotated[Path, argument("FOLDER", "The folder.", show_default=False)] = Path(),
+) -> None:
+    """Make a store for a folder: every command in it, or below it, then uses that store.
+
+    The store lies in FOLDER/.triptych, which Git ignores. Without init, commands use your own
+    store, wherever you are. A store that is there already is left as it is.
+    """
+    from triptych_factory import Settings, wire
+    from triptych_factory.discovery import STORE_FILE, STORE_FOLDER, find_store, store_in
+    from triptych_factory.locations import parse_location
+
+    if not folder.is_dir():
+        raise NotFoundError(f"there is no folder {str(folder)!r}: make it first")
+    folder = folder.absolute()
+    found = store_in(folder)
+    outer = find_store(folder.parent)
+    url = found or str(folder / STORE_FOLDER / STORE_FILE)
+    if found is None:
+        settings = Settings.resolve({"url": url, "embedder": "none", "llm": "none"})
+        with wire(settings):
+            pass
+    path = parse_location(url).path
+    assert path is not None  # neither form lies in memory
+    made = f"made the store {shown_path(path)}; next: triptych add FOLDER"
+    above = outer and parse_location(outer).path
+    covered = [f"here it takes the place of the store {shown_path(above)}"] if above else []
+    session.output.show(
+        {"store": str(path), "created": found is None},
+        note=[f"there is a store already: {shown_path(path)}"] if found else [made, *covered],
+    )
 
 
 @command(
@@ -65,8 +102,7 @@ def _told(each: RememberedRoot) -> str:
     return f"{each.root.path} for the dataset {each.root.dataset_id!r}, {how}{names}"
 
 
-@command("triptych roots")
-def roots(session: Session) -> None:
+def list_folders(session: Session, dataset: str | None) -> None:
     """List the folders that the store remembers, and when each was last synced."""
     from triptych_factory.remote import check_local
     from triptych_factory.syncing import remembered_roots
@@ -75,27 +111,24 @@ def roots(session: Session) -> None:
     check_local(settings, "what is known of folders")
     with session.service(settings=settings) as service:
         found = remembered_roots(service, settings).all()
-        rows = [_fields(service, each) for each in found]
-    output = session.output
-    if output.as_json:
-        output.emit({"roots": rows})
-        return
-    if not rows:
-        output.note("this store remembers no folders: `triptych add FOLDER` adds one")
-        return
-    output.table(
-        ("path", "dataset", "prefix", "documents", "last sync", ""),
-        [
+        rows = [_fields(service, e) for e in found if dataset in (None, e.root.dataset_id)]
+    session.output.show(
+        {"roots": rows},
+        table=(
+            ("path", "dataset", "prefix", "documents", "last sync", ""),
             (
-                row["path"],
-                row["dataset_id"],
-                row["prefix"],
-                row["documents"],
-                row["synced_at"] or "never",
-                "" if row["found"] else "not there",
-            )
-            for row in rows
-        ],
+                (
+                    row["path"],
+                    row["dataset_id"],
+                    row["prefix"],
+                    row["documents"],
+                    row["synced_at"] or "never",
+                    "" if row["found"] else "not there",
+                )
+                for row in rows
+            ),
+        ),
+        note="" if rows else "this store remembers no folders: `triptych add FOLDER` adds one",
     )
 
 
@@ -138,7 +171,6 @@ def remove(
 
     On a terminal it asks what becomes of the documents; a script says --keep or --delete.
     """
-    from triptych._internal.plurals import counted
     from triptych.sync import delete_documents_of, documents_of
     from triptych_factory.remote import check_local
     from triptych_factory.syncing import remembered_roots
@@ -170,14 +202,9 @@ def remove(
             rows.append({"path": path, "deleted": len(deleted), "documents": count})
             done = counted(len(deleted), "document")
             lines.append(f"{path}: {done} deleted, {kept} kept")
-    for failure in failed:
-        output.warn(f"{failure.name}: {failure.error}")
-    if output.as_json:
-        output.emit({"removed": rows})
-    else:
-        for line in lines:
-            output.note(line)
-    return exit_after([failure.error for failure in failed], done=len(found))
+    output.warn_of(failed)
+    output.show({"removed": rows}, note=lines)
+    return exit_after(failed, done=len(found))
 
 
 def _asked(each: RememberedRoot, count: int) -> bool:

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from triptych.errors import NotAvailableError
 from triptych_adapters.cli.command import command
+from triptych_adapters.cli.explain import explained, explanation_lines
+from triptych_adapters.cli.hits import HitView, render_hits, views_of
 from triptych_adapters.cli.options import option
+from triptych_adapters.cli.output import Output
 from triptych_adapters.cli.query_options import (
     AsOf,
     Dataset,
@@ -25,10 +28,11 @@ from triptych_adapters.cli.query_options import (
     query_fields,
 )
 from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.source_files import SourceFiles, open_in_editor, shown_path
 
 if TYPE_CHECKING:
-    from triptych.records import Query
-    from triptych_adapters.cli.hits import HitView
+    from triptych.records import Query, Result
+    from triptych.search.syntax import TextConditions
 
 
 class RankerChoice(StrEnum):
@@ -115,10 +119,6 @@ def search(
         preload=mode != ModeChoice.BM25,
         pipeline=pipeline,
     ) as service:
-        from triptych.search.syntax import parse_query
-        from triptych_adapters.cli.hits import views_of
-        from triptych_adapters.cli.source_files import SourceFiles
-
         chosen = None if pipeline is None else service.pipeline(pipeline)
         text = " ".join(query or ())
         given = query_fields(
@@ -143,48 +143,59 @@ def search(
         views = views_of(result.hits, SourceFiles(searched))
         several = dataset is None and len(searched.list_datasets()) > 1
         if not views:
+            from triptych.search.syntax import parse_query
+
             read = parse_query(asked).where if asked.syntax else {}
             fields = {key: list(values) for key, values in read.items()}
             note_unknown_fields(session.output, searched, dataset, given["where"], fields)
         about: Mapping[str, Any] = {}
         if explain:
-            from triptych_adapters.cli.explain import explained
-
             own = None if chosen is None else chosen.pipeline.ranker
             views, about = explained(searched, asked, views, documents=documents, ranker=own)
+    output = session.output
     for warning in result.warnings:
-        session.output.warn(warning)
-    if not session.output.as_json and (note := moment_note(result)):
-        session.output.note(note)
-    if session.output.as_json:
-        from triptych.records.serialization import to_json
-
-        answer = {"query": asked.text, **to_json(result)}
-        for hit, view in zip(answer["hits"], views, strict=True):
-            hit["file"] = None if view.path is None else str(view.path)
-        session.output.emit({**answer, "explain": about} if about else answer)
+        output.warn(warning)
+    if not output.as_json and (note := moment_note(result)):
+        output.note(note)
+    if output.as_json:
+        output.show(
+            {"query": asked.text}, _json(result, views), {"explain": about} if about else {}
+        )
     elif files:
-        _print_files(session, views)
+        _print_files(output, views)
     else:
-        # Where conditions are met, a word of the query is met too.
-        marked = not (asked.syntax and parse_query(asked).conditions)
-        _print_hits(session, views, about, verbose, show_dataset=several, marked=marked)
+        for line in explanation_lines(about) if about else ():
+            output.note(line)
+        height = output.stdout.height if output.stdout.is_terminal else 24
+        for each in render_hits(
+            views,
+            width=output.stdout.width,
+            height=None if verbose else height,
+            show_dataset=several,
+            # Where conditions are met, a word of the query is met too.
+            marked=not _conditions(asked),
+        ):
+            output.say(each)
         if views and (judged := result.answerability) in ("weak", "nothing"):
-            session.output.note(f"as an answer, by the dataset's calibration: {judged}")
+            output.note(f"as an answer, by the dataset's calibration: {judged}")
     if result.cache_similarity is not None:
         near = f"{result.cache_similarity:.2f}"
-        session.output.note(f"from the semantic cache: a question asked before is {near} near")
+        output.note(f"from the semantic cache: a question asked before is {near} near")
     if not views:
-        session.output.note(_no_hits(asked))
+        output.note(_no_hits(asked))
     elif open_first:
         _open(views[0])
 
 
-def _no_hits(asked: Query) -> str:
-    """What to say, and to try next, where nothing was found."""
+def _conditions(asked: Query) -> TextConditions | None:
     from triptych.search.syntax import parse_query
 
-    conditions = parse_query(asked).conditions if asked.syntax else None
+    return parse_query(asked).conditions if asked.syntax else None
+
+
+def _no_hits(asked: Query) -> str:
+    """What to say, and to try next, where nothing was found."""
+    conditions = _conditions(asked)
     if not conditions:
         return "no hits"
     required = [*conditions.phrases, *(f"{each}*" for each in conditions.prefixes)]
@@ -198,38 +209,28 @@ def _quoted(text: str) -> str:
     return f'"{text}"'
 
 
-def _print_hits(
-    session: Session, views: Sequence[HitView], about: Mapping[str, Any], full: bool, **options: Any
-) -> None:
-    from triptych_adapters.cli.explain import explanation_lines
-    from triptych_adapters.cli.hits import render_hits
+def _json(result: Result, views: Sequence[HitView]) -> dict[str, Any]:
+    from triptych.records.serialization import to_json
 
-    output = session.output
-    for line in explanation_lines(about):
-        output.note(line)
-    height = output.stdout.height if output.stdout.is_terminal else 24
-    options |= {"width": output.stdout.width, "height": None if full else height}
-    for each in render_hits(views, **options):
-        output.say(each)
+    shown: dict[str, Any] = to_json(result)
+    for hit, view in zip(shown["hits"], views, strict=True):
+        hit["file"] = None if view.path is None else str(view.path)
+    return shown
 
 
-def _print_files(session: Session, views: Sequence[HitView]) -> None:
-    from triptych_adapters.cli.source_files import shown_path
-
+def _print_files(output: Output, views: Sequence[HitView]) -> None:
     printed = []
     for view in views:
         name = view.hit.doc_name if view.path is None else shown_path(view.path)
         # Whoever put the document chose its name: it must not be read as that of a file elsewhere.
         if view.path is None and (name.startswith("/") or ".." in name.split("/")):
-            session.output.warn(f"{name!r} is left out: a document has that name, and no file")
+            output.warn(f"{name!r} is left out: a document has that name, and no file")
         else:
             printed.append(f"{name}\n")
-    session.output.write("".join(dict.fromkeys(printed)))
+    output.write("".join(dict.fromkeys(printed)))
 
 
 def _open(view: HitView) -> None:
-    from triptych_adapters.cli.source_files import open_in_editor
-
     hit = view.hit
     if view.path is None:
         raise NotAvailableError(

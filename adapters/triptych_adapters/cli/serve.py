@@ -84,9 +84,6 @@ def serve(
     )
 
     def started(url: str) -> None:
-        if session.output.as_json:
-            session.output.emit({"url": url, "workers": workers, "write": write})
-        else:
-            session.output.write(f"{url}\n")
+        session.output.show({"url": url, "workers": workers, "write": write}, lines=[url])
 
     run(options, started)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import typer
 
+from triptych.errors import StoreError, TriptychError
 from triptych_adapters.cli.exits import Exit, exit_for, hint_for
-from triptych_adapters.cli.output import Output
-from triptych_adapters.cli.shell_text import shell_text
+from triptych_adapters.cli.output import Output, shell_text
 
 if TYPE_CHECKING:
     from triptych.service import Service
@@ -56,6 +56,7 @@ class Session:
         from triptych_factory import Settings
 
         embedder = None if self.options.embedder == "auto" else self.options.embedder
+        given = {name: value for name, value in given.items() if value is not None}
         return Settings.resolve({"url": self.options.store, "embedder": embedder, **given})
 
     @contextmanager
@@ -77,15 +78,16 @@ class Session:
         a local model meanwhile, for a command that will embed. Of the settings' pipelines it has
         ``pipeline``; a server has its own.
         """
-        from triptych.search.pipeline_record import find_pipeline
         from triptych_factory import wire
-        from triptych_factory.remote import is_server
-        from triptych_factory.tables import for_pipeline
+        from triptych_factory.locations import is_server
 
         settings = settings or self.settings().without_llm()
         named = () if pipeline is None else (pipeline,)
         # The pipelines of a server are its own: it says which there are.
         if pipeline is not None and not is_server(settings.url):
+            from triptych.search.pipeline_record import find_pipeline
+            from triptych_factory.tables import for_pipeline
+
             settings = for_pipeline(settings, find_pipeline(settings.pipelines, pipeline))
         with wire(
             settings, create=create, dataset_id=dataset, preload=preload, named=named
@@ -101,10 +103,6 @@ class Session:
         nobody chose it, is said once for each store: a setting of the store says that it was. A
         store without settings hears it each time.
         """
-        from triptych.errors import StoreError
-        from triptych.installation import install_command
-        from triptych_factory.embedders import local_is_installed
-
         embedder = service.options.embedder
         if embedder is not None and "/not-semantic/" in embedder.signature:
             if not self.output.as_json:
@@ -112,6 +110,9 @@ class Session:
             return
         if settings.embedder != "auto" or embedder is not None:
             return
+        from triptych.installation import install_command
+        from triptych_factory.embedders import local_is_installed
+
         installed = local_is_installed()
         said = f"told.keyword-only.{'installed' if installed else 'base'}"
         kept = service.capabilities.settings
@@ -146,7 +147,7 @@ class Session:
 
 def _not_semantic(settings: Settings) -> str:
     """The remark that the embedder is not semantic, and what to do about it."""
-    from triptych_factory.remote import is_server
+    from triptych_factory.locations import is_server
 
     remark = "note: the embedder 'hash' compares words, not meanings"
     if is_server(settings.url):
@@ -181,7 +182,6 @@ def run(
 
 def _report(error: BaseException, output: Output) -> Exit:
     """Tell of ``error``: a line on stderr, a JSON object, a traceback where one is asked for."""
-    from triptych.errors import TriptychError
     from triptych_adapters.wire.errors import error_json
     from triptych_factory.settings import debug_requested
 

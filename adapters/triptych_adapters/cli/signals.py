@@ -1,4 +1,4 @@
-"""Commands that run until a signal ends them."""
+"""What a signal does to a command: one that runs until it ends, one that leaves half a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from types import FrameType
 from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.output import Output
 
-__all__ = ["until_stopped"]
+__all__ = ["until_stopped", "until_terminated"]
 
 
 @contextmanager
@@ -53,3 +53,26 @@ def until_stopped(output: Output, grace: float) -> Iterator[Callable[[Callable[[
             timer.cancel()
         for each, handler in before:
             signal.signal(each, handler)
+
+
+@contextmanager
+def until_terminated() -> Iterator[None]:
+    """Let SIGTERM, and SIGHUP where it ends the process, end the block as an exception does, so
+    that half a file is removed."""
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + signum)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ending = [each for each in ("SIGTERM", "SIGHUP") if hasattr(signal, each)]
+    wanted = [getattr(signal, each) for each in ending]
+    taken = [each for each in wanted if signal.getsignal(each) is signal.SIG_DFL]
+    for each in taken:
+        signal.signal(each, stop)
+    try:
+        yield
+    finally:
+        for each in taken:
+            signal.signal(each, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""``triptych spaces``: changing the embedder of a dataset while it serves."""
+"""``triptych admin spaces``: changing the embedder of a dataset while it serves."""
 
 from __future__ import annotations
 
@@ -12,73 +12,57 @@ from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
-    from triptych.spaces import SwapReport
     from triptych_factory import Settings
 
 
 OneDataset = Annotated[str, option("--dataset -d", "The dataset.")]
 AnyDataset = Annotated[str | None, option("--dataset -d", "The dataset. By default all.")]
-Incomplete = Annotated[
-    bool,
-    option(
-        "--incomplete",
-        "Swap also where documents lack vectors: they are found by keyword till they have them.",
-    ),
-]
 
 
-@command("triptych spaces list")
+@command("triptych admin spaces list")
 def list_(session: Session, dataset: AnyDataset = None) -> None:
     """List the embedders that datasets have vectors of, and which of them serves."""
     from triptych.spaces import list_spaces
 
     with session.service(settings=_settings(session, embeds=False)) as service:
         found = list_spaces(service, dataset)
-    output = session.output
-    if output.as_json:
-        output.emit({"spaces": [attrs.asdict(each) for each in found]})
-        return
-    output.table(
-        ("dataset", "embedder", "serves", "vectors", "documents without"),
-        [
-            (
-                each.dataset_id,
-                each.embed_sig or "none",
-                "yes" if each.serves else "no",
-                each.vectors,
-                each.lacking,
-            )
-            for each in found
-        ],
+    rows = (
+        (
+            each.dataset_id,
+            each.embed_sig or "none",
+            "yes" if each.serves else "no",
+            each.vectors,
+            each.lacking,
+        )
+        for each in found
+    )
+    session.output.show(
+        {"spaces": [attrs.asdict(each) for each in found]},
+        table=(("dataset", "embedder", "serves", "vectors", "documents without"), rows),
     )
 
 
-@command("triptych spaces fill --dataset docs")
+@command("triptych admin spaces fill --dataset docs")
 def fill(session: Session, dataset: AnyDataset = None) -> Exit:
     """Make the vectors of the next embedder beside those that serve.
 
     The setting next_embedder names it. The dataset is searched and written as before. Stop this
     command whenever you like: each vector is kept, and the next run goes on from there.
     """
-    from triptych.records.serialization import to_json
     from triptych.spaces import fill_space
-    from triptych_adapters.cli.progress import shown
 
     output = session.output
-    settings = _settings(session)
     with (
-        session.service(settings=settings, dataset=dataset or "") as service,
-        shown(output, "embedding") as progress,
+        session.service(settings=_settings(session), dataset=dataset or "") as service,
+        output.progress("embedding") as progress,
     ):
         service.health().require()
         report = fill_space(service, dataset, progress=progress)
-    for failure in report.failed:
-        place = f"{failure.dataset_id}/{failure.name}" if failure.name else failure.dataset_id
-        output.warn(f"{place}: {failure.error}")
-    if output.as_json:
-        output.emit({"dataset_id": dataset, **to_json(report)})
-    elif not output.quiet:
-        output.table(
+    output.warn_of(report.failed, placed=True)
+    output.show(
+        {"dataset_id": dataset},
+        report,
+        table=(
             ("", report.embed_sig),
             [
                 ("documents", report.documents),
@@ -86,47 +70,61 @@ def fill(session: Session, dataset: AnyDataset = None) -> Exit:
                 ("texts reused", report.reused),
                 ("documents without", report.lacking),
             ],
-        )
+        ),
+        unless_quiet=True,
+    )
     done = report.documents + report.embedded
-    return exit_after([failure.error for failure in report.failed], done=done)
+    return exit_after(report.failed, done=done)
 
 
-@command("triptych spaces swap --dataset docs")
-def swap(session: Session, dataset: OneDataset = "default", incomplete: Incomplete = False) -> None:
+@command("triptych admin spaces swap --dataset docs", "triptych admin spaces swap --back")
+def swap(
+    session: Session,
+    dataset: OneDataset = "default",
+    back: Annotated[
+        bool,
+        option("--back", "Let the vectors serve that served before, and keep those of the next."),
+    ] = False,
+    incomplete: Annotated[
+        bool,
+        option(
+            "--incomplete",
+            "Swap also where documents lack vectors: they are found by keyword till they have "
+            "them.",
+        ),
+    ] = False,
+) -> None:
     """Let the vectors of the next embedder serve, and keep those that served.
 
-    What was written since the fill is embedded first. Every process whose setting next_embedder
-    names it follows at once; `triptych spaces back` goes back.
+    What was written since the fill, or since the swap, is embedded first. Every process whose
+    setting next_embedder names it follows at once; --back goes back.
     """
-    from triptych.spaces import swap_space
-    from triptych_adapters.cli.progress import shown
+    from triptych.spaces import swap_back, swap_space
 
+    output = session.output
     with (
         session.service(settings=_settings(session), dataset=dataset) as service,
-        shown(session.output, "embedding") as progress,
+        output.progress("embedding") as progress,
     ):
-        report = swap_space(service, dataset, incomplete=incomplete, progress=progress)
-    _tell(session, report, "`triptych spaces back` goes back")
+        swapped = swap_back if back else swap_space
+        report = swapped(service, dataset, incomplete=incomplete, progress=progress)
+    other_way = "`triptych admin spaces swap` swaps again"
+    if not back:
+        other_way = "`triptych admin spaces swap --back` goes back"
+    now = (
+        f"{report.embed_sig} serves the dataset {report.dataset_id!r} now, in place of "
+        f"{report.before or 'keyword search alone'}: {other_way}"
+    )
+    already = f"{report.embed_sig} serves the dataset {report.dataset_id!r} already"
+    output.show(attrs.asdict(report), note=now if report.swapped else already)
+    if report.pending and not output.as_json:
+        output.warn(
+            f"{report.pending} documents have no vectors of it yet, and are found by keyword: "
+            "`triptych embed` adds them"
+        )
 
 
-@command("triptych spaces back --dataset docs")
-def back(session: Session, dataset: OneDataset = "default", incomplete: Incomplete = False) -> None:
-    """Let the vectors serve that served before the swap, and keep those of the next embedder.
-
-    What was written since the swap is embedded first, with the embedder of these vectors.
-    """
-    from triptych.spaces import swap_back
-    from triptych_adapters.cli.progress import shown
-
-    with (
-        session.service(settings=_settings(session), dataset=dataset) as service,
-        shown(session.output, "embedding") as progress,
-    ):
-        report = swap_back(service, dataset, incomplete=incomplete, progress=progress)
-    _tell(session, report, "`triptych spaces swap` swaps again")
-
-
-@command("triptych spaces drop 'hash/1/256' --dataset docs")
+@command("triptych admin spaces drop 'hash/1/256' --dataset docs")
 def drop(
     session: Session,
     signature: Annotated[str, argument("EMBEDDER", "Its signature, as `list` shows it.")],
@@ -137,11 +135,11 @@ def drop(
 
     with session.service(settings=_settings(session, embeds=False)) as service:
         dropped = drop_space(service, dataset, signature)
-    if session.output.as_json:
-        session.output.emit({"dataset_id": dataset, "embed_sig": signature, "dropped": dropped})
-    elif dropped:
-        session.output.note(f"dropped the vectors of {signature}")
-    else:
+    session.output.show(
+        {"dataset_id": dataset, "embed_sig": signature, "dropped": dropped},
+        note=f"dropped the vectors of {signature}" if dropped else "",
+    )
+    if not dropped:
         session.output.warn(f"the dataset {dataset!r} keeps no vectors of {signature}")
     return Exit.OK if dropped else Exit.NOT_FOUND
 
@@ -150,26 +148,6 @@ def _settings(session: Session, *, embeds: bool = True) -> Settings:
     from triptych_factory.remote import check_local
 
     settings = session.settings()
-    check_local(settings, "`triptych spaces`")
+    check_local(settings, "`triptych admin spaces`")
     settings = settings.without_llm()
     return settings if embeds else attrs.evolve(settings, embedder="none", next_embedder="none")
-
-
-def _tell(session: Session, report: SwapReport, other_way: str) -> None:
-    output = session.output
-    if output.as_json:
-        output.emit(attrs.asdict(report))
-        return
-    if not report.swapped:
-        output.note(f"{report.embed_sig} serves the dataset {report.dataset_id!r} already")
-    else:
-        before = report.before or "keyword search alone"
-        output.note(
-            f"{report.embed_sig} serves the dataset {report.dataset_id!r} now, in place of "
-            f"{before}: {other_way}"
-        )
-    if report.pending:
-        output.warn(
-            f"{report.pending} documents have no vectors of it yet, and are found by keyword: "
-            "`triptych embed` adds them"
-        )

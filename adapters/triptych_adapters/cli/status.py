@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from triptych_adapters.cli.output import Output
     from triptych_factory import Settings
 
+_COLUMNS = {
+    "dataset": "dataset_id",
+    **{name: name for name in ("documents", "chunks", "vectors", "layers", "stale", "pending")},
+    "bytes": "size",
+}
+"""What is shown of a dataset: columns, and the fields of `DatasetStats` in them."""
+
 
 @command("triptych status", "triptych status --json | jq '.problems'")
 def status(session: Session) -> Exit:
@@ -28,35 +35,42 @@ def status(session: Session) -> Exit:
     """
     from triptych_factory import wire
 
-    settings = session.settings()
+    settings, output = session.settings(), session.output
+    service, failure = None, None
     with ExitStack() as stack:
-        service, failure = None, None
         try:
-            wired = settings.without_llm()
-            service = stack.enter_context(wire(wired, create=False))
+            service = stack.enter_context(wire(settings.without_llm(), create=False))
         except TriptychError as error:
             failure = error  # reported after the settings
-        return _report(session, settings, service, failure)
+        about = _about(settings, service)
+        if not output.as_json:
+            _show_head(output, about, settings.sources.get("url", "default"))
+            if service is None:
+                _show_settings(output, settings)
+        for variable in about["unknown_variables"]:
+            output.warn(f"the variable {variable} names no setting")
+        if service is not None:
+            return _report(session, settings, service, about)
+    if not isinstance(failure, NotFoundError):
+        assert failure is not None  # it says why there is no Service
+        raise failure
+    output.show(
+        about,
+        {"datasets": [], "health": [], "problems": ["there is no store yet"]},
+        note="there is no store yet: `triptych put PATH` makes it",
+    )
+    return Exit.OK
 
 
-def _report(
-    session: Session,
-    settings: Settings,
-    service: Service | None,
-    failure: TriptychError | None,
-) -> Exit:
-    from triptych.records.serialization import to_json
-    from triptych.search.file_location import synced_folders
-    from triptych_adapters.telemetry.figures import figures
+def _about(settings: Settings, service: Service | None) -> dict[str, Any]:
+    """What is known without a look into the store."""
     from triptych_factory.embedders import build_embedder
     from triptych_factory.locations import parse_location
     from triptych_factory.settings import unknown_variables
 
     location = parse_location(settings.url)
     embedder = build_embedder(settings.embedder) if service is None else service.options.embedder
-    output = session.output
-    unknown = unknown_variables()
-    about: dict[str, Any] = {
+    return {
         "store": {
             "location": str(location),
             "scheme": location.scheme,
@@ -66,25 +80,18 @@ def _report(
         "settings": {
             each.name: {"value": each.value, "source": each.source} for each in settings.explain()
         },
-        "unknown_variables": list(unknown),
+        "unknown_variables": list(unknown_variables()),
     }
-    if not output.as_json:
-        _show_head(output, about, settings.sources.get("url", "default"))
-    if service is None:
-        _show_settings(output, settings)
-    for variable in unknown:
-        output.warn(f"the variable {variable} names no setting")
-    if isinstance(failure, NotFoundError):
-        if output.as_json:
-            output.emit(
-                about | {"datasets": [], "health": [], "problems": ["there is no store yet"]}
-            )
-        else:
-            output.note("there is no store yet: `triptych put PATH` makes it")
-        return Exit.OK
-    if failure is not None:
-        raise failure
-    assert service is not None  # or a failure says why not
+
+
+def _report(
+    session: Session, settings: Settings, service: Service, about: Mapping[str, Any]
+) -> Exit:
+    """What is in the store, and what is wrong with it."""
+    from triptych.search.file_location import synced_folders
+    from triptych_adapters.telemetry.figures import figures
+
+    output = session.output
     datasets: list[DatasetStats] = []
     health = service.health()
     cache: CacheStats | None = None
@@ -93,37 +100,15 @@ def _report(
         cache = _cache(service)
     problems = [str(check) for check in health.problems]
     if output.as_json:
-        found = {
-            "datasets": datasets,
-            "cache": cache,
-            "health": health.checks,
-            "problems": problems,
-        }
-        numbers = {
+        output.show(
+            about,
+            {"datasets": datasets, "cache": cache, "health": health.checks, "problems": problems},
             # The names that /metrics has.
-            "figures": figures(datasets, cache),
-            "server": _server_metrics(service),
-        }
-        output.emit(about | to_json(found) | numbers)
-        return ended(health)
-    columns = ("dataset", "documents", "chunks", "vectors", "layers", "stale", "pending", "bytes")
-    output.table(
-        columns,
-        [
-            (
-                each.dataset_id,
-                each.documents,
-                each.chunks,
-                each.vectors,
-                each.layers,
-                each.stale,
-                each.pending,
-                each.size,
-            )
-            for each in datasets
-        ],
-        title="datasets",
-    )
+            {"figures": figures(datasets, cache), "server": _server_metrics(service)},
+        )
+        return _ended(health)
+    rows = ([getattr(each, field) for field in _COLUMNS.values()] for each in datasets)
+    output.table([*_COLUMNS], rows, title="datasets")
     spaces = [row for each in datasets for row in _spaces(each)]
     if spaces:
         kinds = ("vectors of", "dataset", "vectors", "width", "pending")
@@ -143,10 +128,10 @@ def _report(
         if kept is not None and synced_folders(kept):
             output.note(
                 "files on disk were not compared: `triptych sync` looks at them again, and "
-                "`triptych roots` says when it last did"
+                "`triptych list --folders` says when it last did"
             )
     session.tell_embedder(service, settings)
-    return ended(health)
+    return _ended(health)
 
 
 def _show_head(output: Output, about: Mapping[str, Any], source: str) -> None:
@@ -162,9 +147,7 @@ def _show_head(output: Output, about: Mapping[str, Any], source: str) -> None:
 
 
 def _show_settings(output: Output, settings: Settings) -> None:
-    """Each setting with its source; nothing where JSON is asked for."""
-    if output.as_json:
-        return
+    """Each setting with its source."""
     rows = [
         (each.name, "" if each.value is None else each.value, each.source)
         for each in settings.explain()
@@ -212,7 +195,7 @@ def _server_metrics(service: Service) -> list[dict[str, Any]] | None:
     return found
 
 
-def ended(health: Health) -> Exit:
+def _ended(health: Health) -> Exit:
     """The exit code of the first check that failed; warnings are none."""
     failed = next((check for check in health.checks if check.status == "failed"), None)
     return Exit.OK if failed is None else exit_for(failed.error or RuntimeError(failed.detail))

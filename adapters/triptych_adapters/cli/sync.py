@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
-from triptych_adapters.cli.folders import NOT_TOLD, Folders, tell_generated, tell_held, tell_notes
+from triptych_adapters.cli.folders import NOT_TOLD, Folders, tell_generated, tell_notes
 from triptych_adapters.cli.options import option
+from triptych_adapters.cli.output import counts_of, summary_line
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
@@ -57,10 +58,8 @@ def sync(
 
 def run(session: Session, syncing: Syncing, *, dry: bool = False) -> Exit:
     """Sync, or plan it, and tell of it."""
-    from triptych_adapters.cli.progress import shown
-
     directory = syncing.directory
-    with shown(session.output, "files") as bar:
+    with session.output.progress("files") as bar:
         report: SyncPlan | SyncReport
         if dry:
             report = directory.plan()
@@ -76,36 +75,38 @@ def run(session: Session, syncing: Syncing, *, dry: bool = False) -> Exit:
     if report.held:
         return Exit.PARTIAL
     done = report.checked - len(report.failed)
-    return exit_after([failure.error for failure in report.failed], done=done)
+    return exit_after(report.failed, done=done)
 
 
 def _tell(session: Session, directory: DirectorySync, report: SyncPlan | SyncReport) -> None:
-    from triptych.records.serialization import to_json
     from triptych.sync import SyncPlan
-    from triptych_adapters.cli.summaries import counts_of, summary_line
 
     output = session.output
-    for failure in report.failed:
-        output.warn(f"{failure.name}: {failure.error}")
-    tell_held(output, report.held)
+    output.warn_of(report.failed)
+    for each in report.held:
+        output.warn(f"{each.failure.error} (--yes deletes the documents)")
     _tell_skipped(session, report.skipped)
     tell_generated(output, report.skipped)
     tell_notes(output, report.notes)
     planned = isinstance(report, SyncPlan)
     datasets = directory.datasets
-    if output.as_json:
-        only = datasets[0] if len(datasets) == 1 else None
-        roots = [
-            {"path": str(root.path), "dataset_id": root.dataset_id, "prefix": root.prefix}
-            for root in directory.roots
-        ]
-        output.emit({"dataset_id": only, "roots": roots, "dry_run": planned, **to_json(report)})
-        return
-    if isinstance(report, SyncPlan):
-        for line in _lines(report):
-            output.say(line)
-    if planned or not output.quiet:
-        output.say(("would be: " if planned else "") + summary_line(counts_of(report, _COUNTED)))
+    summary = summary_line(counts_of(report, _COUNTED))
+    roots = [
+        {"path": str(root.path), "dataset_id": root.dataset_id, "prefix": root.prefix}
+        for root in directory.roots
+    ]
+    output.show(
+        {
+            "dataset_id": datasets[0] if len(datasets) == 1 else None,
+            "roots": roots,
+            "dry_run": planned,
+        },
+        report,
+        lines=[*_lines(report), f"would be: {summary}"]
+        if isinstance(report, SyncPlan)
+        else [summary],
+        unless_quiet=not planned,
+    )
 
 
 def _lines(plan: SyncPlan) -> list[str]:

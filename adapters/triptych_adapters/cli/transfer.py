@@ -8,19 +8,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
+from triptych._internal.plurals import counted
 from triptych.errors import NotFoundError, ValidationError
-from triptych_adapters.cli.archives import (
+from triptych_adapters.cli.command import command
+from triptych_adapters.cli.copies import (
     Replace,
     check_output,
     is_archive,
     load_archive,
     save_archive,
-    until_terminated,
 )
-from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.options import argument, option
+from triptych_adapters.cli.output import counts_of
 from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.signals import until_terminated
 
 
 @command(
@@ -66,15 +68,12 @@ def import_(
     cost nothing. An archive, which export or backup wrote, is taken over as it is: with versions,
     chunks, vectors and layers.
     """
-    from triptych.records.serialization import to_json
     from triptych.transfer import ImportFields, import_jsonl, import_parquet
-    from triptych_adapters.cli.progress import shown
-    from triptych_adapters.cli.summaries import counts_of
 
     output = session.output
     if is_archive(file):
         chosen = None if dataset is None else [dataset]
-        load_archive(session, file, None, datasets=chosen, with_settings=False, replace=replace)
+        load_archive(session, file, None, datasets=chosen, replace=replace)
         return Exit.OK
     if replace:
         raise ValidationError(
@@ -88,7 +87,7 @@ def import_(
         raise NotFoundError(f"there is no file {file}: check the path")
     with (
         session.service(create=True) as service,
-        shown(output, "documents") as progress,
+        output.progress("documents") as progress,
     ):
         if file.suffix.lower() == ".parquet":
             report = import_parquet(service, dataset, file, fields=fields, progress=progress)
@@ -98,14 +97,15 @@ def import_(
         else:
             with file.open("rb") as lines:
                 report = import_jsonl(service, dataset, lines, fields=fields, progress=progress)
-    for failure in report.failed:
-        output.warn(f"{failure.name}: {failure.error}")
-    if output.as_json:
-        output.emit({"dataset_id": dataset, **to_json(report)})
-    elif not output.quiet:
-        output.table(("", dataset), list(counts_of(report).items()))
+    output.warn_of(report.failed)
+    output.show(
+        {"dataset_id": dataset},
+        report,
+        table=(("", dataset), counts_of(report).items()),
+        unless_quiet=True,
+    )
     done = report.added + report.updated + report.unchanged
-    return exit_after([failure.error for failure in report.failed], done=done)
+    return exit_after(report.failed, done=done)
 
 
 @command(
@@ -152,7 +152,7 @@ def export(
         else:
             with _written(to) as stream:
                 count = export_jsonl(service, dataset, stream, versions=versions)
-    session.output.note(f"{count} {'line' if count == 1 else 'lines'}")
+    session.output.note(counted(count, "line"))
 
 
 @contextmanager

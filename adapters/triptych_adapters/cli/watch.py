@@ -11,7 +11,7 @@ from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.folders import Folders, tell_generated, tell_notes
 from triptych_adapters.cli.options import option
-from triptych_adapters.cli.output import SCHEMA, Output, json_text
+from triptych_adapters.cli.output import Output
 from triptych_adapters.cli.session import Session
 from triptych_adapters.cli.signals import until_stopped
 
@@ -127,18 +127,19 @@ class _Log:
         return tuple(f"{each.name}: {each.error}{_confirm(each.error)}" for each in failed)
 
     def _tell(self, record: RebuildRecord, problems: tuple[str, ...]) -> None:
-        if self._output.as_json:
+        output = self._output
+        if output.as_json:
             notes = () if self._directory is None else self._directory.notes
-            self._output.write(json_text({**_json(record), "notes": list(notes)}) + "\n")
+            output.emit({**_json(record), "notes": list(notes)})
             return
         for problem in problems[:_NAMED]:
-            self._output.warn(problem)
+            output.warn(problem)
         if len(problems) > _NAMED:
-            self._output.warn(f"and {len(problems) - _NAMED} more")
+            output.warn(f"and {len(problems) - _NAMED} more")
         if record.report is not None:
-            self._output.say(_line(record))
+            output.say(_line(record))
         if record.retry_in is not None:
-            self._output.warn(f"retrying in {record.retry_in:.1f} s, or at the next change")
+            output.warn(f"retrying in {record.retry_in:.1f} s, or at the next change")
 
 
 def _confirm(error: Exception) -> str:
@@ -172,4 +173,4 @@ def _json(record: RebuildRecord) -> dict[str, Any]:
     from triptych.records.serialization import to_json
 
     now = datetime.now().astimezone().isoformat(timespec="milliseconds")
-    return {"schema": SCHEMA, "command": "watch", "time": now, **to_json(record)}
+    return {"time": now, **to_json(record)}

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from triptych._internal.plurals import counted
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.options import option
-from triptych_adapters.cli.output import SCHEMA, Output, json_text
+from triptych_adapters.cli.output import Output
 from triptych_adapters.cli.session import Session
 from triptych_adapters.cli.signals import until_stopped
 
 if TYPE_CHECKING:
-    from triptych.workers import Share, WorkReport
+    from triptych.workers import Share
 
 _GRACE = 8.0
 """Seconds from a signal to the end: an embedder that is being asked may answer, and is stored."""
@@ -62,55 +63,31 @@ def work(
     check_local(session.settings(), "a worker")
     with until_stopped(output, _GRACE) as on_stop, session.service() as service:
         service.health().require()
-        log = _Log(output)
-        worker = Worker(service, datasets, poll=poll, lease=lease, on_share=log)
+        worker = Worker(service, datasets, poll=poll, lease=lease, on_share=partial(_tell, output))
         on_stop(worker.stop)
         if not once:
             output.note("waiting for work; Ctrl-C ends it")
         report = worker.run(once=once)
         if worker.stopped:
             output.note("stopped")
-    _print_end(output, report)
+    documents, shares = counted(report.documents, "document"), counted(report.shares, "share")
+    output.show({"event": "end"}, report, note=f"{documents} in {shares}")
     if worker.stopped:
         return Exit.OK
-    return exit_after([failure.error for failure in report.failed], done=report.documents)
+    return exit_after(report.failed, done=report.documents)
 
 
-class _Log:
-    """Prints each share."""
-
-    def __init__(self, output: Output) -> None:
-        self._output = output
-
-    def __call__(self, share: Share) -> None:
-        from triptych.records.serialization import to_json
-
-        output, report = self._output, share.report
-        for failure in report.failed[:_NAMED]:
-            place = "/".join(filter(None, (failure.dataset_id, failure.name))) or "the store"
-            output.warn(f"{place}: {failure.error}")
-        if len(report.failed) > _NAMED:
-            output.warn(f"and {len(report.failed) - _NAMED} more")
-        if output.as_json:
-            fields = {"event": "share", "dataset_id": share.dataset_id or None, **to_json(report)}
-            _print_line(output, {**fields, "seconds": round(share.seconds, 3)})
-        elif share.documents and not output.quiet:
-            done, embedded = report.rebuilt, report.embedded + report.encoded
-            output.say(
-                f"{share.dataset_id}: {done} of {share.documents} documents, {embedded} embedded, "
-                f"{share.seconds:.1f} s"
-            )
-
-
-def _print_end(output: Output, report: WorkReport) -> None:
-    from triptych.records.serialization import to_json
-
-    if output.as_json:
-        _print_line(output, {"event": "end", **to_json(report)})
-    else:
-        documents, shares = counted(report.documents, "document"), counted(report.shares, "share")
-        output.note(f"{documents} in {shares}")
-
-
-def _print_line(output: Output, fields: dict[str, object]) -> None:
-    output.write(json_text({"schema": SCHEMA, "command": "work", **fields}) + "\n")
+def _tell(output: Output, share: Share) -> None:
+    report = share.report
+    output.warn_of(report.failed, placed=True, most=_NAMED)
+    if not output.as_json and not share.documents:
+        return
+    done, embedded = report.rebuilt, report.embedded + report.encoded
+    line = f"{share.dataset_id}: {done} of {share.documents} documents, {embedded} embedded"
+    output.show(
+        {"event": "share", "dataset_id": share.dataset_id or None},
+        report,
+        {"seconds": round(share.seconds, 3)},
+        lines=[f"{line}, {share.seconds:.1f} s"],
+        unless_quiet=True,
+    )

@@ -30,10 +30,12 @@ from triptych_backends.providers.timeouts import retry_after_seconds
 __all__ = ["Prepared", "answer_of", "failure_of", "prepare", "shown_problem"]
 
 _KEY: Final = (
-    "set TRIPTYCH_API_KEY to a key of that server, or give open(…, api_key=…); `triptych keys add` "
-    "makes one where the server's store is"
+    "set TRIPTYCH_API_KEY to a key of that server, or give open(…, api_key=…); `triptych admin "
+    "keys add` makes one where the server's store is"
 )
-_DENIED: Final = "`triptych keys list`, where the server's store is, shows what each key may do"
+_DENIED: Final = (
+    "`triptych admin keys list`, where the server's store is, shows what each key may do"
+)
 
 
 @attrs.frozen(kw_only=True)

@@ -173,8 +173,8 @@ class RemoteService(Service):
     def restricted(self, access: Access) -> NoReturn:
         """Not available: a server restricts its callers by their keys."""
         raise NotAvailableError(
-            "a knowledge base on a server is restricted by keys: `triptych keys add` makes one "
-            "there"
+            "a knowledge base on a server is restricted by keys: `triptych admin keys add` makes "
+            "one there"
         )
 
     def put_document(self, dataset_id: str, name: str, *given: Any, **named: Any) -> SourceDocument:

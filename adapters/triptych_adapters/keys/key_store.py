@@ -120,7 +120,7 @@ class KeyStore:
             text = self._settings.get_setting(_PREFIX + key_id)
             if text is None:
                 raise NotFoundError(f"there is no key {key_id!r:.60}").hinted(
-                    "`triptych keys list` shows the ids of the keys"
+                    "`triptych admin keys list` shows the ids of the keys"
                 )
             key = _key(text)
             if key.revoked_at is not None:

@@ -25,7 +25,7 @@ def check_loopback(host: str) -> None:
     if not all(ipaddress.ip_address(str(each).partition("%")[0]).is_loopback for each in addresses):
         raise ValidationError(
             f"without keys only this machine is served, and {host} is reached from others: add "
-            "a key with `triptych keys add`, or use --host 127.0.0.1"
+            "a key with `triptych admin keys add`, or use --host 127.0.0.1"
         )
 
 

@@ -84,7 +84,8 @@ ERRORS: Final = (
         errors.AuthenticationError,
         Exit.FAILED,
         401,
-        "`triptych keys add` makes a key, `triptych keys list` shows those that there are",
+        "`triptych admin keys add` makes a key, `triptych admin keys list` shows those that there "
+        "are",
     ),
     ErrorForm(
         errors.TooManyRequestsError,
@@ -96,7 +97,7 @@ ERRORS: Final = (
         errors.AccessDeniedError,
         Exit.FAILED,
         403,
-        "`triptych keys list` shows what each key may do",
+        "`triptych admin keys list` shows what each key may do",
     ),
     ErrorForm(errors.ModelMismatchError, Exit.MODEL, 409, _EMBEDDER),
     ErrorForm(errors.StoreError, Exit.STORE, 500, _STORE),

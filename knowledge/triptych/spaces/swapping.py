@@ -189,6 +189,6 @@ def _incomplete(
             "allow an incomplete swap"
         )
     return ConflictError(
-        f"{lack}: `triptych spaces fill` says why, and `triptych rebuild` derives stale ones "
+        f"{lack}: `triptych admin spaces fill` says why, and `triptych rebuild` derives stale ones "
         "again; or allow an incomplete swap, after which they are found by keyword"
     )

@@ -145,7 +145,7 @@ def _load() -> TokenCounter:
             ESTIMATE,
             warning=(
                 f"tokens are estimated: tiktoken is installed, but its vocabulary {ENCODING} is "
-                "not on this machine; `triptych fetch tokens` downloads it once"
+                "not on this machine; `triptych admin fetch tokens` downloads it once"
             ),
         )
 

@@ -1,27 +1,57 @@
-"""What ``triptych eval`` shows and writes."""
+"""What the commands of ``triptych eval`` share: options, what they read, show and write."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from triptych._internal.plurals import counted
 from triptych.errors import ValidationError
+from triptych_adapters.cli.names import dataset_in_use
+from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.values import names
 
 if TYPE_CHECKING:
     from triptych.evaluation import Collection, Comparison, Evaluation
+    from triptych.search.pipeline_record import Pipeline
+    from triptych.service import Service
 
 __all__ = [
+    "Dataset",
+    "Golden",
+    "Html",
+    "Metrics",
+    "Output",
     "check_places",
     "chosen_metrics",
     "note_failed",
+    "opened_pipeline",
+    "read_questions",
     "show_comparison",
     "show_evaluation",
     "tell_json",
+    "tell_warnings",
     "write_page",
     "write_runs",
+]
+
+Output = Annotated[
+    Path | None, option("--output -o FILE", "Write everything here as JSON, for compare.")
+]
+Html = Annotated[
+    Path | None, option("--html FILE", "Write a page with plots here; it opens without a network.")
+]
+Metrics = Annotated[
+    str | None,
+    option("--metrics NAMES", "Metrics to show, separated by commas, such as ndcg@10,mrr."),
+]
+Golden = Annotated[Path, argument("GOLDEN", "Questions and the files that answer them, in YAML.")]
+Dataset = Annotated[
+    str | None, option("--dataset -d", "The dataset. Without it: default, or the only one.")
 ]
 
 _FIRST = 10
@@ -33,11 +63,11 @@ def chosen_metrics(named: str | None, known: Sequence[str]) -> list[str]:
     if named is None:
         evidence = [name for name in known if name.startswith("evidence@")]
         return [*headline(known), *evidence]
-    names = [each.strip() for each in named.split(",") if each.strip()]
-    for name in names:
+    wanted = names(named)
+    for name in wanted:
         if name not in known:
             raise ValidationError(f"there is no metric {name!r}: choose from {', '.join(known)}")
-    return names
+    return wanted
 
 
 def check_places(*files: Path | None) -> None:
@@ -139,15 +169,52 @@ def show_comparison(session: Session, found: Comparison, by_query: str | None) -
     )
 
 
-def tell_json(session: Session, file: Path | None, value: dict[str, object]) -> bool:
+def tell_json(session: Session, file: Path | None, value: Mapping[str, object]) -> bool:
     """Write the JSON into ``file``, and on stdout with ``--json``; whether stdout is taken."""
-    import json
-
     if file is not None:
         write_page(file, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
     if session.output.as_json:
-        session.output.emit(value)
+        session.output.show(value)
     return session.output.as_json
+
+
+def tell_warnings(session: Session, found: Evaluation) -> None:
+    """Warn of what is to be known of an evaluation, and of each mode in it."""
+    for warning in found.warnings:
+        session.output.warn(warning)
+    for mode, result in found.modes.items():
+        for warning in result.warnings:
+            session.output.warn(f"{mode}: {warning}")
+
+
+def read_questions(session: Session, golden: Path, *places: Path | None) -> Collection:
+    """The golden questions of a file, once the ``places`` can be written."""
+    from triptych.evaluation import read_golden
+
+    check_places(*places)
+    collection = read_golden(golden)
+    count = sum(not query.reviewed for query in collection.queries)
+    if count:
+        session.output.warn(
+            f"{count} of {len(collection.queries)} questions are not reviewed: look at each, "
+            "correct it, and remove 'reviewed: false'"
+        )
+    return collection
+
+
+@contextmanager
+def opened_pipeline(
+    session: Session, dataset: str | None, pipeline: str | None
+) -> Iterator[tuple[Service, Pipeline, str]]:
+    """The Service, the pipeline that is named or what a search does, and the dataset meant."""
+    from triptych.evaluation.pipelines import service_pipeline
+
+    settings = None if pipeline is None else session.settings()
+    with session.service(settings=settings, pipeline=pipeline) as service:
+        whole = service_pipeline(service) if pipeline is None else service.pipelines[pipeline]
+        if dataset is None and len(whole.datasets) == 1:
+            dataset = whole.datasets[0]
+        yield service, whole, dataset_in_use(service, dataset)
 
 
 def write_runs(folder: Path, found: Evaluation, collection: Collection) -> None:

@@ -1,0 +1,299 @@
+"""``triptych copy`` and ``backup``: whole stores, and archives of them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from triptych.errors import StoreError, ValidationError
+from triptych_adapters.cli.command import command
+from triptych_adapters.cli.exits import Exit
+from triptych_adapters.cli.options import argument, option
+from triptych_adapters.cli.output import Output, Rows
+from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.signals import until_terminated
+
+if TYPE_CHECKING:
+    from triptych.contracts import Store
+    from triptych.copies import CopyReport, DatasetCopy, DatasetSummary
+
+__all__ = ["Replace", "check_output", "is_archive", "load_archive", "save_archive"]
+
+Replace = Annotated[
+    bool, option("--replace", "Remove what the destination has and the source has not.")
+]
+_DATASETS = Annotated[
+    list[str] | None,
+    option(
+        "--dataset -d",
+        "Only this dataset; may be given several times. By default all, and the settings.",
+    ),
+]
+_SHOWN = 5
+
+
+@command(
+    "triptych copy kb.db files:///home/me/kb",
+    "triptych copy kb.db replica.db --follow",
+    "triptych copy kb.zip other.db                 a store of a backup",
+)
+def copy(
+    session: Session,
+    source: Annotated[str, argument("SRC", "The store to copy, or the file of a backup.")],
+    destination: Annotated[str, argument("DST", "The store to copy into; made if need be.")],
+    dataset: _DATASETS = None,
+    replace: Replace = False,
+    follow: Annotated[
+        bool, option("--follow -f", "Go on, and keep the destination as the source is.")
+    ] = False,
+    poll: Annotated[float, option("--poll SECONDS", "With --follow: look this often.")] = 1.0,
+) -> Exit:
+    """Copy a store, or a backup of one, into another, of whatever kind.
+
+    Versions, metadata, chunks, vectors and layers are taken over as they are: no model is called.
+    What is there already is skipped, so run it again after a failure. At the end both are compared.
+    Others may write to the source meanwhile: it is copied as it was at the beginning.
+    """
+    from triptych.copies import check_datasets, copy_store, follow_store
+    from triptych_factory.backends import store_exists
+    from triptych_factory.locations import parse_location
+
+    output = session.output
+    if is_archive(Path(source)):
+        if follow:
+            raise ValidationError("--follow is for a store: a backup stays as it is")
+        load_archive(session, Path(source), destination, datasets=dataset, replace=replace)
+        return Exit.OK
+    with ExitStack() as held:
+        one = held.enter_context(_opened(session, source))
+        if not (follow and store_exists(parse_location(destination))):
+            check_datasets(one, dataset)  # before the destination is made
+        words = ["copy", *(_place(session, each) for each in (source, destination))]
+        words += ["--follow"] if follow else []
+        again = _typed(*words, datasets=dataset, replace=replace)
+        other = held.enter_context(_opened(session, destination, again))
+        if not follow:
+            with output.progress("documents") as progress:
+                report = copy_store(
+                    one, other, datasets=dataset, replace=replace, progress=progress, again=again
+                )
+            _show_copy(output, report)
+            return Exit.OK
+
+        def warn(error: StoreError, pause: float) -> None:
+            output.warn(f"{error}; trying again in {pause:g} s")
+
+        try:
+            for report in follow_store(
+                one,
+                other,
+                datasets=dataset,
+                replace=replace,
+                poll=poll,
+                on_failure=warn,
+                again=again,
+            ):
+                lines = [
+                    f"{each.dataset_id}: {each.written} copied, {each.removed} removed"
+                    for each in report.datasets
+                ]
+                lines += ["erased what the source has purged"] if report.erased else []
+                output.show(report, lines=lines, stream=True)
+        except KeyboardInterrupt:
+            output.note("stopped")
+    return Exit.OK
+
+
+@command("triptych backup kb.zip", "triptych copy kb.zip other.db")
+def backup(
+    session: Session,
+    file: Annotated[Path, argument("FILE", "The archive to write.")],
+    dataset: _DATASETS = None,
+    overwrite: Annotated[bool, option("--overwrite", "Replace the file if it exists.")] = False,
+) -> None:
+    """Write the store into one file, as it is at this moment, while others go on writing.
+
+    Versions, metadata, chunks, vectors and layers are in it. `triptych copy FILE STORE` makes a
+    store of it. The same store gives the same file, byte for byte.
+    """
+    save_archive(session, file, datasets=dataset, overwrite=overwrite)
+
+
+def is_archive(file: Path) -> bool:
+    """Whether there is a file that begins as an archive does.
+
+    Raises:
+        ValidationError: it is a pipe or a device.
+    """
+    from triptych._internal.regular_files import open_regular
+
+    try:
+        with open_regular(file) as stream:
+            return stream.read(4) == b"PK\x03\x04"
+    except OSError:
+        return False
+
+
+def load_archive(
+    session: Session,
+    file: Path,
+    url: str | None,
+    *,
+    datasets: Sequence[str] | None = None,
+    replace: bool,
+) -> None:
+    """Copy an archive, or these datasets of it, into the store at ``url``.
+
+    Without, it is the one in force, whose settings stay its own.
+    """
+    from triptych.copies import Archive, check_datasets, copy_store
+
+    path, place, named = str(file.absolute()), _place(session, url), datasets
+    words = ("--store", place, "import", path) if url is None else ("copy", path, place)
+    with Archive(file) as archive:
+        check_datasets(archive, datasets)  # before the store is made
+        if datasets is None and url is None:
+            datasets = archive.datasets()
+        again = _typed(*words, datasets=named, replace=replace)
+        with (
+            _opened(session, url, again) as store,
+            session.output.progress("documents") as progress,
+        ):
+            report = copy_store(
+                archive,
+                store,
+                datasets=datasets,
+                replace=replace,
+                progress=progress,
+                again=again,
+            )
+    _show_copy(session.output, report)
+
+
+def save_archive(
+    session: Session, file: Path, *, datasets: Sequence[str] | None, overwrite: bool
+) -> None:
+    """Write the store in force, or these datasets of it, into an archive."""
+    from triptych.copies import write_archive
+
+    output = session.output
+    check_output(session, file)
+    with (
+        until_terminated(),
+        _opened(session, None) as store,
+        output.progress("documents") as progress,
+    ):
+        summary = write_archive(
+            store, file, datasets=datasets, overwrite=overwrite, progress=progress
+        )
+    for each in summary.removed:
+        output.warn(f"removed {each}, which a backup left that was killed")
+    output.show(
+        {"file": str(file)},
+        summary,
+        table=_datasets(summary.datasets),
+        note=f"written: {file}",
+        unless_quiet=True,
+    )
+
+
+def check_output(session: Session, file: Path) -> None:
+    """Refuse to write over the store in force.
+
+    Raises:
+        ValidationError: ``file`` is one of its files, or lies in one of its folders.
+    """
+    from triptych_factory.locations import parse_location, store_paths
+
+    target = file.resolve()
+    for own in store_paths(parse_location(session.settings().url)):
+        place = own.resolve()
+        if target == place or place in target.parents or _is_same(target, place):
+            raise ValidationError(f"{str(file)!r} is a file of the store itself: name another file")
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def _typed(*words: str, datasets: Sequence[str] | None, replace: bool) -> str:
+    """The command to type, such as ``triptych copy a.db b.db``."""
+    named = [word for each in datasets or () for word in ("--dataset", each)]
+    return shlex.join(["triptych", *words, *named, *(["--replace"] if replace else [])])
+
+
+def _place(session: Session, url: str | None) -> str:
+    """The store at ``url``, or the one in force, from wherever it is named; without a password."""
+    from triptych_factory.locations import parse_location
+
+    return str(parse_location(session.settings(url=url).url))
+
+
+@contextmanager
+def _opened(session: Session, url: str | None, again: str | None = None) -> Iterator[Store]:
+    """The store at ``url``, or the one in force, without a model.
+
+    One to copy into is made if need be: ``again`` is what to type if the copy does not end.
+
+    Raises:
+        NotAvailableError: it is on a server.
+    """
+    from triptych_factory.backends import open_store, open_target
+    from triptych_factory.locations import parse_location
+    from triptych_factory.remote import check_local
+
+    settings = session.settings(url=url).without_llm()
+    check_local(settings, "copying a store")
+    location = parse_location(settings.url)
+    store: Any = (
+        open_store(location, settings, create=False)
+        if again is None
+        else open_target(location, settings, again)
+    )
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _show_copy(output: Output, report: CopyReport) -> None:
+    """Tell what a copy did."""
+    different = report.settings_different
+    if different:
+        more = ", …" if different[_SHOWN:] else ""
+        output.warn(
+            f"{len(different):,} settings are other in the destination, and stay as they are there "
+            f"({', '.join(different[:_SHOWN])}{more}): --replace takes over those of the source"
+        )
+    columns, rows = _datasets(report.datasets)
+    output.show(
+        report,
+        table=(
+            (*columns, "copied"),
+            ((*row, each.written) for row, each in zip(rows, report.datasets, strict=True)),
+        ),
+        note="compared: the destination is as the source",
+        unless_quiet=True,
+    )
+
+
+def _datasets(datasets: Iterable[DatasetCopy | DatasetSummary]) -> Rows:
+    """A row for each dataset."""
+    rows = (
+        (
+            each.dataset_id,
+            each.counts.documents,
+            each.counts.versions,
+            each.counts.chunks,
+            each.counts.vectors + each.counts.sparse_vectors,
+            each.counts.layers,
+        )
+        for each in datasets
+    )
+    return ("dataset", "documents", "versions", "chunks", "vectors", "layers"), rows

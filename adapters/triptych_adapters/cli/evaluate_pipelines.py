@@ -1,0 +1,272 @@
+"""``triptych eval ablate`` and ``tune``: what each part of a pipeline adds, and what is best."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+from triptych.errors import NotFoundError, ValidationError
+from triptych_adapters.cli.command import command
+from triptych_adapters.cli.evaluation import (
+    Dataset,
+    Golden,
+    Html,
+    Output,
+    note_failed,
+    opened_pipeline,
+    read_questions,
+    tell_json,
+    tell_warnings,
+    write_page,
+)
+from triptych_adapters.cli.options import option
+from triptych_adapters.cli.session import Session
+
+if TYPE_CHECKING:
+    from triptych.evaluation import Comparison, Evaluation
+    from triptych.evaluation.tuning import Tuning
+
+_SHOWN = 10
+
+
+@command(
+    "triptych eval ablate golden.yaml",
+    "triptych eval ablate golden.yaml --pipeline support --html stages.html",
+)
+def ablate(
+    session: Session,
+    golden: Golden,
+    dataset: Dataset = None,
+    pipeline: Annotated[
+        str | None,
+        option(
+            "--pipeline NAME",
+            "A pipeline of triptych.toml. Without it: what a search does by default.",
+        ),
+    ] = None,
+    metric: Annotated[str, option("--metric", "What is compared from stage to stage.")] = "ndcg@10",
+    written: Output = None,
+    html: Html = None,
+) -> None:
+    """Run a pipeline stage by stage: what does each lane, rewriter and postprocessor add?
+
+    Each lane alone, all together, then each step after the other. A stage is compared with the one
+    before it, and hybrid with each lane, by a paired test. Documents are ranked as `triptych eval
+    retrieval` ranks them; with --pipeline or postprocessors, by their best chunk among the hits,
+    which gives other numbers. Calls are those of models for one question.
+    """
+    from triptych.evaluation import DEFAULT_CUTOFFS, compare, evaluation_json
+    from triptych.evaluation.pipelines import ablation_stages, evaluate_pipelines
+    from triptych.evaluation.results import Granularity
+
+    collection = read_questions(session, golden, written, html)
+    with opened_pipeline(session, dataset, pipeline) as (service, whole, target):
+        stages = ablation_stages(service, whole)
+        lanes = len(whole.lanes or service.lanes)
+        as_retrieval: dict[str, Any] = {}
+        if pipeline is None and not whole.postprocessors:
+            as_retrieval = {"granularity": Granularity.DOCUMENT, "cutoffs": DEFAULT_CUTOFFS}
+        total = len(collection.queries)
+        with session.output.progress(next(iter(stages)), total=total) as progress:
+            found = evaluate_pipelines(
+                service, collection, stages, dataset_id=target, progress=progress, **as_retrieval
+            )
+    pairs = list(_pairs(list(stages)))
+    compared = None
+    if pairs:
+        compared = compare(found, found, metrics=[metric], modes=pairs)
+    tell_warnings(session, found)
+    if html is not None:
+        from triptych.evaluation.report import evaluation_html
+
+        write_page(html, evaluation_html(found))
+    steps = [] if compared is None else [_step(each) for each in compared.differences]
+    answer = {**evaluation_json(found), "metric": metric, "steps": steps, "lanes": lanes}
+    if not tell_json(session, written, answer):
+        _show_stages(session, found, compared, metric)
+        note_failed(session, found)
+
+
+def _pairs(stages: list[str]) -> Iterator[tuple[str, str]]:
+    """The stages that are compared: hybrid with each lane, each step with the stage before."""
+    for at, stage in enumerate(stages):
+        if stage == "hybrid":
+            yield from ((lane, stage) for lane in stages[:at])
+        elif stage.startswith("+ "):
+            yield stages[at - 1], stage
+
+
+def _step(difference: Any) -> Mapping[str, Any]:
+    return {
+        "from": difference.mode_a,
+        "to": difference.mode_b,
+        "difference": difference.estimate.mean,
+        "low": difference.estimate.low,
+        "high": difference.estimate.high,
+        "p": difference.p,
+        "p_holm": difference.p_holm,
+    }
+
+
+def _show_stages(
+    session: Session, found: Evaluation, compared: Comparison | None, metric: str
+) -> None:
+    calls = found.configuration["model_calls"]
+    session.output.table(
+        ("stage", metric, "recall@10", "p50 ms", "p95 ms", "calls"),
+        [
+            (
+                stage,
+                f"{result.estimates[metric].mean:.4f}",
+                f"{result.estimates['recall@10'].mean:.4f}",
+                f"{result.latency.p50:.1f}",
+                f"{result.latency.p95:.1f}",
+                f"{calls[stage]:.2f}",
+            )
+            for stage, result in found.modes.items()
+        ],
+        title=f"{found.collection}: {len(found.query_ids)} questions, by {found.granularity}",
+    )
+    if compared is not None:
+        session.output.table(
+            ("from", "to", "difference", "low", "high", "p", "p (Holm)"),
+            [
+                (
+                    each.mode_a,
+                    each.mode_b,
+                    *(
+                        f"{value:+.4f}"
+                        for value in (each.estimate.mean, each.estimate.low, each.estimate.high)
+                    ),
+                    f"{each.p:.4f}",
+                    f"{each.p_holm:.4f}",
+                )
+                for each in compared.differences
+            ],
+        )
+
+
+@command(
+    "triptych eval tune golden.yaml --grid ranker=z-score,rrf --grid weights.vector=1,2",
+    "triptych eval tune golden.yaml --grid grid.toml --pipeline support",
+)
+def tune(
+    session: Session,
+    golden: Golden,
+    grid: Annotated[
+        list[str],
+        option(
+            "--grid KEY=VALUE,VALUE|FILE",
+            "What to try: mode, ranker, depth, weights.LANE, keyword_boost, top_k and other "
+            "options of a search; or a TOML file with a list for each key. Several are combined.",
+        ),
+    ],
+    dataset: Dataset = None,
+    pipeline: Annotated[
+        str | None, option("--pipeline NAME", "A pipeline of triptych.toml to begin from.")
+    ] = None,
+    metric: Annotated[str, option("--metric", "What to make as high as possible.")] = ("ndcg@10"),
+    written: Output = None,
+) -> None:
+    """Search a grid of options on half of the questions, and test the best on the other half.
+
+    Each question's half is decided by a digest of its text. The best is compared with the default
+    by a paired test, and where that shows no gain, this says so. Nothing is changed.
+    """
+    from triptych.evaluation import evaluation_json
+    from triptych.evaluation.tuning import grid_of, tune as search_grid
+
+    values = _values(grid)
+    grid_of(values)
+    collection = read_questions(session, golden, written)
+    with opened_pipeline(session, dataset, pipeline) as (service, whole, target):
+        total = len(collection.queries)
+        with session.output.progress("default", total=total) as progress:
+            found = search_grid(
+                service,
+                collection,
+                values,
+                dataset_id=target,
+                pipeline=whole,
+                metric=metric,
+                progress=progress,
+            )
+    for warning in found.warnings:
+        session.output.warn(warning)
+    answer: dict[str, object] = {
+        "format": "triptych-tuning/1",
+        "metric": found.metric,
+        "tuned_on": found.tuned_on,
+        "choices": [
+            {"choice": dict(choice), "mean": mean}
+            for choice, mean in zip(found.choices, found.tuned, strict=True)
+        ],
+        "best": dict(found.best),
+        "gained": found.gained,
+        "summary": found.summary,
+        "held_out": evaluation_json(found.held_out),
+    }
+    if found.difference is not None:
+        difference = found.difference
+        answer["difference"] = {
+            "mean": difference.estimate.mean,
+            "low": difference.estimate.low,
+            "high": difference.estimate.high,
+            "p": difference.p,
+        }
+    if not tell_json(session, written, answer):
+        _show_tuning(session, found)
+    session.output.note(found.summary)
+
+
+def _show_tuning(session: Session, found: Tuning) -> None:
+    ranked = sorted(zip(found.tuned, range(len(found.choices)), strict=True), key=lambda e: -e[0])
+    rows = [("tuned", _words(found.choices[at]), f"{mean:.4f}") for mean, at in ranked[:_SHOWN]]
+    for name, result in found.held_out.modes.items():
+        choice = found.best if name == "best" else {}
+        mean = result.estimates[found.metric].mean
+        rows.append(("held out", _words(choice), f"{mean:.4f}"))
+    session.output.table(("questions", "choice", found.metric), rows)
+
+
+def _words(choice: Any) -> str:
+    return " ".join(f"{key}={value}" for key, value in choice.items()) or "default"
+
+
+def _values(given: list[str]) -> dict[str, list[Any]]:
+    """The grid that ``--grid`` options describe."""
+    from triptych._internal.regular_files import read_regular
+
+    grid: dict[str, list[Any]] = {}
+    for each in given:
+        key, equals, values = each.partition("=")
+        if equals:
+            found: dict[str, Any] = {
+                key.strip(): [_value(one) for one in values.split(",") if one.strip()]
+            }
+        else:
+            try:
+                found = tomllib.loads(read_regular(each).decode("utf-8"))
+            except OSError as error:
+                raise NotFoundError(f"{each!r} cannot be read: {error.strerror}") from error
+            except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+                raise ValidationError(f"{each!r} is not TOML: {error}") from error
+            weights = found.pop("weights", {})
+            if isinstance(weights, dict):
+                found |= {f"weights.{lane}": values for lane, values in weights.items()}
+        for name, several in found.items():
+            if not isinstance(several, list) or name in grid:
+                raise ValidationError(f"--grid {name}: give a list of values for it, once")
+            grid[name] = several
+    return grid
+
+
+def _value(text: str) -> Any:
+    text = text.strip()
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False, "none": None}.get(text, text)
