@@ -83,7 +83,9 @@ class Filler(CloseOnExit, Generic[V]):
         """``model`` None fills nothing. With ``layers``, the space is one that does not serve, and
         layers get entries too."""
         self.space: VectorSpace[Any] = dense("") if model is None else model.space
-        self.run = None if model is None else model.run(chunks, dataset_id, concurrency, leases)
+        self.run: EmbeddingRun[V] | None = (
+            None if model is None else model.run(chunks, dataset_id, concurrency, leases)
+        )
         self._model = model
         self._documents = documents
         self._chunks = chunks
