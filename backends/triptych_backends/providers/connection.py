@@ -102,8 +102,7 @@ def _proxy(instance: object, attribute: attrs.Attribute[str | None], value: str 
 def _transport(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
     if value is not None and not callable(value):
         raise ValidationError(
-            "transport is a function that makes an httpx transport, such as "
-            f"lambda: httpx.AsyncHTTPTransport(), not {value!r:.60}"
+            f"transport is a function that makes an httpx.AsyncBaseTransport, not {value!r:.60}"
         )
 
 
