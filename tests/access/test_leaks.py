@@ -18,7 +18,7 @@ from triptych.access.changes import AccessChanges
 from triptych.access.chunks import AccessChunks
 from triptych.access.documents import AccessDocuments, AccessVersions
 from triptych.access.layers import AccessLayers
-from triptych.access.searches import AccessDocumentSearch
+from triptych.access.store import AccessDocumentSearch
 from triptych.access.store_settings import AccessAnswers, AccessSettings
 from triptych.errors import AccessDeniedError, NotAvailableError, NotFoundError, TriptychError
 from triptych.records import NewDocument

@@ -8,24 +8,30 @@ import numpy as np
 from attrs import evolve
 from numpy.typing import NDArray
 from qdrant_client import models
-from qdrant_client.models import Filter as Where
+from qdrant_client.models import FieldCondition, Filter as Where, MatchAny
 
 from triptych._internal.lane_warnings import warn
 from triptych.errors import ModelMismatchError, ValidationError
 from triptych.records import (
     NO_CHUNK,
+    And,
     Candidate,
     Candidates,
     ChunkQuery,
+    Condition,
     Filter,
     FilterTree,
     Mode,
+    Not,
+    Or,
 )
+from triptych.records.filters import HEADING
 from triptych.text import CorpusStats
 from triptych_backends.index import Field, Filters, Owners, Scored
-from triptych_backends.qdrant.conditions import owned, passing_conditions
+from triptych_backends.index.selection import has_headings, without_part
 from triptych_backends.qdrant.place import Place
 from triptych_backends.qdrant.points import (
+    HEADINGS,
     OWNER,
     AwayError,
     Found,
@@ -38,6 +44,51 @@ from triptych_backends.qdrant.words import best_by_words
 from triptych_backends.sql import Searcher
 
 __all__ = ["QdrantSearcher"]
+
+OwnersOf = Callable[[Filter], Owners]
+"""Given a filter without headings, the owners that pass it; see `Filters.owners`."""
+
+_NOBODY = -1
+"""No owner's id: a list of none would be no condition."""
+
+
+def passing_conditions(unit: Field, where: Filter, owners: OwnersOf) -> list[models.Condition]:
+    """Conditions for the points that pass ``where``, but for its ``within``.
+
+    As `LocalSearcher` does, it asks the truth which documents or layers pass, so that a filter
+    holds for the metadata of this moment.
+    """
+    tree, fresh = without_part(where.tree, where.within), where.fresh
+    if tree is None and fresh is None:
+        return []
+    headed = unit == "chunk" and has_headings(tree)
+    if isinstance(tree, Not) and fresh is None and not headed:
+        # What does not pass is looked up: it is less than all else, as what has expired is.
+        return [models.Filter(must_not=[owned(owners(Filter(tree=tree.part)))])]
+    if tree is None or not headed:
+        return [owned(owners(Filter(tree=tree, fresh=fresh)))]
+    found = [_condition(tree, owners)]
+    return found if fresh is None else [*found, owned(owners(Filter(fresh=fresh)))]
+
+
+def _condition(tree: FilterTree, owners: OwnersOf) -> models.Condition:
+    if isinstance(tree, Condition) and tree.field == HEADING:
+        headings = sorted(text for _, text in tree.values)
+        return FieldCondition(key=HEADINGS, match=MatchAny(any=headings))
+    if isinstance(tree, Not):
+        return models.Filter(must_not=[_condition(tree.part, owners)])
+    if not has_headings(tree):
+        return owned(owners(Filter(tree=tree)))
+    assert isinstance(tree, And | Or)
+    parts = [_condition(part, owners) for part in tree.parts]
+    return models.Filter(must=parts) if isinstance(tree, And) else models.Filter(should=parts)
+
+
+def owned(owners: Owners) -> models.Condition:
+    """The condition that a point is of one of these owners."""
+    ids = [int(owner) for some in owners.values() for owner in some]
+    return FieldCondition(key=OWNER, match=MatchAny(any=ids or [_NOBODY]))
+
 
 _TRIES = 5
 """How often a search starts over whose points another process removes."""

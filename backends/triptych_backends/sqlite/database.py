@@ -4,22 +4,63 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from triptych import deadlines
+from triptych.errors import StoreError, StoreLockedError
+from triptych_backends.file_locks import lock_now, unlock
 from triptych_backends.sql.errors import closed_error
 from triptych_backends.sql.writer_turn import WriterTurn
 from triptych_backends.sqlite.connection import Connections
 from triptych_backends.sqlite.errors import driver_errors
-from triptych_backends.sqlite.file_turn import file_turn
 from triptych_backends.sqlite.location import refuse_unusable
 from triptych_backends.sqlite.schema import prepare, require_current
 from triptych_backends.sqlite.session import SqliteSession, SqliteTransaction
 from triptych_backends.sqlite.wal_owner import set_foreign_log_aside
 
 __all__ = ["SqliteDatabase"]
+
+_POLL_SECONDS = 0.005
+
+
+@contextmanager
+def file_turn(path: Path, wait: float) -> Iterator[None]:
+    """Hold the lock of the file at ``path``, which is made if need be.
+
+    Raises:
+        StoreLockedError: another thread or process had it for longer than ``wait`` seconds.
+        StoreError: the file cannot be made, or the file system has no locks.
+    """
+    end = time.monotonic() + wait
+    try:
+        file = path.open("ab")
+    except OSError as error:
+        raise StoreError(f"{path} cannot be opened to lock it: {error.strerror}") from error
+    with file:
+        while not _locked(file.fileno(), path):
+            deadlines.check()
+            if time.monotonic() > end:
+                raise StoreLockedError(
+                    f"another process has held {path} for longer than {wait:g} s: try again, or "
+                    "give a longer lock_timeout"
+                )
+            time.sleep(_POLL_SECONDS)
+        try:
+            yield
+        finally:
+            unlock(file.fileno())
+
+
+def _locked(handle: int, path: Path) -> bool:
+    try:
+        return lock_now(handle)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be locked: {error.strerror}") from error
+
 
 _POSITION = "position in the log"
 

@@ -10,19 +10,22 @@ from typing import Any, Final, TypeVar, cast
 
 import attrs
 
+from triptych import deadlines
 from triptych._internal.progress import ProgressCallback
-from triptych.access.lanes import AccessLane
 from triptych.access.records import Access
 from triptych.access.store import AccessStore
 from triptych.access.store_settings import AccessQuestionLog
+from triptych.contracts import Retriever
 from triptych.errors import AccessDeniedError, CancelledError, ValidationError
 from triptych.operations import Effect, operations_of
 from triptych.records import (
+    Candidate,
     DatasetConfig,
     DoctorReport,
     EmbedReport,
     PutReport,
     RebuildReport,
+    ResolvedQuery,
     ScrubReport,
 )
 from triptych.search.pipeline_record import Pipeline
@@ -30,6 +33,58 @@ from triptych.service import Service
 from triptych.service.parts import build
 
 __all__ = ["RestrictedService"]
+
+_DEEPER = 4
+_DEEPEST = 100_000
+
+
+@attrs.frozen(eq=False)
+class AccessLane:
+    """A lane over something else than the store, without what is not the caller's.
+
+    The lane is given the access's filter with the query's; what it finds all the same is left out.
+    """
+
+    lane: Retriever
+    store: AccessStore
+
+    @property
+    def name(self) -> str:
+        """See `Retriever.name`."""
+        return self.lane.name
+
+    @property
+    def signature(self) -> str | None:
+        """That of the lane, for a semantic cache."""
+        found = getattr(self.lane, "signature", None)
+        return found if isinstance(found, str) else None
+
+    def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
+        """See `Retriever.recall`. It is asked deeper until enough of what it finds is shown."""
+        view = self.store.view
+        asked = attrs.evolve(query, filter=view.filter(query.filter))
+        limit = query.limit
+        while True:
+            deadlines.check("the search")
+            found = self.lane.recall(attrs.evolve(asked, limit=limit))
+            shown = self._shown(found, query)
+            if len(shown) >= query.limit or len(found) < limit or limit >= _DEEPEST:
+                return shown[: query.limit]
+            limit *= _DEEPER
+
+    def _shown(self, found: Sequence[Candidate], query: ResolvedQuery) -> list[Candidate]:
+        view = self.store.view
+        names: dict[str, list[str]] = {}
+        for each in found:
+            if each.dataset_id in query.dataset_ids:
+                names.setdefault(each.dataset_id, []).append(each.doc_name)
+        there = {
+            (dataset_id, name)
+            for dataset_id, several in names.items()
+            for name in view.infos(dataset_id, several)
+        }
+        return [each for each in found if (each.dataset_id, each.doc_name) in there]
+
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 

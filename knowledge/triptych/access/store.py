@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping, Sequence
 from typing import cast
 
+import attrs
+
 from triptych.access.changes import AccessChanges
-from triptych.access.chunks import AccessChunks, ReadTexts
+from triptych.access.chunks import AccessChunks, ReadTexts, narrow, visible_units
 from triptych.access.documents import AccessDocuments, AccessVersions
 from triptych.access.layers import AccessJournal, AccessLayers
 from triptych.access.records import Access
-from triptych.access.searches import AccessDocumentSearch
 from triptych.access.store_settings import AccessAnswers, AccessSettings
 from triptych.access.view import AccessView
 from triptych.contracts import (
     Capabilities,
     ChunkRepo,
+    DocLevelSearcher,
     DocumentRepo,
     LayerJournal,
     LayerRepo,
     Store,
 )
-from triptych.records import DatasetStats, ScrubReport
+from triptych.records import (
+    Candidate,
+    ChunkQuery,
+    DatasetStats,
+    FilterTree,
+    ScrubReport,
+    StoredUnit,
+)
 from triptych.repositories import StoreBase
+from triptych.text.scoring import CorpusStats
 
-__all__ = ["AccessStore"]
+__all__ = ["AccessDocumentSearch", "AccessStore"]
 
 
 class AccessStore(StoreBase):
@@ -88,3 +99,41 @@ def _capabilities(view: AccessView, chunks: ChunkRepo) -> Capabilities:
         answers=None if has.answers is None else AccessAnswers(view, has.answers),
         changes=None if has.changes is None else AccessChanges(view, has.changes, has.settings),
     )
+
+
+@attrs.frozen(eq=False)
+class AccessDocumentSearch:
+    """A `DocLevelSearcher` of what an access shows."""
+
+    _view: AccessView
+    _searcher: DocLevelSearcher
+
+    def search_docs(self, query: ChunkQuery) -> Sequence[Candidate]:
+        """See `DocLevelSearcher.search_docs`."""
+        return self._searcher.search_docs(narrow(self._view, query))
+
+    def search_docs_by_vector(self, query: ChunkQuery) -> Sequence[Candidate]:
+        """See `DocLevelSearcher.search_docs_by_vector`."""
+        return self._searcher.search_docs_by_vector(narrow(self._view, query))
+
+    def fetch_docs(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
+        """See `DocLevelSearcher.fetch_docs`."""
+        return visible_units(self._view, self._searcher.fetch_docs(keys))
+
+    def corpus_stats(
+        self,
+        dataset_ids: Sequence[str],
+        terms: Sequence[str],
+        *,
+        within: FilterTree | None = None,
+    ) -> CorpusStats:
+        """See `DocLevelSearcher.corpus_stats`."""
+        view = self._view
+        return self._searcher.corpus_stats(
+            view.named(dataset_ids), terms, within=view.where(within)
+        )
+
+    @property
+    def in_process(self) -> bool:
+        """See `DocLevelSearcher.in_process`."""
+        return self._searcher.in_process
