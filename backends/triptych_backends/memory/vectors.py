@@ -175,9 +175,7 @@ class VectorState:
                 vectors=len(found[space]),
                 dimension=widths.get(space.sig, 0) if space.kind == "dense" else 0,
                 size=sum(
-                    each.indices.nbytes + each.values.nbytes
-                    for each in found[space]
-                    if isinstance(each, SparseVector)
+                    len(each.to_bytes()) for each in found[space] if isinstance(each, SparseVector)
                 ),
             )
             for space in sorted(found, key=lambda each: (each.kind, each.sig))

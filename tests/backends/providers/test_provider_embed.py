@@ -25,7 +25,7 @@ from support.provider_server import (
     vector,
 )
 from triptych.errors import CancelledError, ProviderError, RateLimitedError, ValidationError
-from triptych.ingestion import embedding
+from triptych.vectors import embedding
 from triptych_backends.providers import (
     BatchLimits,
     Connection,
