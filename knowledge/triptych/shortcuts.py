@@ -17,8 +17,8 @@ import attrs
 
 from triptych._internal.progress import ProgressCallback
 from triptych._open import every_format, open as open_store
+from triptych.derivation.batches import check_progress
 from triptych.errors import NotFoundError, ValidationError
-from triptych.ingestion.batches import check_progress
 from triptych.parsing import FileParsers
 from triptych.parsing.categories import category
 from triptych.parsing.files import Skipped, name_of

@@ -17,8 +17,8 @@ from json_store import JsonStore
 from support.json_files import full_disk
 from triptych import rules
 from triptych.contracts import Capabilities
-from triptych.ingestion.rebuild import RebuildRunner
-from triptych.ingestion.writer import Writer
+from triptych.derivation.rebuild import RebuildRunner
+from triptych.derivation.writer import Writer
 from triptych.records import NO_CHUNK, Candidate, Condition, Filter, Finding, RebuildReport
 from triptych.records.filters import HEADING, all_of, conditions_of
 from triptych.records.spaces import dense

@@ -9,7 +9,7 @@ from pathlib import Path
 import triptych
 from triptych import Service, SourceDocument
 from triptych.chunking import default_chunkers
-from triptych.ingestion import batches
+from triptych.derivation import batches
 from triptych.shortcuts import ingest_file, query, query_context
 
 PAGE = Path(__file__).parents[2] / "docs/reference/go-rag.md"

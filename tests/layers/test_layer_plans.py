@@ -9,7 +9,7 @@ from hypothesis import example, given, settings, strategies as st
 
 import triptych
 from triptych._internal.digests import digest
-from triptych.ingestion.folder_tree import (
+from triptych.derivation.folder_tree import (
     FolderWalk,
     children,
     children_of,
@@ -132,7 +132,7 @@ def test_digests_of_one_walk_are_those_of_each_folder_by_itself(
     page: int, texts: dict[str, str | None], folders: dict[str, str]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch, triptych.open("memory://", embedder=None) as kb:
-        patch.setattr("triptych.ingestion.folder_tree._NEAR_PAGE", page)
+        patch.setattr("triptych.derivation.folder_tree._NEAR_PAGE", page)
         kb.put_documents("d", dict.fromkeys(texts, "text"))
         told = {name: text for name, text in texts.items() if text is not None}
         for name, text in told.items():

@@ -68,7 +68,7 @@ CAMEL_HOMES = (
     "triptych.errors",
     "triptych.evaluation",
     "triptych.events",
-    "triptych.ingestion.expiration",
+    "triptych.derivation.expiration",
     "triptych.layers",
     "triptych.parsing",
     "triptych.records",

@@ -12,8 +12,8 @@ import attrs
 
 from triptych.answering.options import ASK_DEFAULTS
 from triptych.context.options import CONTEXT_DEFAULTS
+from triptych.derivation.batches import PutReportBuilder, new_documents
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.ingestion.batches import PutReportBuilder, new_documents
 from triptych.records import NewDocument, Query, check_text
 from triptych.records.metadata import check_metadata
 from triptych.records.search_options import check_option_names, split_options

@@ -17,8 +17,8 @@ from triptych.access import Access
 from triptych.answering.streaming import AnswerStream
 from triptych.changes.follow import check_poll, next_wait
 from triptych.contracts import LLM, Capabilities
+from triptych.derivation.batches import PutReportBuilder, check_progress
 from triptych.errors import DerivationError, NotAvailableError, ValidationError
-from triptych.ingestion.batches import PutReportBuilder, check_progress
 from triptych.records import (
     ChangePage,
     DocumentInfo,

@@ -10,7 +10,7 @@ import attrs
 from triptych.access.chunks import ReadTexts, visible_units
 from triptych.access.view import AccessView, narrow_filter
 from triptych.contracts import LayerJournal
-from triptych.ingestion.folder_tree import is_folder
+from triptych.derivation.folder_tree import is_folder
 from triptych.records import (
     Candidate,
     Condition,

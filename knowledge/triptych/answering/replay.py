@@ -14,8 +14,8 @@ from triptych.context.receipt import ContextReceipt, ReceiptPiece
 from triptych.context.records import Piece
 from triptych.context.rendering import check_format, whole
 from triptych.contracts import LayerRepo, VersionReader
+from triptych.derivation.expiration import LivingDocuments
 from triptych.errors import ValidationError
-from triptych.ingestion.expiration import LivingDocuments
 from triptych.records import Layer, Message
 from triptych.signatures import content_sha256
 

@@ -16,7 +16,7 @@ from triptych.context.records import Citation, Piece
 from triptych.context.rendering import FORMATS, render_piece
 from triptych.context.retrieval import Place, Retrieved, ScoredPassage
 from triptych.context.sources import Source, Sources
-from triptych.ingestion.folder_tree import is_folder
+from triptych.derivation.folder_tree import is_folder
 from triptych.records import Hit, Layer
 from triptych.text.sentences import sentence_spans
 from triptych.text.shingles import shingles

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 import attrs
 
 from triptych.context.parameters import ContextParameters
-from triptych.ingestion.folder_tree import is_folder
+from triptych.derivation.folder_tree import is_folder
 from triptych.records import Candidate, Hit, Layer, ModelUsage, Query, Result, Scope
 from triptych.search.fusion import min_max, reciprocal_ranks
 from triptych.search.pipeline import SearchPipeline

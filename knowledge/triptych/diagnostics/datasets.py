@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Capabilities, DocumentRepo, Store
+from triptych.derivation.folder_tree import is_folder
 from triptych.diagnostics.checks import FindingCollector
 from triptych.diagnostics.documents import examine_document
 from triptych.diagnostics.left_out import LeftOut
 from triptych.errors import CancelledError, StoreError
-from triptych.ingestion.folder_tree import is_folder
 from triptych.records import DatasetStats, DerivedLayer, DocumentInfo, Layer
 from triptych.vectors.embedding import CoverageGate
 

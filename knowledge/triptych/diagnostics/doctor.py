@@ -10,12 +10,12 @@ from triptych import deadlines
 from triptych._internal.progress import ProgressCallback
 from triptych.contracts import Capabilities, Embedder, Store
 from triptych.copies.notes import abandoned_drafts, forget_copies, unfinished_copy
+from triptych.derivation.deriver import Deriver
+from triptych.derivation.rebuild import RebuildRunner
 from triptych.diagnostics.checks import CHECKS, FindingCollector
 from triptych.diagnostics.datasets import Counted, DatasetExaminer
 from triptych.diagnostics.documents import examine_document
 from triptych.errors import CancelledError, TriptychError
-from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.rebuild import RebuildRunner
 from triptych.records import (
     DatasetStats,
     DoctorReport,
@@ -40,7 +40,7 @@ class Doctor:
         self,
         store: Store,
         capabilities: Capabilities,
-        deriver: DerivationPipeline,
+        deriver: Deriver,
         rebuilds: RebuildRunner,
     ) -> None:
         self._store = store

@@ -8,10 +8,10 @@ from pathlib import Path
 import attrs
 
 from triptych.contracts import DocLevelSearcher, HitReader, Store
+from triptych.derivation.deriver import Deriver
+from triptych.derivation.expiration import LivingDocuments
+from triptych.derivation.layers import inputs_of, layer_stale_reason
 from triptych.errors import NotAvailableError
-from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.expiration import LivingDocuments
-from triptych.ingestion.layers import inputs_of, layer_stale_reason
 from triptych.records import (
     NO_CHUNK,
     Candidate,
@@ -50,7 +50,7 @@ class Hydrator:
         self,
         store: Store,
         living: LivingDocuments,
-        derivation: DerivationPipeline,
+        derivation: Deriver,
         document_search: DocLevelSearcher | None,
         locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None,
     ) -> None:

@@ -12,9 +12,9 @@ import attrs
 
 from triptych import deadlines, telemetry
 from triptych.contracts import Capabilities, Postprocessor, QueryRewriter, Ranker, Store
+from triptych.derivation.deriver import Deriver
+from triptych.derivation.expiration import LivingDocuments
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.expiration import LivingDocuments
 from triptych.records import (
     Candidate,
     DocumentInfo,
@@ -85,7 +85,7 @@ class SearchPipeline:
     _living: LivingDocuments
     _capabilities: Capabilities
     _engine: SearchEngine
-    _derivation: DerivationPipeline
+    _derivation: Deriver
     _rewriter: QueryRewriter | None = None
     _postprocessors: Sequence[Postprocessor] = ()
     _locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None

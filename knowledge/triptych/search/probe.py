@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from triptych import deadlines
-from triptych.ingestion.derivation import DerivationPipeline
+from triptych.derivation.deriver import Deriver
 from triptych.records import Mode
 from triptych.search.engine import SearchEngine
 from triptych.search.query import has_words
@@ -20,9 +20,7 @@ _EMBEDDED = (Mode.HYBRID, Mode.VECTOR)
 class SearchProbe:
     """The `QueryProbe` of one request: the vector of a text is kept in ``request.vectors``."""
 
-    def __init__(
-        self, engine: SearchEngine, derivation: DerivationPipeline, request: SearchRequest
-    ) -> None:
+    def __init__(self, engine: SearchEngine, derivation: Deriver, request: SearchRequest) -> None:
         self._engine = engine
         self._derivation = derivation.of_space(request.query.embed_sig)
         self._request = request

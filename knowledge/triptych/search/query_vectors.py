@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import attrs
 
+from triptych.derivation.deriver import Deriver
 from triptych.errors import ProviderError
-from triptych.ingestion.derivation import DerivationPipeline
 from triptych.records import Mode
 from triptych.search.query import has_words
 from triptych.search.request import SearchRequest
@@ -19,9 +19,7 @@ __all__ = ["embed_queries"]
 _EMBEDDED = (Mode.HYBRID, Mode.VECTOR)
 
 
-def embed_queries(
-    derivation: DerivationPipeline, requests: Sequence[SearchRequest]
-) -> list[SearchRequest]:
+def embed_queries(derivation: Deriver, requests: Sequence[SearchRequest]) -> list[SearchRequest]:
     """The requests with a vector for each variant that wants one, by one call for each kind.
 
     After a failure each lane embeds its own text, and says what became of it.
@@ -37,9 +35,7 @@ def embed_queries(
     return made
 
 
-def _embedded(
-    derivation: DerivationPipeline, requests: Sequence[SearchRequest]
-) -> Sequence[SearchRequest]:
+def _embedded(derivation: Deriver, requests: Sequence[SearchRequest]) -> Sequence[SearchRequest]:
     embedder, admits = derivation.embedder, derivation.coverage.admits
     if embedder is None:
         return requests

@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 import attrs
 
 from triptych.contracts import ChunkRepo
+from triptych.derivation.deriver import Deriver
+from triptych.derivation.expiration import LivingDocuments
+from triptych.derivation.layers import Inputs
 from triptych.errors import ModelMismatchError, NotAvailableError, ValidationError
-from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.expiration import LivingDocuments
-from triptych.ingestion.layers import Inputs
 from triptych.records import (
     Candidate,
     DatasetConfig,
@@ -106,7 +106,7 @@ class RequestResolver:
         self,
         living: LivingDocuments,
         chunks: ChunkRepo,
-        derivation: DerivationPipeline,
+        derivation: Deriver,
         lanes: Sequence[str],
     ) -> None:
         self._living = living
@@ -299,7 +299,7 @@ class RequestResolver:
         configs = self._configs(query.vector_dataset_ids).values()
         return any(each is not None and each.embed_sig != query.embed_sig for each in configs)
 
-    def _derivation_for(self, spaces: Collection[str]) -> DerivationPipeline:
+    def _derivation_for(self, spaces: Collection[str]) -> Deriver:
         """The pipeline of the embedder that most of the datasets have vectors of."""
         first, other = self._derivation, self._derivation.next
         if other is None:

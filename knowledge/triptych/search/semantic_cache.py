@@ -23,8 +23,8 @@ import numpy as np
 
 from triptych import deadlines, telemetry
 from triptych.contracts import AnswerCache, Store
+from triptych.derivation.deriver import Deriver
 from triptych.errors import CancelledError, ProviderError, TriptychError
-from triptych.ingestion.derivation import DerivationPipeline
 from triptych.records import (
     CachedAnswer,
     CacheStats,
@@ -83,7 +83,7 @@ class CachedSearches:
         store: Store,
         answers: AnswerCache,
         resolver: RequestResolver,
-        derivation: DerivationPipeline,
+        derivation: Deriver,
         options: SemanticCache,
         parts: Sequence[object],
         locate: _Locate | None = None,

@@ -17,12 +17,12 @@ from triptych.contracts import (
     Store,
 )
 from triptych.copies.notes import note_purge
+from triptych.derivation.kept_requests import forget_requests
 from triptych.errors import (
     NotFoundError,
     StoreError,
     ValidationError,
 )
-from triptych.ingestion.kept_requests import forget_requests
 from triptych.records import (
     ScrubReport,
     check_text,

@@ -8,13 +8,13 @@ from typing import Any
 import attrs
 
 from triptych import telemetry
+from triptych.derivation.erasure import BEYOND, DAMAGED, count_held
+from triptych.derivation.expiration import remove_expired
+from triptych.derivation.management import which_documents
 from triptych.errors import (
     CorruptStoreError,
     ValidationError,
 )
-from triptych.ingestion.erasure import BEYOND, DAMAGED, count_held
-from triptych.ingestion.expiration import remove_expired
-from triptych.ingestion.management import which_documents
 from triptych.operations import Effect, operation
 from triptych.records import (
     DatasetConfig,

@@ -10,13 +10,13 @@ from typing import Any, Literal
 from triptych import telemetry
 from triptych._internal.progress import ProgressCallback
 from triptych.changes.follow import check_poll, follow_changes, read_changes
+from triptych.derivation.batches import check_progress
+from triptych.derivation.management import which_documents
+from triptych.derivation.versions import restored, unified_diff
 from triptych.errors import (
     NotAvailableError,
     ValidationError,
 )
-from triptych.ingestion.batches import check_progress
-from triptych.ingestion.management import which_documents
-from triptych.ingestion.versions import restored, unified_diff
 from triptych.operations import Effect, operation
 from triptych.records import (
     ChangePage,

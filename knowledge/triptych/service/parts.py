@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import attrs
 
 from triptych.contracts import Capabilities, Postprocessor, QueryRewriter, Store
+from triptych.derivation.deriver import Deriver
+from triptych.derivation.expiration import LivingDocuments
+from triptych.derivation.layers import LayerService
+from triptych.derivation.management import DocumentManager
+from triptych.derivation.pending_datasets import PendingEmbedder
+from triptych.derivation.rebuild import RebuildRunner
+from triptych.derivation.versions import VersionHistory
+from triptych.derivation.writer import Writer
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.expiration import LivingDocuments
-from triptych.ingestion.layers import LayerService
-from triptych.ingestion.management import DocumentManager
-from triptych.ingestion.pending_datasets import PendingEmbedder
-from triptych.ingestion.rebuild import RebuildRunner
-from triptych.ingestion.versions import VersionHistory
-from triptych.ingestion.writer import Writer
 from triptych.records import DatasetStats, Mode
 from triptych.search.answerability import ResultJudge
 from triptych.search.cache_options import check_lanes, own_lanes
@@ -80,7 +80,7 @@ class Parts:
     caller: Sequence[object]
     log: QuestionLog
     living: LivingDocuments
-    deriver: DerivationPipeline
+    deriver: Deriver
     engine: SearchEngine
     past: PastStores
     judge: ResultJudge
@@ -133,7 +133,7 @@ def build(
     log = QuestionLog(can.settings) if log is None else log
     documents, chunks = store.documents, store.chunks
     check_keeps_sparse(can.sparse, options.sparse_encoder)
-    deriver = DerivationPipeline(
+    deriver = Deriver(
         chunks,
         options.chunkers,
         options.embedder,
@@ -170,7 +170,7 @@ def build(
     )
 
 
-def _stats(store: Store, deriver: DerivationPipeline, dataset_id: str) -> DatasetStats | None:
+def _stats(store: Store, deriver: Deriver, dataset_id: str) -> DatasetStats | None:
     """What a dataset holds, by the embedder that serves it; None where there is no such dataset."""
     if deriver.next is not None:
         deriver = deriver.of_config(store.chunks.config(dataset_id))

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from triptych import telemetry
 from triptych._internal.progress import ProgressCallback
+from triptych.derivation.batches import check_progress
 from triptych.errors import (
     NotAvailableError,
     ValidationError,
 )
-from triptych.ingestion.batches import check_progress
 from triptych.operations import Effect, operation
 from triptych.records import (
     CacheStats,

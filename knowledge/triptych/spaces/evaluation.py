@@ -9,8 +9,8 @@ import attrs
 
 from triptych import deadlines
 from triptych.contracts import Store
+from triptych.derivation.folder_tree import is_folder
 from triptych.errors import NotAvailableError
-from triptych.ingestion.folder_tree import is_folder
 from triptych.records import DerivedChunk, DerivedLayer, Layer, NameState
 from triptych.records.expiry import has_expired
 from triptych.records.spaces import dense

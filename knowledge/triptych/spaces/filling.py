@@ -9,10 +9,10 @@ import attrs
 from triptych import deadlines, telemetry
 from triptych._internal.progress import ProgressCallback
 from triptych.contracts import Embedder
+from triptych.derivation.batches import check_progress
+from triptych.derivation.deriver import Deriver
+from triptych.derivation.folder_tree import is_folder
 from triptych.errors import CancelledError
-from triptych.ingestion.batches import check_progress
-from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.folder_tree import is_folder
 from triptych.records import Failure
 from triptych.records.expiry import has_expired
 from triptych.records.spaces import dense
@@ -72,7 +72,7 @@ def fill(
     """Fill the space of ``embedder`` in one dataset, which another one serves."""
     space_repo(service)
     store, options = service.store, service.options
-    deriver = DerivationPipeline(
+    deriver = Deriver(
         service.chunks,
         options.chunkers,
         embedder,

@@ -9,8 +9,8 @@ import attrs
 from triptych import telemetry
 from triptych._internal.plurals import counted
 from triptych._internal.progress import ProgressCallback
+from triptych.derivation.batches import check_progress
 from triptych.errors import ConflictError, NotAvailableError
-from triptych.ingestion.batches import check_progress
 from triptych.records.spaces import dense
 from triptych.service import Service
 from triptych.spaces.embedders import (

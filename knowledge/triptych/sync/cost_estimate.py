@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from triptych.chunking import embedding_text
-from triptych.ingestion.batches import batches
+from triptych.derivation.batches import batches
 from triptych.records import NewDocument
 from triptych.records.metadata import text_of
 from triptych.records.spaces import dense
@@ -72,7 +72,7 @@ def price_pending(service: Service, dataset_id: str, names: Iterable[str]) -> Pr
 
 
 def _texts(service: Service, document: NewDocument) -> list[str]:
-    """What is embedded of a document, chunk by chunk, as `DerivationPipeline` puts it together."""
+    """What is embedded of a document, chunk by chunk, as `Deriver` puts it together."""
     metadata = document.metadata or {}
     content, title = document.content, text_of(metadata, "title") or None
     chunker = service.options.chunkers.for_document(document.name, metadata, document.outline or "")

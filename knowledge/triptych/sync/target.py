@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 
 from triptych import deadlines
 from triptych._internal.progress import ProgressCallback
+from triptych.derivation.expiration import remove_expired
 from triptych.errors import (
     CancelledError,
     ConflictError,
@@ -16,7 +17,6 @@ from triptych.errors import (
     NotFoundError,
     TriptychError,
 )
-from triptych.ingestion.expiration import remove_expired
 from triptych.records import (
     DerivedLayer,
     DerivedSig,

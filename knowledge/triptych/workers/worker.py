@@ -17,6 +17,7 @@ import attrs
 
 from triptych import deadlines
 from triptych.contracts import WorkLeases
+from triptych.derivation.deriver import Deriver
 from triptych.errors import (
     CancelledError,
     ConflictError,
@@ -27,7 +28,6 @@ from triptych.errors import (
     TriptychError,
     ValidationError,
 )
-from triptych.ingestion.derivation import DerivationPipeline
 from triptych.leases import LEASE, LeaseHolder
 from triptych.records import DocumentInfo, Failure, RebuildReport, RebuildScope
 from triptych.service import Service
@@ -121,7 +121,7 @@ class Worker:
         self._is_stopped = False
         self._scope: deadlines.CancelScope | None = None
         options = service.options
-        self._deriver = DerivationPipeline(
+        self._deriver = Deriver(
             service.chunks,
             options.chunkers,
             options.embedder,

@@ -10,8 +10,8 @@ from typing import Final
 from triptych._internal.progress import ProgressCallback
 from triptych._internal.retries import MOST_ATTEMPTS, Retries
 from triptych.contracts import LLM, LayerJournal
+from triptych.derivation.folder_tree import is_folder
 from triptych.errors import NotFoundError, ValidationError
-from triptych.ingestion.folder_tree import is_folder
 from triptych.layers.builder.budget import BudgetedLLM, Ceilings
 from triptych.layers.builder.execution import Run
 from triptych.layers.builder.generators import ExtractiveGenerator, LayerGenerator, LLMGenerator

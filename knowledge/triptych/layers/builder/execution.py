@@ -16,6 +16,7 @@ from triptych._internal.concurrency import map_unordered
 from triptych._internal.output_validation import BadAnswerError
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import LayerJournal
+from triptych.derivation.folder_tree import children, parent_of, summaries_of
 from triptych.errors import (
     CancelledError,
     ConflictError,
@@ -27,7 +28,6 @@ from triptych.errors import (
     StoreError,
     UnusableAnswerError,
 )
-from triptych.ingestion.folder_tree import children, parent_of, summaries_of
 from triptych.layers.builder.budget import BudgetedLLM, OutOfBudgetError
 from triptych.layers.builder.generators import Source
 from triptych.layers.builder.plan import LAYERS, Scope, walk

@@ -15,8 +15,8 @@ from triptych.chunking.boundaries import break_before
 from triptych.chunking.outline import read_outline
 from triptych.chunking.sections import sections
 from triptych.contracts import LLM
+from triptych.derivation.folder_tree import line_size
 from triptych.errors import ValidationError
-from triptych.ingestion.folder_tree import line_size
 from triptych.layers.builder.records import Cost, LayerPrompts, PlanReason
 from triptych.layers.extractive import SIGNATURE_PREFIX, ExtractiveSummarizer
 from triptych.layers.generation import ABSTRACT_MAX_TOKENS, OVERVIEW_MAX_TOKENS

@@ -16,7 +16,7 @@ import attrs
 
 from triptych import deadlines
 from triptych.contracts import LayerJournal
-from triptych.ingestion.folder_tree import Folder, FolderWalk, is_folder, pages_of, parent_of
+from triptych.derivation.folder_tree import Folder, FolderWalk, is_folder, pages_of, parent_of
 from triptych.layers.builder.generators import LayerGenerator
 from triptych.layers.builder.records import Cost, LayerPlan, PlannedLayer, PlanReason
 from triptych.records import DerivedLayer, DocumentInfo, Layer, QuarantinedLayer

@@ -10,8 +10,8 @@ import attrs
 
 from triptych import deadlines
 from triptych.contracts import ChunkRepo, Store, VersionReader
+from triptych.derivation.deriver import Deriver
 from triptych.errors import CancelledError, ConflictError, TriptychError
-from triptych.ingestion.derivation import DerivationPipeline
 from triptych.records import (
     AnySpace,
     DatasetConfig,
@@ -87,7 +87,7 @@ class DatasetFiller:
         store: Store,
         versions: VersionReader,
         scratch: Store,
-        derivation: DerivationPipeline,
+        derivation: Deriver,
     ) -> None:
         self._dataset_id = dataset_id
         self._moment = moment

@@ -9,9 +9,9 @@ import attrs
 
 from triptych import deadlines
 from triptych.contracts import LayerRepo, Store
-from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.folder_tree import is_folder
-from triptych.ingestion.layers import inputs_of
+from triptych.derivation.deriver import Deriver
+from triptych.derivation.folder_tree import is_folder
+from triptych.derivation.layers import inputs_of
 from triptych.records import DerivedLayer, Layer, Vector
 from triptych.signatures import embedding_input_sig
 from triptych.vectors.embedding import embed
@@ -26,7 +26,7 @@ def fill_layers(
     layers: LayerRepo,
     scratch: Store,
     dataset_id: str,
-    derivation: DerivationPipeline,
+    derivation: Deriver,
     *,
     vectors: bool,
 ) -> tuple[int, int]:
@@ -78,7 +78,7 @@ def _of_documents(stored: Sequence[DerivedLayer], scratch: Store) -> Iterable[De
 def _replace(
     scratch: Store,
     dataset_id: str,
-    derivation: DerivationPipeline,
+    derivation: Deriver,
     wanted: Mapping[_Key, DerivedLayer],
     concerns: Callable[[str], bool],
     *,
@@ -117,7 +117,7 @@ def _is_same(have: DerivedLayer | None, wanted: DerivedLayer, space: str) -> boo
 
 
 def _vectors(
-    layers: Sequence[DerivedLayer], derivation: DerivationPipeline, dataset_id: str
+    layers: Sequence[DerivedLayer], derivation: Deriver, dataset_id: str
 ) -> tuple[Mapping[str, Vector], int]:
     """The vectors of the layers' texts, by digest, and how many had to be made."""
     texts = {

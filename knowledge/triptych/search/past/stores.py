@@ -11,8 +11,8 @@ import attrs
 from triptych import deadlines
 from triptych._internal.plurals import counted
 from triptych.contracts import Store, VersionReader
+from triptych.derivation.deriver import Deriver
 from triptych.errors import NotAvailableError, ProviderError, StoreError
-from triptych.ingestion.derivation import DerivationPipeline
 from triptych.records import Mode
 from triptych.search.engine import SearchEngine
 from triptych.search.past.filling import DatasetFiller, OutdatedError
@@ -107,7 +107,7 @@ class PastStores:
         self,
         store: Store,
         versions: VersionReader | None,
-        derivation: DerivationPipeline,
+        derivation: Deriver,
         scratch: Callable[[], Store] | None,
     ) -> None:
         self._store = store

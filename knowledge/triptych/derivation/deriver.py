@@ -45,7 +45,7 @@ from triptych.vectors.filler import Filler
 from triptych.vectors.model import VectorModel, embedding_model, encoding_model
 from triptych.vectors.progress import EmbeddingProgress
 
-__all__ = ["Derivation", "DerivationPipeline", "KnownVectors"]
+__all__ = ["Derivation", "Deriver", "KnownVectors"]
 
 V = TypeVar("V")
 
@@ -78,7 +78,7 @@ class KnownVectors(Protocol):
         ...
 
 
-class DerivationPipeline:
+class Deriver:
     """Makes chunk sets under one configuration."""
 
     def __init__(
@@ -97,11 +97,11 @@ class DerivationPipeline:
 
         ``next_embedder`` serves the datasets whose configuration names it: see `of_space`.
         """
-        self.next: DerivationPipeline | None = None
+        self.next: Deriver | None = None
         if next_embedder is not None and (
             embedder is None or embedder.signature != next_embedder.signature
         ):
-            self.next = DerivationPipeline(
+            self.next = Deriver(
                 chunks, chunkers, next_embedder, concurrency, leases, sparse_encoder, executor
             )
         self.model: VectorModel[Vector] | None = None
@@ -121,11 +121,9 @@ class DerivationPipeline:
         self.embed_sig: str = "" if embedder is None else embedder.signature
         self.chunker_sig: str = chunkers.signature
 
-    def over(
-        self, chunks: KnownVectors, *, embeds: bool = True, encodes: bool = False
-    ) -> DerivationPipeline:
+    def over(self, chunks: KnownVectors, *, embeds: bool = True, encodes: bool = False) -> Deriver:
         """Return the same pipeline, which looks vectors up elsewhere, or makes none."""
-        return DerivationPipeline(
+        return Deriver(
             chunks,
             self._chunkers,
             self.embedder if embeds else None,
@@ -139,13 +137,13 @@ class DerivationPipeline:
         """All models whose vectors chunk sets get."""
         return [*([] if self.model is None else [self.model]), *self.further]
 
-    def of_space(self, embed_sig: str) -> DerivationPipeline:
+    def of_space(self, embed_sig: str) -> Deriver:
         """Return the pipeline whose embedder has this signature; this one where neither has."""
         if self.next is not None and self.next.embed_sig == embed_sig:
             return self.next
         return self
 
-    def of_config(self, config: DatasetConfig | None) -> DerivationPipeline:
+    def of_config(self, config: DatasetConfig | None) -> Deriver:
         """Return the pipeline that derives a dataset of this configuration; this one for None."""
         return self if config is None else self.of_space(config.embed_sig)
 

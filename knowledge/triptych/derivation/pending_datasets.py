@@ -9,10 +9,10 @@ import attrs
 from triptych import deadlines
 from triptych._internal.progress import ProgressCallback
 from triptych.contracts import ChunkRepo, DocumentRepo
+from triptych.derivation.deriver import Deriver
+from triptych.derivation.layers import LayerService
+from triptych.derivation.writer import Writer
 from triptych.errors import CancelledError, ConflictError, ModelMismatchError
-from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.layers import LayerService
-from triptych.ingestion.writer import Writer
 from triptych.records import DatasetStats, EmbedReport, Failure
 from triptych.records.expiry import has_expired
 from triptych.vectors.filler import FillResult
@@ -28,7 +28,7 @@ class PendingEmbedder:
         self,
         documents: DocumentRepo,
         chunks: ChunkRepo,
-        deriver: DerivationPipeline,
+        deriver: Deriver,
         writer: Writer,
         layers: LayerService,
         stats: Callable[[str], DatasetStats | None],

@@ -10,14 +10,7 @@ from triptych import deadlines, telemetry
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.chunking.outline import Outliner
 from triptych.contracts import ChunkRepo, DocumentRepo
-from triptych.errors import (
-    CancelledError,
-    ConflictError,
-    ModelMismatchError,
-    ParseError,
-    TriptychError,
-)
-from triptych.ingestion.batches import (
+from triptych.derivation.batches import (
     PutReportBuilder,
     RefreshResult,
     batches,
@@ -25,8 +18,15 @@ from triptych.ingestion.batches import (
     check_progress,
     new_documents,
 )
-from triptych.ingestion.derivation import Derivation, DerivationPipeline
-from triptych.ingestion.set_filler import SetFiller
+from triptych.derivation.deriver import Derivation, Deriver
+from triptych.derivation.set_filler import SetFiller
+from triptych.errors import (
+    CancelledError,
+    ConflictError,
+    ModelMismatchError,
+    ParseError,
+    TriptychError,
+)
 from triptych.records import (
     DatasetConfig,
     DerivedSig,
@@ -53,7 +53,7 @@ class Writer:
         self,
         documents: DocumentRepo,
         chunks: ChunkRepo,
-        deriver: DerivationPipeline,
+        deriver: Deriver,
         language: str,
         outliner: Outliner | None = None,
     ) -> None:
@@ -409,7 +409,7 @@ class Writer:
         dataset_id: str,
         documents: Sequence[SourceDocument],
         input_sigs: Mapping[str, str],
-        deriver: DerivationPipeline,
+        deriver: Deriver,
     ) -> tuple[list[tuple[SourceDocument, DerivedSig]], list[str]]:
         """Those whose chunks are stale, each with the signature that fresh ones carry, and the
         names of those that only lack vectors."""
@@ -436,7 +436,7 @@ class Writer:
         return stale, behind
 
     def _swap_in(
-        self, dataset_id: str, made: Sequence[Derivation], deriver: DerivationPipeline
+        self, dataset_id: str, made: Sequence[Derivation], deriver: Deriver
     ) -> Sequence[Derivation]:
         """Store the sets; those that could not be, though their documents are as they were.
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from triptych._internal import sequence_diff
 from triptych.contracts import VersionReader
+from triptych.derivation.expiration import LivingDocuments
 from triptych.errors import NotAvailableError, NotFoundError
-from triptych.ingestion.expiration import LivingDocuments
 from triptych.records import (
     DocumentInfo,
     NewDocument,

@@ -9,10 +9,10 @@ import attrs
 
 from triptych import deadlines
 from triptych.contracts import ChunkRepo
+from triptych.derivation.batches import BATCH_CHARACTERS
+from triptych.derivation.expiration import LivingDocuments
+from triptych.derivation.writer import Writer
 from triptych.errors import ConflictError, ValidationError
-from triptych.ingestion.batches import BATCH_CHARACTERS
-from triptych.ingestion.expiration import LivingDocuments
-from triptych.ingestion.writer import Writer
 from triptych.records import (
     Condition,
     DeleteReport,

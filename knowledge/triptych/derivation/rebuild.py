@@ -9,13 +9,13 @@ import attrs
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
+from triptych.derivation.batches import BATCH_CHARACTERS, check_progress
+from triptych.derivation.expiration import remove_expired
+from triptych.derivation.folder_tree import is_folder
+from triptych.derivation.layers import LayerService
+from triptych.derivation.set_filler import SetFiller
+from triptych.derivation.writer import Writer
 from triptych.errors import CancelledError, ConflictError, ModelMismatchError
-from triptych.ingestion.batches import BATCH_CHARACTERS, check_progress
-from triptych.ingestion.expiration import remove_expired
-from triptych.ingestion.folder_tree import is_folder
-from triptych.ingestion.layers import LayerService
-from triptych.ingestion.set_filler import SetFiller
-from triptych.ingestion.writer import Writer
 from triptych.records import DocumentInfo, Failure, RebuildReport, SourceDocument
 from triptych.vectors.failures import derivation_error
 from triptych.vectors.progress import EmbeddingProgress

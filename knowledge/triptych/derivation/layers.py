@@ -10,6 +10,16 @@ import attrs
 
 from triptych import deadlines
 from triptych.contracts import ChunkRepo, LayerRepo
+from triptych.derivation.deriver import Deriver
+from triptych.derivation.expiration import LivingDocuments
+from triptych.derivation.folder_tree import (
+    children,
+    folder_inputs,
+    is_folder,
+    pages_of,
+    parent_of,
+    summaries_of,
+)
 from triptych.errors import (
     CancelledError,
     ConflictError,
@@ -17,16 +27,6 @@ from triptych.errors import (
     DerivationError,
     NotFoundError,
     ValidationError,
-)
-from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.expiration import LivingDocuments
-from triptych.ingestion.folder_tree import (
-    children,
-    folder_inputs,
-    is_folder,
-    pages_of,
-    parent_of,
-    summaries_of,
 )
 from triptych.records import (
     DerivedLayer,
@@ -107,7 +107,7 @@ class LayerService:
         living: LivingDocuments,
         chunks: ChunkRepo,
         layers: LayerRepo,
-        deriver: DerivationPipeline,
+        deriver: Deriver,
         check_config: Callable[[str], None],
     ) -> None:
         self._chunks = chunks
@@ -117,7 +117,7 @@ class LayerService:
         self._deriver = deriver
         self._check_config = check_config
 
-    def _deriver_of(self, dataset_id: str) -> DerivationPipeline:
+    def _deriver_of(self, dataset_id: str) -> Deriver:
         if self._deriver.next is None:
             return self._deriver
         return self._deriver.of_config(self._chunks.config(dataset_id))
@@ -277,7 +277,7 @@ class LayerService:
             ),
         )
 
-    def _embedded(self, deriver: DerivationPipeline, name: str, content: str) -> Vector | None:
+    def _embedded(self, deriver: Deriver, name: str, content: str) -> Vector | None:
         embedder = deriver.embedder
         if embedder is None or not content.strip() or not deriver.coverage.admits(content):
             return None

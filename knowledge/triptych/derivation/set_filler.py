@@ -10,8 +10,8 @@ import attrs
 
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import ChunkRepo, DocumentRepo
+from triptych.derivation.deriver import Derivation, Deriver
 from triptych.errors import ModelMismatchError
-from triptych.ingestion.derivation import Derivation, DerivationPipeline
 from triptych.records import Vector
 from triptych.vectors.filler import Filler, FillResult
 from triptych.vectors.progress import EmbeddingProgress
@@ -35,11 +35,11 @@ class SetFiller(CloseOnExit):
         self,
         documents: DocumentRepo,
         chunks: ChunkRepo,
-        deriver: DerivationPipeline,
+        deriver: Deriver,
         dataset_id: str,
         meter: EmbeddingProgress | None = None,
     ) -> None:
-        self.deriver: DerivationPipeline = deriver
+        self.deriver: Deriver = deriver
         self._known = deriver
         if deriver.next is not None:
             self.deriver = deriver.of_config(chunks.config(dataset_id))
