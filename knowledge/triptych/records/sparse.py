@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 import zlib
+from functools import reduce
+from operator import add
 from typing import Any
 
 import attrs
@@ -114,7 +116,8 @@ class SparseVector:
             self.indices, other.indices, assume_unique=True, return_indices=True
         )
         products = self.values[mine].astype(np.float64) * other.values[theirs]
-        return float(sum(products.tolist()))
+        # Not by `sum`, which rounds otherwise from Python 3.12 on than the stores do.
+        return float(reduce(add, products.tolist(), 0.0))
 
     def to_bytes(self) -> bytes:
         """The vector in 6 bytes a term (8 where the vocabulary has more than 65,536), and 5 more.
