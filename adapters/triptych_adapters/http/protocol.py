@@ -25,6 +25,9 @@ _OWN_FILES = 384
 """Files that a process may open beside its connections: those of its store, and those of
 connections accepted at once, before any can be cut (`access.loopback.BACKLOG`)."""
 _FEWEST = 16
+_ASK, _ASK_LATER = 0.1, 4
+"""Seconds until it is asked whether a client is there, and by how much the next ones are longer: Go
+reads five interim answers."""
 _RESETS = "reset_contextvars"
 _WITHOUT_CONTEXT: Mapping[str, Any] = (
     {_RESETS: True} if _RESETS in inspect.signature(uvicorn.Config).parameters else {}
@@ -52,6 +55,7 @@ class HeadProtocol(H11Protocol):
     heard = 0.0
     _unread = b""
     _rest = 0
+    _has_ended = False
     _head: asyncio.TimerHandle | None = None
     _read: asyncio.TimerHandle | None = None
 
@@ -115,9 +119,35 @@ class HeadProtocol(H11Protocol):
         """Whether the rest of a body comes whose request has been answered."""
         return self.conn.their_state is h11.SEND_BODY and _is_idle(self)
 
+    @property
+    def _is_whole(self) -> bool:
+        """Whether a request is under way that came whole."""
+        return not _is_idle(self) and self.conn.their_state in (h11.DONE, h11.MUST_CLOSE)
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn always closes
+        """Answer what came whole before the client ended its side; close otherwise.
+
+        A client that goes away ends its side alike: only what is written shows which it is.
+        """
+        if not self._has_ended and self._is_whole and not self.cycle.response_started:
+            self._has_ended = True
+            self.loop.call_later(_ASK, self._ask, _ASK)
+        return self._has_ended
+
+    def _ask(self, after: float) -> None:
+        """Write an interim answer: one who is gone refuses it, and the next write fails."""
+        if self.transport.is_closing() or self.cycle.response_started:
+            return
+        if self.scope["http_version"] == "1.1":
+            interim = h11.InformationalResponse(status_code=102, headers=[], reason=b"Processing")
+            self.transport.write(self.conn.send(interim) or b"")
+        self.loop.call_later(after * _ASK_LATER, self._ask, after * _ASK_LATER)
+
     def on_response_complete(self) -> None:
         """Limit what is still to come of the request's body."""
         super().on_response_complete()
+        if self._has_ended and not self._is_whole:
+            self.transport.close()
         if self._is_answered:
             self._rest = self.body_bytes
             self._wait(self.body_seconds)
