@@ -7,6 +7,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import h11
@@ -285,4 +286,34 @@ def test_a_connection_whose_client_sends_no_whole_request_any_more_is_closed_at_
             assert connection.recv(1 << 16) == b""
             assert time.monotonic() - began < 5
         assert half_closed(url, sent_).count(b"HTTP/1.1 200") == sent_.count(LIVE + b"\r\n")
+    assert not list(kb.list_datasets())
+
+
+@pytest.mark.parametrize("size", [15_000, 17_000, 40_000, 70_000, 300_000])
+def test_the_line_of_a_request_counts_as_its_head(kb: Service, size: int) -> None:
+    answer = b""
+    line = LIVE.replace(b"live", b"live?" + b"a" * size)
+    with listening(create_app(kb), http=HeadProtocol) as url, connected(url) as connection:
+        with suppress(OSError):  # what is still sent when the server closes resets the connection
+            connection.sendall(line + b"Connection: close\r\n\r\n")
+        with suppress(OSError):
+            while part := connection.recv(1 << 16):
+                answer += part
+    assert answer.startswith(b"HTTP/1.1 200" if size < 16 << 10 else b"HTTP/1.1 431")
+    assert (b"HEADERS_TOO_LARGE" in answer) == (size > 16 << 10)
+
+
+def test_a_body_with_two_lengths_is_refused_and_the_connection_closed(kb: Service) -> None:
+    request = (PUT % 1).replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n")
+    request += b'12\r\n{"content": "Tea"}\r\n0\r\n\r\n' + LIVE + b"\r\n"
+    with (
+        listening(create_app(kb, write=True), http=HeadProtocol) as url,
+        connected(url) as connection,
+    ):
+        connection.sendall(request)
+        answers = b""
+        while part := connection.recv(1 << 16):
+            answers += part
+    assert answers.startswith(b"HTTP/1.1 400")
+    assert answers.count(b"HTTP/1.1") == 1
     assert not list(kb.list_datasets())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -34,6 +35,7 @@ _WITHOUT_CONTEXT: Mapping[str, Any] = (
 )
 """Each request begins without the context of one before it on its connection."""
 _INVALID = Problem(status=400, code="INVALID_REQUEST", message="this is not a request of HTTP/1.1")
+_TOO_LARGE = Problem(status=431, code="HEADERS_TOO_LARGE", message="the head is too large")
 
 
 class HeadProtocol(H11Protocol):
@@ -170,8 +172,10 @@ class HeadProtocol(H11Protocol):
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is not HTTP."""
-        body = encoded(_INVALID.json())
+        """Answer what is not HTTP; h11's error, which is being handled, says of what kind it is."""
+        kind = getattr(sys.exception(), "error_status_hint", 400)
+        problem = _TOO_LARGE if kind == _TOO_LARGE.status else _INVALID
+        body = encoded(problem.json())
         headers: Any = [
             ("content-type", "application/json"),
             ("content-length", str(len(body))),
@@ -179,7 +183,7 @@ class HeadProtocol(H11Protocol):
         ]
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             for event in (
-                h11.Response(status_code=400, headers=headers),
+                h11.Response(status_code=problem.status, headers=headers),
                 h11.Data(data=body),
                 h11.EndOfMessage(),
             ):
