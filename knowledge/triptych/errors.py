@@ -11,6 +11,7 @@
     ├── TooManyRequestsError    the caller asks more often than the key allows
     ├── ModelMismatchError      the store was filled with another embedding model
     ├── StoreError              the store could not do it
+    │   ├── StoreAwayError      its server cannot be reached, or was lost
     │   ├── CorruptStoreError   what is stored fails its check
     │   ├── StoreLockedError    another writer held the store longer than the wait
     │   └── SchemaVersionError  the store was written by another version of Triptych
@@ -54,6 +55,7 @@ __all__ = [
     "ProviderTimeoutError",
     "RateLimitedError",
     "SchemaVersionError",
+    "StoreAwayError",
     "StoreError",
     "StoreLockedError",
     "TooManyRequestsError",
@@ -149,6 +151,10 @@ class StoreError(TriptychError):
     def __init__(self, message: str, *, errors: Sequence[Exception] = ()) -> None:
         super().__init__(message)
         self.errors: tuple[Exception, ...] = tuple(errors)
+
+
+class StoreAwayError(StoreError):
+    """The store's server does not answer; a write that was under way may have been committed."""
 
 
 class CorruptStoreError(StoreError):

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import attrs
 
 from triptych.contracts import Capabilities, ChunkRepo, DocumentRepo, LayerRepo, Store
-from triptych.errors import ConflictError
+from triptych.errors import ConflictError, StoreAwayError
 from triptych.records import (
     DatasetConfig,
     DatasetStats,
@@ -81,6 +81,8 @@ def _put(documents: DocumentRepo, dataset_id: str, document: NewDocument) -> Put
     try:
         before = documents.get_info(dataset_id, document.name)
         stored = documents.put(dataset_id, document)
+    except StoreAwayError:
+        raise
     except Exception as error:  # noqa: BLE001 - each document's outcome is its own
         return PutOutcome(name=document.name, change="failed", error=error)
     if before is None:

@@ -190,3 +190,11 @@ def test_a_damaged_document_is_deleted_all_the_same(shell: Shell) -> None:
     store.close()
     assert shell("delete", "boat.md").code == 0
     assert [row[0] for row in shell("list").rows] == ["other/boat.md"]
+
+
+def test_a_name_that_begins_with_a_space_is_printed_as_it_is(shell: Shell) -> None:
+    shell.write("notes/ lead.md", "# Lead\n\nIt begins with a space.\n")
+    assert shell("sync").code == 0
+    names = [line.split("\t")[0] for line in shell("list", "-d", "default").text.splitlines()]
+    assert " lead.md" in names
+    assert shell("get", " lead.md").code == 0

@@ -255,6 +255,7 @@ def test_every_error_of_triptych_has_its_exit_code() -> None:
         "TooManyRequestsError": Exit.FAILED,
         "ModelMismatchError": Exit.MODEL,
         "StoreError": Exit.STORE,
+        "StoreAwayError": Exit.STORE,
         "CorruptStoreError": Exit.STORE,
         "StoreLockedError": Exit.STORE,
         "SchemaVersionError": Exit.STORE,

@@ -14,7 +14,7 @@ from triptych import Service
 from triptych.records.serialization import to_json
 from triptych.search.reranking import Rerank
 from triptych.testing import ScriptedLLM
-from triptych_adapters.http import create_app
+from triptych_adapters.http import create_app, openapi, service_routes
 from triptych_adapters.http.routes import RawRoute
 from triptych_adapters.wire.operations import OPERATIONS
 from triptych_adapters.wire.routes import ROUTES
@@ -141,3 +141,21 @@ def test_a_rerank_is_described_where_there_is_a_reranker(service: Service) -> No
     assert rerank(described(service)) == [False]
     with triptych.open("memory://", embedder="none", postprocessors=[Rerank(Scorer())]) as other:
         assert rerank(described(other)) is None
+
+
+def test_the_document_is_made_once_for_it_needs_no_key(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[object] = []
+
+    def counted(*args: Any) -> dict[str, Any]:
+        made.append(args)
+        return openapi.document(*args)
+
+    monkeypatch.setattr(service_routes, "document", counted)
+    client = Client(create_app(service))
+    first, second = (client("GET", "/v1/openapi.json") for _ in range(2))
+    assert first.content == second.content
+    assert len(made) == 1
+    again = client("GET", "/v1/openapi.json", headers={"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")

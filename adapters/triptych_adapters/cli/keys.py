@@ -9,7 +9,6 @@ import attrs
 
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.query_options import Where
 from triptych_adapters.cli.session import Session
 from triptych_adapters.cli.values import conditions, expiry_of
 
@@ -36,7 +35,14 @@ def add(
     write: Annotated[
         bool, option("--write", "Let it change documents too, not only read.")
     ] = False,
-    where: Where = None,
+    where: Annotated[
+        list[str] | None,
+        option(
+            "--where -w KEY=VALUE",
+            "Only documents with this metadata; doc_name and doc_prefix work too. Repeat a key to "
+            "allow several values. Or conditions as JSON.",
+        ),
+    ] = None,
     rate: Annotated[
         int | None, option("--rate N", "The most requests a minute. By default any number.", min=1)
     ] = None,

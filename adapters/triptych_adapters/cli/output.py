@@ -74,10 +74,16 @@ _SPELLINGS: Final = (
 )
 """The library's advice as it is written in Python, and in a shell."""
 
+_BREAK = re.compile(r"[\t\n\v\f\r\u0085\u2028\u2029]")
+
 
 def visible(text: str) -> str:
     """``text`` without what could steer a terminal: control and direction characters."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
+
+
+def _in_a_line(cell: str) -> str:
+    return " ".join(cell.split()) if _BREAK.search(cell) else cell
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:
@@ -253,8 +259,8 @@ class Output:
         rows = list(rows)
         cells = [[visible(str(cell)) for cell in row] for row in rows]
         if not self.stdout.is_terminal:
-            # Written as it is: rich would turn the tabs into spaces.
-            lines = ("\t".join(" ".join(cell.split()) for cell in row) for row in cells)
+            # Written as it is: rich would turn the tabs into spaces, and a name may begin with one.
+            lines = ("\t".join(map(_in_a_line, row)) for row in cells)
             self.write("".join(f"{line}\n" for line in lines))
             return
         from rich.table import Table

@@ -13,7 +13,13 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from typing import Any, Final
 
 from triptych import deadlines
-from triptych.errors import NotAvailableError, StoreError, TooManyRequestsError, TriptychError
+from triptych.errors import (
+    NotAvailableError,
+    StoreAwayError,
+    StoreError,
+    TooManyRequestsError,
+    TriptychError,
+)
 from triptych.operations import Effect
 from triptych_adapters.client.answers import lines_of, read_body
 from triptych_adapters.client.requests import answer_of, failure_of, prepare, shown_problem
@@ -236,10 +242,10 @@ class _BrokenError(StoreError):
         self.error = error
 
 
-def _unreachable(url: str, error: Exception) -> StoreError:
+def _unreachable(url: str, error: Exception) -> StoreAwayError:
     kind = "cannot be reached" if isinstance(error, httpx.ConnectError) else "broke off"
     reason = reason_of(error) or type(error).__name__
-    return StoreError(f"the server at {url} {kind} ({reason:.200})").hinted(
+    return StoreAwayError(f"the server at {url} {kind} ({reason:.200})").hinted(
         "is `triptych serve` running there, and is the address right?"
     )
 

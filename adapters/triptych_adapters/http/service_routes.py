@@ -11,6 +11,7 @@ from starlette.responses import Response
 import triptych
 from triptych_adapters.http.guard import LIVE_PATH
 from triptych_adapters.http.openapi import document
+from triptych_adapters.http.preconditions import etag, is_unchanged
 from triptych_adapters.http.responses import answer_of, encoded, json_response
 from triptych_adapters.http.route_description import DocumentedRoute, RouteDescription
 from triptych_adapters.http.server import Server
@@ -50,8 +51,15 @@ def service_routes(server: Server) -> Iterator[DocumentedRoute]:
     async def live(request: Request) -> Response:
         return json_response(encoded({"status": "ok"}))
 
+    made: list[bytes] = []  # once: it costs much, and needs no key
+
     async def openapi(request: Request) -> Response:
-        return json_response(encoded(document(server, request.app.routes)))
+        if not made:
+            made.append(encoded(document(server, request.app.routes)))
+        headers = {"ETag": etag(made[0])}
+        if is_unchanged(request, headers["ETag"]):
+            return Response(status_code=304, headers={**headers, "Vary": "Accept"})
+        return json_response(made[0], headers=headers)
 
     async def about(request: Request) -> Response:
         service = await server.service_of(request)

@@ -13,7 +13,7 @@ from psycopg import sql
 from psycopg.types.numeric import IntLoader
 
 from triptych import deadlines
-from triptych.errors import StoreError
+from triptych.errors import StoreAwayError, StoreError
 from triptych_backends.postgres.errors import is_lost, is_starting
 from triptych_backends.postgres.location import PostgresLocation
 from triptych_backends.postgres.replica_status import ReplicaStatus
@@ -218,7 +218,7 @@ def connect_when_up(location: PostgresLocation) -> Driver:
     """A new connection; a server that is only starting is waited for.
 
     Raises:
-        StoreError: it is not there after `PostgresLocation.startup` seconds.
+        StoreAwayError: it is not there after `PostgresLocation.startup` seconds.
         psycopg.Error: it refuses.
     """
     try:
@@ -228,7 +228,7 @@ def connect_when_up(location: PostgresLocation) -> Driver:
     except psycopg.Error as error:
         if not is_starting(error):
             raise
-        raise StoreError(
+        raise StoreAwayError(
             f"the server of the store {location.where} did not answer for {location.startup:g} s "
             f"({' '.join(str(error).split())}): check that the server runs, and the host and port "
             "of the URL; for one that takes longer to start, give a longer connect_timeout in it"

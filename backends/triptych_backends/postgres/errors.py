@@ -7,7 +7,13 @@ from contextlib import contextmanager
 
 import psycopg
 
-from triptych.errors import CorruptStoreError, StoreError, StoreLockedError, ValidationError
+from triptych.errors import (
+    CorruptStoreError,
+    StoreAwayError,
+    StoreError,
+    StoreLockedError,
+    ValidationError,
+)
 from triptych_backends.sql.errors import corrupt
 
 __all__ = ["driver_errors", "is_lost", "is_starting", "store_error"]
@@ -80,7 +86,7 @@ def store_error(error: psycopg.Error, where: str) -> StoreError | ValidationErro
     if state in _ADVICE:
         return StoreError(f"the store {where} failed ({text}): {_ADVICE[state or '']}")
     if is_lost(error):
-        return StoreError(
+        return StoreAwayError(
             f"the connection to the store {where} failed ({text}): check that the server runs and "
             "can be reached, and try again; a write may have been committed"
         )

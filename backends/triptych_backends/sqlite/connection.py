@@ -193,7 +193,7 @@ class Connections:
             except BaseException:
                 self.release(driver)
                 raise
-            if self._closed or len(readers) >= _IDLE_READERS:
+            if len(readers) >= _IDLE_READERS:
                 self.release(driver)
             else:
                 readers.append(driver)
@@ -223,6 +223,8 @@ class Connections:
     def _leave(self) -> None:
         with self._gate:
             self._busy -= 1
+            if self._closed and not self._busy:
+                self._close_idle()
             if self._forking:
                 self._gate.notify_all()
 
@@ -252,19 +254,11 @@ class Connections:
                 if connection.info.get("synchronous") != level:
                     self.driver_of(connection).execute(f"PRAGMA synchronous={level}")
                     connection.info["synchronous"] = level
-                try:
-                    with connection.begin():
-                        yield connection
-                finally:
-                    self._drop_if_closed(connection)
+                with connection.begin():
+                    yield connection
             self._require_same_file()
         finally:
             self._leave()
-
-    def _drop_if_closed(self, connection: Connection) -> None:
-        # Another thread may have called close() meanwhile.
-        if self._closed:
-            connection.invalidate()
 
     @staticmethod
     def driver_of(connection: Connection) -> sqlite3.Connection:
@@ -350,9 +344,11 @@ class Connections:
         forget_owner(self._path)
 
     def close(self) -> None:
-        """Close what is idle; what is in use closes itself when it comes back."""
-        self._closed = True
-        self._close_idle()
+        """Close every connection, or leave it to the last call that is under way."""
+        with self._gate:
+            self._closed = True
+            if not self._busy:
+                self._close_idle()
 
 
 def busy_error(message: str) -> sqlite3.OperationalError:

@@ -8,7 +8,7 @@ from datetime import datetime
 import attrs
 
 from triptych.access.view import AccessView
-from triptych.errors import ConflictError, TriptychError
+from triptych.errors import ConflictError, StoreAwayError, TriptychError
 from triptych.records import (
     Condition,
     DocumentInfo,
@@ -278,4 +278,6 @@ class AccessVersions:
 
 
 def _failed(document: NewDocument, error: Exception) -> PutOutcome:
+    if isinstance(error, StoreAwayError):
+        raise error
     return PutOutcome(name=document.name, change="failed", error=error)

@@ -15,7 +15,7 @@ from triptych.derivation.folder_tree import is_folder
 from triptych.derivation.layers import LayerService
 from triptych.derivation.set_filler import SetFiller
 from triptych.derivation.writer import Writer
-from triptych.errors import CancelledError, ConflictError, ModelMismatchError
+from triptych.errors import CancelledError, ConflictError, ModelMismatchError, StoreAwayError
 from triptych.records import DocumentInfo, Failure, RebuildReport, SourceDocument
 from triptych.vectors.failures import derivation_error
 from triptych.vectors.progress import EmbeddingProgress
@@ -171,7 +171,7 @@ class RebuildRunner:
         try:
             filler.poll()
             done = self._writer.refresh(dataset_id, documents, filler)
-        except (CancelledError, ModelMismatchError, ConflictError):
+        except (CancelledError, ModelMismatchError, ConflictError, StoreAwayError):
             raise
         except Exception as error:  # noqa: BLE001 - reported item by item
             return RebuildReport(

@@ -25,6 +25,7 @@ from triptych.errors import (
     ConflictError,
     ModelMismatchError,
     ParseError,
+    StoreAwayError,
     TriptychError,
 )
 from triptych.records import (
@@ -266,7 +267,7 @@ class Writer:
                 sigs = {outcome.name: outcome.input_sig for outcome in outcomes}
                 tally.derived(self._refresh(dataset_id, stored, filler, sigs, later=later))
                 filler.check()
-            except CancelledError:
+            except (CancelledError, StoreAwayError):
                 raise
             except Exception as error:  # reported for each document of the batch
                 if error is meter.error:
@@ -278,7 +279,7 @@ class Writer:
         if not later:
             try:
                 filler.finish()
-            except CancelledError:
+            except (CancelledError, StoreAwayError):
                 raise
             except Exception as error:  # reported for each document that still waits
                 if error is meter.error:
@@ -329,6 +330,8 @@ class Writer:
     def _store(self, dataset_id: str, batch: Sequence[NewDocument]) -> Sequence[PutOutcome]:
         try:
             return self._documents.put_many(dataset_id, batch)
+        except (CancelledError, StoreAwayError):
+            raise
         except Exception as error:  # noqa: BLE001 - nothing was stored: the whole batch failed
             return [PutOutcome(name=d.name, change="failed", error=error) for d in batch]
 

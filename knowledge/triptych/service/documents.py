@@ -117,6 +117,8 @@ class Documents(ServiceBase):
         Raises:
             ValidationError: something in ``documents`` is not a document.
             ModelMismatchError, ConflictError: as `put_document`, before anything is stored.
+            StoreAwayError: the store's server does not answer; the batches that were committed
+                stay, and the one under way may. Put all again: what is there costs nothing.
             CancelledError: the deadline passed; the batches that were committed stay.
         """
         check_identifier(dataset_id, "dataset_id")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from triptych import deadlines
 from triptych.contracts import DocumentRepo
-from triptych.errors import CancelledError, TriptychError
+from triptych.errors import CancelledError, StoreAwayError, TriptychError
 from triptych.records import DocumentInfo, Failure, Layer
 from triptych.service import Service
 from triptych.sync.roots import SyncRoot
@@ -34,7 +34,7 @@ def delete_documents(
     documents = service.documents
     try:
         deleted = documents.delete_many(dataset_id, {info.name: info.version for info in infos})
-    except CancelledError:
+    except (CancelledError, StoreAwayError):
         raise
     except TriptychError as error:
         left = [info for info in infos if _is_left(documents, info)]
@@ -68,7 +68,7 @@ def _is_left(documents: DocumentRepo, info: DocumentInfo) -> bool:
     """Whether the document is as it was, as far as the store can tell."""
     try:
         return documents.get_info(info.dataset_id, info.name) is not None
-    except CancelledError:
+    except (CancelledError, StoreAwayError):
         raise
     except TriptychError:
         return True

@@ -12,7 +12,7 @@ import attrs
 from triptych import deadlines
 from triptych._internal.concurrency import map_ordered
 from triptych._internal.progress import Progress, ProgressCallback
-from triptych.errors import CancelledError, ConflictError, TriptychError
+from triptych.errors import CancelledError, ConflictError, StoreAwayError, TriptychError
 from triptych.parsing.files import Skipped
 from triptych.records import DocumentInfo, EmbedReport, Failure, NewDocument, PutReport
 from triptych.service import Service
@@ -388,7 +388,7 @@ class SyncRun:
                 try:
                     for heir in heirs.get(info.content_sha256, ()):
                         self._target.move_layers(self._dataset_id, [(info.name, heir)])
-                except CancelledError:
+                except (CancelledError, StoreAwayError):
                     raise
                 except TriptychError as error:
                     failed.append(Failure(dataset_id=self._dataset_id, name=info.name, error=error))

@@ -15,6 +15,7 @@ from triptych.errors import (
     ConflictError,
     NotAvailableError,
     NotFoundError,
+    StoreAwayError,
     TriptychError,
 )
 from triptych.records import (
@@ -268,7 +269,7 @@ class ServiceTarget:
             deadlines.check("deleting documents")
             try:
                 self._service.delete_document(dataset_id, info.name, if_version=info.version)
-            except CancelledError:
+            except (CancelledError, StoreAwayError):
                 raise
             except ConflictError:
                 continue  # others wrote it: the next sync decides

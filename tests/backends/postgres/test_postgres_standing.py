@@ -14,7 +14,8 @@ import pytest
 from support.postgres import PostgresServer, running_server
 from support.replicas import running_replica, wait_until
 from triptych import Service, deadline
-from triptych.errors import CancelledError, StoreError
+from triptych._internal.progress import Progress
+from triptych.errors import CancelledError, StoreAwayError, StoreError
 from triptych.testing.builders import fill, keyword_query, put
 
 pytest.importorskip("psycopg", reason="psycopg is not installed: the extra postgres has it")
@@ -85,6 +86,28 @@ def test_wait_ends_without_a_deadline_too(name: str, server: PostgresServer) -> 
         with woken(server), pytest.raises(StoreError, match="check that the server runs"):
             CALLS[name](store)
         CALLS[name](store)
+
+
+def test_bulk_put_ends_with_the_first_batch_that_meets_a_server_that_stands(
+    server: PostgresServer,
+) -> None:
+    url = f"{server.schema_url('bulk')}&statement_timeout=1&reconnect=0.1&connect_timeout=2"
+    documents = {f"n{number}.txt": f"words {number}" for number in range(6_000)}
+    with PostgresStore.open(url) as store, ExitStack() as held:
+        service = Service(store)
+        stopped: list[int] = []
+
+        def stop(progress: Progress) -> None:
+            if not stopped:
+                stopped.append(progress.done)
+                held.enter_context(woken(server))
+
+        with pytest.raises(StoreAwayError, match="check that the server runs"):
+            service.put_documents("d", documents, progress=stop)
+        held.close()
+        assert 0 < stopped[0] <= len(service.list_documents("d")) < 1_000
+        report = service.put_documents("d", documents)
+        assert (report.added + report.unchanged, report.failed) == (6_000, ())
 
 
 def test_threads_that_wait_for_a_connection_end_with_their_deadlines(

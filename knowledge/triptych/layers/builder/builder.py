@@ -248,7 +248,7 @@ class LayerBuilder:
             CancelledError: the deadline passed; what was made stays.
             ConflictError, ModelMismatchError: the dataset has another configuration: rebuild it.
             StoreError: the store failed; what was made stays. Without a model, what it refuses of
-                one document or folder stands in ``failed``, and the others are made.
+                one document or folder while it answers stands in ``failed``: the others are made.
         """
         scope = plan.scope
         if not isinstance(scope, Scope) or scope.maker is not self._maker:

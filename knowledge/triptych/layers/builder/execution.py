@@ -25,6 +25,7 @@ from triptych.errors import (
     NotFoundError,
     ProviderError,
     ProviderSetupError,
+    StoreAwayError,
     StoreError,
     UnusableAnswerError,
 )
@@ -94,8 +95,8 @@ class Run:
 
         Raises:
             CancelledError: the deadline passed; what was made stays.
-            StoreError: the store failed; likewise. Without a model, what the store refuses of
-                one document or folder is a failure of that one.
+            StoreError: the store failed; likewise. Without a model, what a store that answers
+                refuses of one document or folder is a failure of that one.
         """
 
         def tell(_: object) -> None:
@@ -375,7 +376,7 @@ class Run:
     def _fail_in_store(self, name: str, error: StoreError) -> None:
         """Go on only where nothing is paid for: a store that fails may take no answer."""
         deadlines.check("making layers")
-        if self._meter is not None:
+        if self._meter is not None or isinstance(error, StoreAwayError):
             raise error
         self._fail(name, error)
 
