@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import h11
@@ -14,6 +16,7 @@ import pytest
 
 import triptych
 from support.servers import listening
+from support.sync_folder import until
 from triptych import Service
 from triptych_adapters.http import Limits, create_app
 from triptych_adapters.http.protocol import HeadProtocol
@@ -168,3 +171,149 @@ def test_the_rest_of_a_body_after_an_answer_has_the_limits_of_bodies(kb: Service
                 part = connection.recv(1 << 16)
                 assert part
                 answers += part
+
+
+PUT = (
+    b"PUT /v1/datasets/d/documents/%d.md HTTP/1.1\r\nHost: localhost\r\n"
+    b"Content-Type: application/json\r\nContent-Length: 18\r\n\r\n"
+)
+LIVE = b"GET /v1/live HTTP/1.1\r\nHost: localhost\r\n"
+
+
+def connected(url: str) -> socket.socket:
+    address = httpx.URL(url)
+    assert address.port is not None
+    return socket.create_connection((address.host, address.port), timeout=30)
+
+
+def half_closed(url: str, request: bytes) -> bytes:
+    """All that a client reads which has ended its own side, until the server closes."""
+    with connected(url) as connection:
+        connection.sendall(request)
+        connection.shutdown(socket.SHUT_WR)
+        answers = b""
+        while part := connection.recv(1 << 16):
+            answers += part
+    return answers
+
+
+class Slow:
+    """An app that answers after a while, unless its client goes away."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.begun = self.gone = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            for answer in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{answer}.complete"})
+            return
+        self.begun += 1
+        try:
+            async with asyncio.timeout(self.seconds):
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+        except TimeoutError:
+            headers = [(b"content-length", b"4")]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": b"done"})
+        else:
+            self.gone += 1
+
+
+def test_a_client_that_has_ended_its_own_side_is_answered(kb: Service) -> None:
+    with listening(create_app(kb, write=True), http=HeadProtocol) as url:
+        for number in range(4):
+            request = PUT % number + b'{"content": "Tea"}'
+            assert half_closed(url, request).startswith(b"HTTP/1.1 201")
+        answers = half_closed(url, (LIVE + b"\r\n") * 3)
+        assert answers.count(b"HTTP/1.1 200") == 3
+    assert len(list(kb.list_documents("d"))) == 4
+
+
+@pytest.mark.parametrize("version", [b"1.0", b"1.1"])
+def test_an_answer_that_takes_long_reaches_a_client_that_has_ended_its_own_side(
+    version: bytes,
+) -> None:
+    """It is asked for by interim answers whether it is there, which HTTP/1.0 does not have."""
+    app = Slow(1)
+    with listening(app, http=HeadProtocol) as url:
+        request = b"GET / HTTP/%s\r\nHost: localhost\r\n\r\n" % version
+        answers = half_closed(url, request)
+    *interim, answer, body = answers.split(b"\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert body == b"done"
+    assert all(each.startswith(b"HTTP/1.1 102") for each in interim)
+    assert bool(interim) == (version == b"1.1")
+    assert app.gone == 0
+
+
+@pytest.mark.parametrize("way", ["closed", "reset", "half-closed, then closed"])
+def test_a_client_that_goes_away_ends_its_request(way: str) -> None:
+    app = Slow(60)
+    with listening(app, http=HeadProtocol) as url:
+        with connected(url) as connection:
+            connection.sendall(LIVE + b"\r\n")
+            until(lambda: app.begun == 1)
+            if way == "reset":
+                linger = struct.pack("ii", 1, 0)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            elif way == "half-closed, then closed":
+                connection.shutdown(socket.SHUT_WR)
+                assert connection.recv(1 << 16).startswith(b"HTTP/1.1 102")
+        until(lambda: app.gone == 1)
+
+
+@pytest.mark.parametrize(
+    "sent_",
+    [b"", LIVE, LIVE + b"\r\n", PUT % 1 + b'{"content"', LIVE + b"\r\n" + PUT % 1 + b"{"],
+    ids=["nothing", "half a head", "an answered request", "half a body", "half a second body"],
+)
+def test_a_connection_whose_client_sends_no_whole_request_any_more_is_closed_at_once(
+    kb: Service, sent_: bytes
+) -> None:
+    with listening(create_app(kb, write=True), http=HeadProtocol) as url:
+        with connected(url) as connection:
+            connection.sendall(sent_)
+            if LIVE + b"\r\n" in sent_:
+                answer = b""
+                while b'"ok"}' not in answer:
+                    answer += connection.recv(1 << 16)
+            began = time.monotonic()
+            connection.shutdown(socket.SHUT_WR)
+            assert connection.recv(1 << 16) == b""
+            assert time.monotonic() - began < 5
+        assert half_closed(url, sent_).count(b"HTTP/1.1 200") == sent_.count(LIVE + b"\r\n")
+    assert not list(kb.list_datasets())
+
+
+@pytest.mark.parametrize("size", [15_000, 17_000, 40_000, 70_000, 300_000])
+def test_the_line_of_a_request_counts_as_its_head(kb: Service, size: int) -> None:
+    answer = b""
+    line = LIVE.replace(b"live", b"live?" + b"a" * size)
+    with listening(create_app(kb), http=HeadProtocol) as url, connected(url) as connection:
+        with suppress(OSError):  # what is still sent when the server closes resets the connection
+            connection.sendall(line + b"Connection: close\r\n\r\n")
+        with suppress(OSError):
+            while part := connection.recv(1 << 16):
+                answer += part
+    assert answer.startswith(b"HTTP/1.1 200" if size < 16 << 10 else b"HTTP/1.1 431")
+    assert (b"HEADERS_TOO_LARGE" in answer) == (size > 16 << 10)
+
+
+def test_a_body_with_two_lengths_is_refused_and_the_connection_closed(kb: Service) -> None:
+    request = (PUT % 1).replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n")
+    request += b'12\r\n{"content": "Tea"}\r\n0\r\n\r\n' + LIVE + b"\r\n"
+    with (
+        listening(create_app(kb, write=True), http=HeadProtocol) as url,
+        connected(url) as connection,
+    ):
+        connection.sendall(request)
+        answers = b""
+        while part := connection.recv(1 << 16):
+            answers += part
+    assert answers.startswith(b"HTTP/1.1 400")
+    assert answers.count(b"HTTP/1.1") == 1
+    assert not list(kb.list_datasets())

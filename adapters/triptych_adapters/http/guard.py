@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
+from itertools import chain
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -116,13 +117,19 @@ class Guard:
             operation.end(broke)
 
     def _check(self, scope: Scope, headers: Headers) -> None:
-        if sum(len(name) + len(value) for name, value in scope["headers"]) > (
-            self._limits.header_bytes
-        ):
+        if {"content-length", "transfer-encoding"} <= set(headers.keys()):
+            raise ProblemError(
+                400,
+                "INVALID_REQUEST",
+                "this body has both a Content-Length and a Transfer-Encoding",
+                headers={"Connection": "close"},
+            )
+        line = (scope["method"], scope.get("raw_path") or b"", scope["query_string"])
+        if sum(map(len, chain(line, *scope["headers"]))) > self._limits.header_bytes:
             raise ProblemError(
                 431,
                 "HEADERS_TOO_LARGE",
-                f"the headers are larger than {self._limits.header_bytes} bytes",
+                f"the head is larger than {self._limits.header_bytes} bytes",
             )
         host = headers.get("host", "").lower()
         if "*" not in self._hosts and host not in self._hosts and _name(host) not in self._hosts:

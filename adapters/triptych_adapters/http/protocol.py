@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -25,12 +26,16 @@ _OWN_FILES = 384
 """Files that a process may open beside its connections: those of its store, and those of
 connections accepted at once, before any can be cut (`access.loopback.BACKLOG`)."""
 _FEWEST = 16
+_ASK, _ASK_LATER = 0.1, 4
+"""Seconds until it is asked whether a client is there, and by how much the next ones are longer: Go
+reads five interim answers."""
 _RESETS = "reset_contextvars"
 _WITHOUT_CONTEXT: Mapping[str, Any] = (
     {_RESETS: True} if _RESETS in inspect.signature(uvicorn.Config).parameters else {}
 )
 """Each request begins without the context of one before it on its connection."""
 _INVALID = Problem(status=400, code="INVALID_REQUEST", message="this is not a request of HTTP/1.1")
+_TOO_LARGE = Problem(status=431, code="HEADERS_TOO_LARGE", message="the head is too large")
 
 
 class HeadProtocol(H11Protocol):
@@ -52,6 +57,7 @@ class HeadProtocol(H11Protocol):
     heard = 0.0
     _unread = b""
     _rest = 0
+    _has_ended = False
     _head: asyncio.TimerHandle | None = None
     _read: asyncio.TimerHandle | None = None
 
@@ -115,9 +121,35 @@ class HeadProtocol(H11Protocol):
         """Whether the rest of a body comes whose request has been answered."""
         return self.conn.their_state is h11.SEND_BODY and _is_idle(self)
 
+    @property
+    def _is_whole(self) -> bool:
+        """Whether a request is under way that came whole."""
+        return not _is_idle(self) and self.conn.their_state in (h11.DONE, h11.MUST_CLOSE)
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn always closes
+        """Answer what came whole before the client ended its side; close otherwise.
+
+        A client that goes away ends its side alike: only what is written shows which it is.
+        """
+        if not self._has_ended and self._is_whole and not self.cycle.response_started:
+            self._has_ended = True
+            self.loop.call_later(_ASK, self._ask, _ASK)
+        return self._has_ended
+
+    def _ask(self, after: float) -> None:
+        """Write an interim answer: one who is gone refuses it, and the next write fails."""
+        if self.transport.is_closing() or self.cycle.response_started:
+            return
+        if self.scope["http_version"] == "1.1":
+            interim = h11.InformationalResponse(status_code=102, headers=[], reason=b"Processing")
+            self.transport.write(self.conn.send(interim) or b"")
+        self.loop.call_later(after * _ASK_LATER, self._ask, after * _ASK_LATER)
+
     def on_response_complete(self) -> None:
         """Limit what is still to come of the request's body."""
         super().on_response_complete()
+        if self._has_ended and not self._is_whole:
+            self.transport.close()
         if self._is_answered:
             self._rest = self.body_bytes
             self._wait(self.body_seconds)
@@ -140,8 +172,10 @@ class HeadProtocol(H11Protocol):
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is not HTTP."""
-        body = encoded(_INVALID.json())
+        """Answer what is not HTTP; h11's error, which is being handled, says of what kind it is."""
+        kind = getattr(sys.exception(), "error_status_hint", 400)
+        problem = _TOO_LARGE if kind == _TOO_LARGE.status else _INVALID
+        body = encoded(problem.json())
         headers: Any = [
             ("content-type", "application/json"),
             ("content-length", str(len(body))),
@@ -149,7 +183,7 @@ class HeadProtocol(H11Protocol):
         ]
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             for event in (
-                h11.Response(status_code=400, headers=headers),
+                h11.Response(status_code=problem.status, headers=headers),
                 h11.Data(data=body),
                 h11.EndOfMessage(),
             ):
