@@ -27,8 +27,7 @@ _OWN_FILES = 384
 connections accepted at once, before any can be cut (`access.loopback.BACKLOG`)."""
 _FEWEST = 16
 _ASK, _ASK_LATER = 0.1, 4
-"""Seconds until it is asked whether a client is there, and by how much the next ones are longer: Go
-reads five interim answers."""
+"""Seconds until a client is asked for, and what multiplies them: Go reads five interim answers."""
 _RESETS = "reset_contextvars"
 _WITHOUT_CONTEXT: Mapping[str, Any] = (
     {_RESETS: True} if _RESETS in inspect.signature(uvicorn.Config).parameters else {}
@@ -174,7 +173,7 @@ class HeadProtocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Answer what is not HTTP; h11's error, which is being handled, says of what kind it is."""
         kind = getattr(sys.exception(), "error_status_hint", 400)
-        problem = _TOO_LARGE if kind == _TOO_LARGE.status else _INVALID
+        problem = _TOO_LARGE if kind == 431 else _INVALID
         body = encoded(problem.json())
         headers: Any = [
             ("content-type", "application/json"),
