@@ -101,7 +101,7 @@ ERRORS: Final = (
     ),
     ErrorForm(errors.ModelMismatchError, Exit.MODEL, 409, _EMBEDDER),
     ErrorForm(errors.StoreError, Exit.STORE, 500, _STORE),
-    ErrorForm(errors.StoreAwayError, Exit.STORE, 503, _STORE),
+    ErrorForm(errors.StoreAwayError, Exit.STORE, 500, _STORE),
     ErrorForm(
         errors.CorruptStoreError,
         Exit.STORE,

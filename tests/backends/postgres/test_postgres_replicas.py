@@ -14,6 +14,7 @@ import triptych
 from support.postgres import PostgresServer, running_server
 from support.replicas import replay_position, running_replica, wait_until
 from triptych.errors import StoreError, ValidationError
+from triptych.records import HealthCheck
 from triptych.testing.builders import derive, fill, keyword_query, put
 
 pytest.importorskip("psycopg", reason="psycopg is not installed: the extra postgres has it")
@@ -43,6 +44,12 @@ class Pair:
             wanted = "paused" if paused else "not paused"
             while driver.execute("SELECT pg_get_wal_replay_pause_state()").fetchone() != (wanted,):
                 pass
+
+
+def replica_checks(store: PostgresStore) -> list[HealthCheck]:
+    diagnostics = store.capabilities.diagnostics
+    assert diagnostics is not None
+    return [each for each in diagnostics.check_health() if each.name == "replica"]
 
 
 @pytest.fixture
@@ -77,7 +84,7 @@ def test_a_process_reads_what_it_wrote_from_a_replica_or_the_primary(pair: Pair)
             assert reader.chunks.search(keyword_query("written", "d")) == []
             (status,) = store.database.replicas()
             assert (status.behind or 0) > 0
-            (check,) = [each for each in store.chunks.check_health() if each.name == "replica"]
+            (check,) = replica_checks(store)
             assert re.search(r"is [1-9][\d,]* bytes behind", check.detail)
 
             # What another has put meanwhile is compared with, and not what the replica has.
@@ -124,7 +131,7 @@ def test_reads_go_on_without_the_replica(pair: Pair) -> None:
         for _ in range(3):
             assert store.documents.get("d", "a") is not None
             assert len(store.chunks.search(keyword_query("words", "d"))) == 1
-        (check,) = [each for each in store.chunks.check_health() if each.name == "replica"]
+        (check,) = replica_checks(store)
         assert check.status == "warning"
         assert "reads do not use the replica" in check.detail
         put(store, "d", "b", "more")
