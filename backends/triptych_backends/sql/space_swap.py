@@ -140,6 +140,8 @@ def swap_in(tx: Transaction, dataset: Dataset, new: str) -> bool:
     """
     space = tx.one(_ENTRIES, pk=dataset.id, sig=new)
     if space is None:
+        # Of texts without a vector nothing may be kept: what serves is never kept beside itself.
+        tx.run(_MARK, space=space_of(tx, dataset.id, dense(new)), flag=False)
         return False
     if dataset.embed_sig:
         _keep_serving(tx, dataset, dataset.embed_sig)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import attrs
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from triptych.contracts import Store, VectorRepo
 from triptych.errors import ModelMismatchError
@@ -494,6 +494,9 @@ class SpaceTests(HarnessTests):
 
         @settings(max_examples=15, deadline=None)
         @given(_STEPS)
+        # A space is kept of which there is no vector, and serves.
+        @example([("put", "a", ""), ("drop", "a", ""), ("prepare", "a", ""), ("swap", "a", ""),
+                  ("put", "a", "one fish")])  # fmt: skip
         def run(steps: list[tuple[str, str, str]]) -> None:
             store.documents.delete_dataset("d")
             fill(store, "d", {"z": "one fish"})
