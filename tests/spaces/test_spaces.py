@@ -270,7 +270,6 @@ def test_incomplete_space_is_refused_without_a_word(pair: Pair) -> None:
         assert any("no vectors yet" in w for w in some.search(QUERY, dataset_id="d").warnings)
         assert some.embed_pending("d").embedded == 3
         assert some.stats("d")[0].pending == 0
-        pair.store.close = lambda: None  # type: ignore[method-assign]  # the fixture's to close
 
 
 def _fail(embedder: FakeEmbedder) -> None:
