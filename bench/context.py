@@ -25,8 +25,8 @@ from pathlib import Path
 import attrs
 
 import triptych
-from triptych.context.records import Citation, Piece
-from triptych.context.rendering import FORMATS, render_piece
+from triptych.answers.pieces import Citation, Piece
+from triptych.answers.rendering import FORMATS, render_piece
 from triptych.evaluation import bootstrap, randomisation_test
 from triptych.layers import ExtractiveSummarizer, LayerBuilder
 from triptych.records import Hit

@@ -82,7 +82,7 @@ def open_tables(
         NotAvailableError: psycopg or qdrant-client is not installed, or there are vectors and no
             embedder.
     """
-    from triptych.context.parameters import ContextParameters
+    from triptych.answers.retrieval import ContextParameters
     from triptych_backends.in_place import DistinctRows, InPlaceStore, TableSpec
 
     if isinstance(tables, str | Mapping) or not isinstance(tables, Sequence):

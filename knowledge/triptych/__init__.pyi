@@ -7,13 +7,14 @@ from triptych.aio import (
     AsyncPipeline as AsyncPipeline,
     AsyncService as AsyncService,
 )
-from triptych.answering import (
+from triptych.answers import (
     Answer as Answer,
     AnswerPrompt as AnswerPrompt,
     AnswerStream as AnswerStream,
+    Citation as Citation,
+    ContextPack as ContextPack,
 )
 from triptych.chunking import ChunkConfig as ChunkConfig
-from triptych.context import Citation as Citation, ContextPack as ContextPack
 from triptych.contracts import LLM as LLM, Embedder as Embedder, Store as Store
 from triptych.deadlines import deadline as deadline
 from triptych.errors import (

@@ -33,7 +33,7 @@ from triptych.vectors.executor import check_executor
 from triptych.vectors.sparse_encoding import check_sparse_encoder
 
 if TYPE_CHECKING:
-    from triptych.context.parameters import ContextParameters
+    from triptych.answers.retrieval import ContextParameters
 
 __all__ = ["OpenOptions", "ServiceOptions", "check_language"]
 

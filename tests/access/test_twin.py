@@ -15,7 +15,7 @@ import pytest
 
 import triptych
 from support.access_pair import Pair
-from triptych.context import Citation
+from triptych.answers import Citation
 from triptych.operations import Effect, operations_of
 from triptych.records import Query
 from triptych.records.serialization import to_json

@@ -12,7 +12,7 @@ from support.chat_server import chat, streamed
 from support.cli_run import Shell, fresh_shell
 from support.provider_server import ProviderServer, Reply
 from support.terminal import Terminal, seen
-from triptych.answering import AnswerReceipt
+from triptych.answers import AnswerReceipt
 from triptych.records.serialization import from_dict
 from triptych_adapters.wire.errors import Exit
 

@@ -15,8 +15,7 @@ import pytest
 import triptych
 from support.asgi import Client
 from triptych import ProviderError, Service
-from triptych.answering import Answer
-from triptych.context import ContextPack
+from triptych.answers import Answer, ContextPack
 from triptych.records import Generation, Message
 from triptych.records.serialization import from_dict
 from triptych.search import Pipeline

@@ -14,7 +14,7 @@ import triptych
 from support.asgi import Client
 from support.wire_calls import CALLS
 from triptych import Service, ServiceOptions
-from triptych.context import ContextPack
+from triptych.answers import ContextPack
 from triptych.records.serialization import from_dict, to_dict, to_json
 from triptych.testing import ScriptedLLM
 from triptych_adapters.http import create_app

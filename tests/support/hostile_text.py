@@ -19,7 +19,8 @@ import regex
 from triptych import Message
 from triptych._internal.output_validation import gives_away, is_blank, is_obeyed, is_refusal
 from triptych._internal.redaction import shown_url, without_secrets
-from triptych.answering.citations import CitationFilter, sentences_of
+from triptych.answers.citations import CitationFilter, sentences_of
+from triptych.answers.packer import ends
 from triptych.chunking import (
     ChunkConfig,
     FixedWindowChunker,
@@ -28,7 +29,6 @@ from triptych.chunking import (
     chunk_text,
     first_heading,
 )
-from triptych.context.packer import ends
 from triptych.errors import TriptychError
 from triptych.evaluation.targets import find_passage
 from triptych.layers import ExtractiveSummarizer, estimate_tokens

@@ -14,7 +14,7 @@ import pytest
 
 import triptych
 from triptych import errors, records
-from triptych.context import ContextPack
+from triptych.answers import ContextPack
 from triptych.events import RebuildRecord
 from triptych.layers import LayerPlan
 from triptych.records.failure_warning import FailureWarning

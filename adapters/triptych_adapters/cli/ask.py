@@ -38,7 +38,7 @@ from triptych_adapters.cli.session import Session
 from triptych_adapters.cli.source_files import SourceFiles, shown_path
 
 if TYPE_CHECKING:
-    from triptych.answering import Answer, AnswerStream, CitedSource
+    from triptych.answers import Answer, AnswerStream, CitedSource
     from triptych.records import Message
 
 _CITED = re.compile(r"\[[0-9][0-9,;、 –-]*\]")

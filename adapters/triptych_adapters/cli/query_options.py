@@ -12,7 +12,7 @@ from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.values import conditions
 
 if TYPE_CHECKING:
-    from triptych.context import ContextPack
+    from triptych.answers import ContextPack
     from triptych.records import Prices, Query, Result
     from triptych.service import Service
     from triptych.service.pipeline import PipelineView

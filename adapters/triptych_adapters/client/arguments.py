@@ -10,8 +10,7 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from triptych.answering.options import ASK_DEFAULTS
-from triptych.context.options import CONTEXT_DEFAULTS
+from triptych.answers.options import ASK_DEFAULTS, CONTEXT_DEFAULTS
 from triptych.derivation.batches import PutReportBuilder, new_documents
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import NewDocument, Query, check_text

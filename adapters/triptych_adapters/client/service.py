@@ -14,7 +14,7 @@ import attrs
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.access import Access
-from triptych.answering.streaming import AnswerStream
+from triptych.answers.answerer import AnswerStream
 from triptych.changes.follow import check_poll, next_wait
 from triptych.contracts import LLM, Capabilities
 from triptych.derivation.batches import PutReportBuilder, check_progress

@@ -7,9 +7,9 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, closing
 from typing import Any, Final
 
-from triptych.answering.records import Answer
-from triptych.answering.streaming import AnswerStream
-from triptych.context.pack import ContextPack
+from triptych.answers.answerer import AnswerStream
+from triptych.answers.pack import ContextPack
+from triptych.answers.records import Answer
 from triptych.errors import ProviderError, StoreError
 from triptych.records.serialization import from_dict
 from triptych_adapters.client.connection import Connection

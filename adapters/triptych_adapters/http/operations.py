@@ -10,7 +10,7 @@ import attrs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from triptych.answering import AnswerStream
+from triptych.answers import AnswerStream
 from triptych.errors import NotFoundError, ValidationError
 from triptych.operations import Effect
 from triptych.records import DocumentInfo, SourceDocument

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from triptych.answering import AnswerStream
+from triptych.answers import AnswerStream
 from triptych_adapters.http.calls import Caller, ClientGoneError
 from triptych_adapters.http.responses import encoded
 from triptych_adapters.http.server import Server

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, Literal
 
-from triptych.context.pack import ContextPack
+from triptych.answers.pack import ContextPack
 from triptych.errors import NotFoundError
 from triptych.records import Query, Scope, check_identifier, check_whole
 from triptych.records.failure_warning import public_warning

@@ -14,12 +14,10 @@ from typing import Any, Final, Literal, get_args, get_type_hints
 
 import attrs
 
-from triptych.answering import AnswerReceipt
-from triptych.answering.options import ASK_DEFAULTS
-from triptych.context import Citation
-from triptych.context.options import CONTEXT_DEFAULTS
-from triptych.context.receipt import ContextReceipt
-from triptych.context.rendering import FORMATS
+from triptych.answers import AnswerReceipt, Citation
+from triptych.answers.options import ASK_DEFAULTS, CONTEXT_DEFAULTS
+from triptych.answers.receipt import ContextReceipt
+from triptych.answers.rendering import FORMATS
 from triptych.operations import Effect, OperationTraits, operations_of
 from triptych.records import (
     DocumentSummary,

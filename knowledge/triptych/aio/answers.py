@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 
 from triptych.aio.threads import next_item, run
-from triptych.answering.records import Answer
-from triptych.answering.streaming import AnswerStream
-from triptych.context.pack import ContextPack
+from triptych.answers.answerer import AnswerStream
+from triptych.answers.pack import ContextPack
+from triptych.answers.records import Answer
 from triptych.errors import NotAvailableError
 
 __all__ = ["AsyncAnswerStream"]

@@ -6,13 +6,17 @@ from typing import Any, Literal, Unpack
 
 from triptych._internal.progress import ProgressCallback
 from triptych.aio.answers import AsyncAnswerStream
-from triptych.answering.options import AskOptions, DatasetAskOptions
-from triptych.answering.records import Answer, AnswerReceipt
-from triptych.answering.replay import Replay
-from triptych.context.options import ContextOptions, DatasetContextOptions
-from triptych.context.pack import ContextPack
-from triptych.context.receipt import ContextReceipt
-from triptych.context.records import Citation, Verification
+from triptych.answers.options import (
+    AskOptions,
+    ContextOptions,
+    DatasetAskOptions,
+    DatasetContextOptions,
+)
+from triptych.answers.pack import ContextPack
+from triptych.answers.pieces import Citation, Verification
+from triptych.answers.receipt import ContextReceipt
+from triptych.answers.records import Answer, AnswerReceipt
+from triptych.answers.replay import Replay
 from triptych.records import (
     CacheStats,
     ChangePage,

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
-from triptych.answering.options import ASK_DEFAULTS, AskOptions
-from triptych.answering.records import Answer, AnswerReceipt
-from triptych.answering.replay import Replay
-from triptych.answering.streaming import AnswerStream
-from triptych.context.options import CONTEXT_DEFAULTS, ContextOptions
-from triptych.context.pack import ContextPack
-from triptych.context.receipt import ContextReceipt
-from triptych.context.records import Citation, Verification
+from triptych.answers.answerer import AnswerStream
+from triptych.answers.options import ASK_DEFAULTS, CONTEXT_DEFAULTS, AskOptions, ContextOptions
+from triptych.answers.pack import ContextPack
+from triptych.answers.pieces import Citation, Verification
+from triptych.answers.receipt import ContextReceipt
+from triptych.answers.records import Answer, AnswerReceipt
+from triptych.answers.replay import Replay
 from triptych.operations import Effect, operation
 from triptych.records import Query
 from triptych.records.search_options import split_options
 from triptych.search.query import query_of
 
 if TYPE_CHECKING:
-    from triptych.answering.answerer import AskRequest
+    from triptych.answers.answerer import AskRequest
 
 
 from triptych.service.base import ServiceBase
@@ -44,7 +43,7 @@ class Answers(ServiceBase):
                 answers no number.
             TriptychError: as `search`.
         """
-        from triptych.context.builder import ContextSettings
+        from triptych.answers.context import ContextSettings
 
         own, searched = split_options(options, CONTEXT_DEFAULTS)
         settings = ContextSettings.of(token_budget, **own)
@@ -60,7 +59,7 @@ class Answers(ServiceBase):
         Raises:
             ValidationError: ``citation`` is none.
         """
-        from triptych.context.citation_check import verify
+        from triptych.answers.citation_check import verify
 
         return verify(citation, self._parts.living, self._parts.layers)
 
@@ -110,12 +109,12 @@ class Answers(ServiceBase):
         Raises:
             ValidationError: ``receipt`` is none.
         """
-        from triptych.answering.replay import replay
+        from triptych.answers.replay import replay
 
         return replay(receipt, self._parts.living, self.layer_repo, self.capabilities.versions)
 
     def _ask_request(self, question: Query | str, options: AskOptions) -> AskRequest:
-        from triptych.answering.answerer import AskRequest
+        from triptych.answers.answerer import AskRequest
 
         wired = {"llm": self.options.llm, "answerability": self.options.answerability}
         own, searched = split_options(options, ASK_DEFAULTS, wired)

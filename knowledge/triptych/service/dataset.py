@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import attrs
 
 from triptych._internal.progress import ProgressCallback
-from triptych.answering.options import DatasetAskOptions
-from triptych.context.options import DatasetContextOptions
+from triptych.answers.options import DatasetAskOptions, DatasetContextOptions
 from triptych.errors import ValidationError
 from triptych.records import (
     ChangePage,
@@ -37,9 +36,9 @@ from triptych.records import (
 from triptych.records.search_options import DatasetSearchOptions
 
 if TYPE_CHECKING:
-    from triptych.answering.records import Answer
-    from triptych.answering.streaming import AnswerStream
-    from triptych.context.pack import ContextPack
+    from triptych.answers.answerer import AnswerStream
+    from triptych.answers.pack import ContextPack
+    from triptych.answers.records import Answer
     from triptych.service import Service
 
 __all__ = ["Dataset"]

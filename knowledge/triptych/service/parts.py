@@ -40,8 +40,8 @@ from triptych.vectors.sparse_encoding import check_keeps_sparse
 from triptych.vectors.waiting import living_stats
 
 if TYPE_CHECKING:
-    from triptych.answering.answerer import Answerer
-    from triptych.context.builder import ContextBuilder
+    from triptych.answers.answerer import Answerer
+    from triptych.answers.context import ContextBuilder
     from triptych.search.semantic_cache import CachedSearches
 
 __all__ = ["Parts", "SearchParts", "build", "build_search"]
@@ -95,14 +95,14 @@ class Parts:
     def contexts(self, searches: SearchPipeline) -> ContextBuilder:
         """What makes contexts of what ``searches`` find."""
         # Here, as in `answerer`: most programs search only, and a command starts sooner.
-        from triptych.context.builder import ContextBuilder
+        from triptych.answers.context import ContextBuilder
 
         store = self.store
         return ContextBuilder(searches, store.documents, store.chunks, self.options.context)
 
     def answerer(self, searches: SearchPipeline) -> Answerer:
         """What answers questions from what ``searches`` find."""
-        from triptych.answering.answerer import Answerer
+        from triptych.answers.answerer import Answerer
 
         return Answerer(self.contexts(searches))
 

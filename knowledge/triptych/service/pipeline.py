@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import attrs
 
-from triptych.answering.options import ASK_DEFAULTS, AskOptions
-from triptych.answering.prompt import AnswerPrompt
-from triptych.context.options import CONTEXT_DEFAULTS, ContextOptions
+from triptych.answers.options import ASK_DEFAULTS, CONTEXT_DEFAULTS, AskOptions, ContextOptions
+from triptych.answers.prompt import AnswerPrompt
 from triptych.records import Query, Result
 from triptych.records.search_options import SearchOptions, split_options
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.query import check_queries
 
 if TYPE_CHECKING:
-    from triptych.answering.answerer import AskRequest
-    from triptych.answering.records import Answer
-    from triptych.answering.streaming import AnswerStream
-    from triptych.context.pack import ContextPack
+    from triptych.answers.answerer import AnswerStream, AskRequest
+    from triptych.answers.pack import ContextPack
+    from triptych.answers.records import Answer
     from triptych.search.pipeline import SearchPipeline
     from triptych.search.semantic_cache import CachedSearches
     from triptych.service import Service
@@ -59,7 +57,7 @@ class PipelineView:
         self, query: Query | str, token_budget: int | None = None, **options: Unpack[ContextOptions]
     ) -> ContextPack:
         """`Service.context`, by the pipeline; ``token_budget`` None is the pipeline's."""
-        from triptych.context.builder import ContextSettings
+        from triptych.answers.context import ContextSettings
 
         own, searched = split_options(options, CONTEXT_DEFAULTS)
         budget = self.pipeline.token_budget if token_budget is None else token_budget
@@ -86,7 +84,7 @@ class PipelineView:
         return attrs.evolve(asked, **{key: lists[key] for key in lists if key in own})
 
     def _ask_request(self, question: Query | str, options: AskOptions) -> AskRequest:
-        from triptych.answering.answerer import AskRequest
+        from triptych.answers.answerer import AskRequest
 
         pipeline, service = self.pipeline, self.service.options
         said = pipeline.prompt

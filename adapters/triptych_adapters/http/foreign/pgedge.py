@@ -9,8 +9,7 @@ import attrs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from triptych.answering import Answer, AnswerStream
-from triptych.context import Citation
+from triptych.answers import Answer, AnswerStream, Citation
 from triptych.errors import NotFoundError, TriptychError
 from triptych.records import Message
 from triptych.records.failure_warning import public_warning

@@ -14,9 +14,8 @@ from hypothesis import given, settings, strategies as st
 
 import triptych
 from support.extractive_layers import build_layers
-from triptych.answering import AnswerReceipt
-from triptych.context import ESTIMATE
-from triptych.context.receipt import ContextReceipt
+from triptych.answers import ESTIMATE, AnswerReceipt
+from triptych.answers.receipt import ContextReceipt
 from triptych.errors import ValidationError
 from triptych.records import Layer, Message, Prices
 from triptych.records.serialization import from_dict, to_dict

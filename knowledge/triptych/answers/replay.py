@@ -8,11 +8,11 @@ from typing import Any
 import attrs
 
 from triptych import deadlines
-from triptych.answering.prompt import answer_messages
-from triptych.answering.records import AnswerReceipt, messages_sha256
-from triptych.context.receipt import ContextReceipt, ReceiptPiece
-from triptych.context.records import Piece
-from triptych.context.rendering import check_format, whole
+from triptych.answers.pieces import Piece
+from triptych.answers.prompt import answer_messages
+from triptych.answers.receipt import ContextReceipt, ReceiptPiece
+from triptych.answers.records import AnswerReceipt, messages_sha256
+from triptych.answers.rendering import check_format, whole
 from triptych.contracts import LayerRepo, VersionReader
 from triptych.derivation.expiration import LivingDocuments
 from triptych.errors import ValidationError

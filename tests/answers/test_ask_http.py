@@ -11,7 +11,7 @@ import triptych
 from support.chat_server import chat, streamed, whole
 from support.provider_server import Reply
 from triptych._internal.retries import Retries
-from triptych.answering import Answer
+from triptych.answers import Answer
 from triptych.errors import (
     CancelledError,
     ProviderError,

@@ -9,15 +9,12 @@ import attrs
 
 from triptych import telemetry
 from triptych._internal.digests import digest
-from triptych.context.fences import WIDEST, check_fence, new_mark
-from triptych.context.pack import ContextPack
-from triptych.context.packer import Packer
-from triptych.context.parameters import ContextParameters
-from triptych.context.receipt import ContextReceipt, considered, receipt_query
-from triptych.context.records import Piece
-from triptych.context.rendering import check_format, fit, render
-from triptych.context.retrieval import Retrieved, retrieve
-from triptych.context.sources import Sources
+from triptych.answers.pack import ContextPack
+from triptych.answers.packer import Packer
+from triptych.answers.pieces import Piece
+from triptych.answers.receipt import ContextReceipt, considered, receipt_query
+from triptych.answers.rendering import WIDEST, check_fence, check_format, fit, new_mark, render
+from triptych.answers.retrieval import ContextParameters, Retrieved, Sources, retrieve
 from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import ValidationError
 from triptych.records import Layer, Query, check_whole, to_layer

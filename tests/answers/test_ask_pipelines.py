@@ -11,7 +11,7 @@ import pytest
 import triptych
 from support.chat_server import chat
 from support.cli_run import fresh_shell
-from triptych.answering import AnswerPrompt
+from triptych.answers import AnswerPrompt
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service, ServiceOptions

@@ -1,20 +1,87 @@
-"""What a context can be made of: passages and layers, found from the top of the layers down."""
+"""The numbers behind a context, in one place."""
 
 from __future__ import annotations
 
+import bisect
+import re
 from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Final
 
 import attrs
 
-from triptych.context.parameters import ContextParameters
+from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.derivation.folder_tree import is_folder
-from triptych.records import Candidate, Hit, Layer, ModelUsage, Query, Result, Scope
+from triptych.records import (
+    Candidate,
+    DerivedChunk,
+    Hit,
+    Layer,
+    ModelUsage,
+    Query,
+    Result,
+    Scope,
+    SourceDocument,
+)
 from triptych.search.fusion import min_max, reciprocal_ranks
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.postprocessing import STEP_SCORES
 from triptych.search.subjects import asks_for_headings
 
-__all__ = ["Place", "Retrieved", "ScoredPassage", "retrieve"]
+__all__ = [
+    "ContextParameters",
+    "Place",
+    "Retrieved",
+    "ScoredPassage",
+    "Source",
+    "Sources",
+    "retrieve",
+]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ContextParameters:
+    """How passages are weighed against each other; docs/explanation/context.md has the reasons.
+
+    Attributes:
+        depth: how many chunks are looked at.
+        layer_depth: how many abstracts, overviews and whole documents.
+        led: how many abstracts and overviews, the best, have their documents' chunks searched
+            where none was found.
+        rescored: whether chunks are ordered by their lanes' scores again, as parts of long texts
+            should be; else the order of the search stands.
+        vector: the weight of the vector lane's scores beside the keyword lane's, 0 to 1.
+        k: of the reciprocal ranks ``1 / (k + rank)``.
+        abstract: the weight of a document's rank by its abstract in its chunks' scores.
+        overview: likewise by its overview.
+        whole: by all of its text.
+        best_chunk: by its best chunk.
+        beside: the share of its own score that a chunk adds to those before and after it.
+        bridge: the maximum number of tokens between two passages of a document that are joined
+            into one, with the text between them.
+        repeated: the share of a text's shingles that makes it a repetition when seen before.
+        summaries: the share of the budget that abstracts and overviews may take.
+        leading: of how many documents, by their best passages, abstracts and overviews may be
+            taken.
+        least_cut: the least tokens that a cut passage must keep.
+    """
+
+    depth: int = 100
+    layer_depth: int = 50
+    led: int = 3
+    rescored: bool = True
+    vector: float = 0.6
+    k: float = 10.0
+    abstract: float = 0.1
+    overview: float = 0.2
+    whole: float = 0.4
+    best_chunk: float = 0.2
+    beside: float = 0.3
+    bridge: int = 25
+    repeated: float = 0.8
+    summaries: float = 0.05
+    leading: int = 10
+    least_cut: int = 24
+
 
 Place = tuple[str, str]
 """Dataset and document."""
@@ -227,3 +294,76 @@ def _layers(hits: Sequence[Hit], leading: Mapping[Place, float]) -> tuple[Scored
         for hit in hits
     ]
     return tuple(sorted(finds, key=lambda find: find.order))
+
+
+_LINE_END: Final = re.compile(r"\r\n?|\n")
+
+
+@attrs.frozen(eq=False)
+class Source:
+    """A document, and where its lines end."""
+
+    document: SourceDocument
+    _line_ends: Sequence[int]
+
+    def lines(self, start: int, end: int) -> tuple[int, int]:
+        """The first and the last line of a span, from 1."""
+        text = self.document.content[start:end].rstrip()
+        first = bisect.bisect_right(self._line_ends, start)
+        last = bisect.bisect_right(self._line_ends, start + len(text))
+        return first + 1, last + 1
+
+
+@attrs.define
+class Sources:
+    """Documents and their chunks, each read once."""
+
+    _documents: DocumentRepo
+    _chunks: ChunkRepo
+    _read: dict[Place, Source | None] = attrs.field(factory=dict, init=False)
+    _sets: dict[Place, Sequence[DerivedChunk]] = attrs.field(factory=dict, init=False)
+
+    def of(self, hit: Hit) -> Source | None:
+        """The document that ``hit`` is of, if its text stands there now as the hit has it."""
+        place = hit.dataset_id, hit.doc_name
+        if place not in self._read:
+            document = self._documents.get(*place)
+            self._read[place] = None if document is None else _source(document)
+        source = self._read[place]
+        if source is None or source.document.content[hit.start : hit.end] != hit.content:
+            return None
+        return source
+
+    def meant(self, find: ScoredPassage) -> Hit | None:
+        """The hit that a find means: its own, or the chunk beside it, if there is one."""
+        hit = find.hit
+        if find.index == hit.chunk_index:
+            return hit
+        place = find.place
+        if place not in self._sets:
+            self._sets[place] = tuple(self._chunks.iter_chunks(*place))
+        chunks, at = self._sets[place], hit.chunk_index
+        # A set that was replaced meanwhile says nothing about this hit.
+        if find.index >= len(chunks) or (chunks[at].start, chunks[at].end) != (hit.start, hit.end):
+            return None
+        chunk = chunks[find.index]
+        return attrs.evolve(
+            hit,
+            chunk_index=chunk.index,
+            occurrence=chunk.occurrence,
+            content=chunk.content,
+            start=chunk.start,
+            end=chunk.end,
+            offset=chunk.offset,
+            start_line=chunk.start_line,
+            heading_path=chunk.heading_path,
+            locator=chunk.locator,
+            window_start=chunk.window_start,
+            window_end=chunk.window_end,
+            window=None,
+            sig=chunk.sig,
+        )
+
+
+def _source(document: SourceDocument) -> Source:
+    return Source(document, [found.end() for found in _LINE_END.finditer(document.content)])

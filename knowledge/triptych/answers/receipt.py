@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import attrs
 
-from triptych.context.records import Citation, Piece
+from triptych.answers.pieces import Citation, Piece
 from triptych.records import (
     NO_CHUNK,
     Candidate,
@@ -28,7 +28,7 @@ from triptych.records import (
 from triptych.signatures import content_sha256
 
 if TYPE_CHECKING:  # the searches, which whoever shows a receipt need not import
-    from triptych.context.retrieval import Retrieved, ScoredPassage
+    from triptych.answers.retrieval import Retrieved, ScoredPassage
 
 __all__ = [
     "ConsideredPassage",

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import regex
 
-from triptych.answering.records import AnswerSentence
+from triptych.answers.records import AnswerSentence
 from triptych.text.sentences import sentence_spans
 
 __all__ = ["CitationFilter", "Mark", "sentences_of", "without_citations"]

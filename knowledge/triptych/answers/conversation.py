@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from triptych.answering.citations import without_citations
+from triptych.answers.citations import without_citations
 from triptych.errors import ValidationError
 from triptych.records import Message, check_text
 

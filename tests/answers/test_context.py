@@ -15,14 +15,12 @@ import pytest
 
 import triptych
 from support.extractive_layers import build_layers
+from triptych.answers.pack import ContextPack
+from triptych.answers.packer import Packer, ShingleFilter, cut_to_fit, ends
+from triptych.answers.pieces import Citation
+from triptych.answers.rendering import in_reading_order
+from triptych.answers.retrieval import ContextParameters, Sources, retrieve
 from triptych.chunking import ChunkerSet, MarkdownChunker, SentenceWindowChunker
-from triptych.context.pack import ContextPack
-from triptych.context.packer import Packer, ShingleFilter, cut_to_fit, ends
-from triptych.context.parameters import ContextParameters
-from triptych.context.records import Citation
-from triptych.context.rendering import in_reading_order
-from triptych.context.retrieval import retrieve
-from triptych.context.sources import Sources
 from triptych.errors import (
     CancelledError,
     NotFoundError,

@@ -1,30 +1,66 @@
-"""Pieces as text, XML, JSON and Markdown, in ways that no document's text can forge."""
+"""The name of the delimiters around the texts of documents: drawn at random for each call."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+import secrets
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import attrs
 import regex
 
 from triptych._internal.xml_text import attribute_text, element_text
-from triptych.context.records import Citation, Piece
+from triptych.answers.pieces import Citation, Piece
 from triptych.errors import ValidationError
 from triptych.records import Layer
 from triptych.records.serialization import to_dict
 
 __all__ = [
     "FORMATS",
+    "WIDEST",
+    "check_fence",
     "check_format",
     "fit",
     "in_reading_order",
+    "new_mark",
     "render",
     "render_piece",
     "whole",
 ]
+
+WIDEST: Final = f"text-{'0a' * 6}"
+"""A name that counts as many tokens as any: letters and digits in turn."""
+
+
+def new_mark(texts: Iterable[str]) -> str:
+    """A name of 48 random bits that is in none of ``texts``.
+
+    Documents were written before it was drawn: none can close the delimiters.
+    """
+    texts = tuple(texts)
+    while True:
+        mark = f"text-{secrets.token_hex(6)}"
+        if not any(mark in text for text in texts):
+            return mark
+
+
+def check_fence(fence: object, format: str) -> bool:
+    """``fence``, where the format has room for it.
+
+    Raises:
+        ValidationError: it is not True or False, or the format is for programs.
+    """
+    if not isinstance(fence, bool):
+        raise ValidationError(f"fence is True or False, not {fence!r:.60}")
+    if fence and format == "json":
+        raise ValidationError(
+            "JSON escapes its texts and takes no fence: leave fence out, or choose a format for "
+            "prompts"
+        )
+    return fence
+
 
 # What a reader may take for the end of a line, besides CR LF: str.splitlines has the same list.
 _LINE_END: Final = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Self
 
 import attrs
 
-from triptych.context.receipt import ContextReceipt, ReceiptQuery, receipt_piece
-from triptych.context.records import Piece
-from triptych.context.rendering import check_format, fit, render, whole
+from triptych.answers.pieces import Piece
+from triptych.answers.receipt import ContextReceipt, ReceiptQuery, receipt_piece
+from triptych.answers.rendering import check_format, fit, render, whole
 from triptych.records.serialization import NOT_PLAIN
 from triptych.signatures import content_sha256
 from triptych.text.tokens import ESTIMATE, default_counter

@@ -10,7 +10,7 @@ import regex
 
 from triptych import deadlines
 from triptych._internal.sequence_diff import matching_blocks, unified_diff
-from triptych.context.records import Citation, Verification
+from triptych.answers.pieces import Citation, Verification
 from triptych.derivation.expiration import LivingDocuments
 from triptych.derivation.layers import LayerService
 from triptych.errors import ValidationError

@@ -13,7 +13,7 @@ import pytest
 
 import triptych
 from support.cli_run import fresh_shell
-from triptych.answering import Answer, AnswerPrompt, AnswerReceipt
+from triptych.answers import Answer, AnswerPrompt, AnswerReceipt
 from triptych.contracts import LLM
 from triptych.errors import CancelledError, ProviderTimeoutError
 from triptych.records.serialization import from_dict, to_dict

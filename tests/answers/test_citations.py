@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from triptych.answering.citations import CitationFilter, sentences_of, without_citations
+from triptych.answers.citations import CitationFilter, sentences_of, without_citations
 
 
 def read(text: str, known: set[int], cuts: tuple[int, ...] = ()) -> CitationFilter:

@@ -6,10 +6,10 @@ from typing import ClassVar, Literal
 
 import attrs
 
-from triptych.answering.prompt import AnswerPrompt
-from triptych.context.pack import ContextPack
-from triptych.context.receipt import ContextReceipt
-from triptych.context.records import Citation, Piece
+from triptych.answers.pack import ContextPack
+from triptych.answers.pieces import Citation, Piece
+from triptych.answers.prompt import AnswerPrompt
+from triptych.answers.receipt import ContextReceipt
 from triptych.records import Message, ModelUsage
 from triptych.signatures import content_sha256
 

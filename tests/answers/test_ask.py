@@ -14,10 +14,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import triptych
-from triptych.answering import Answer, AnswerPrompt
-from triptych.answering.conversation import CONVERSATION_TOKENS
-from triptych.answering.prompt import ABSTENTION
-from triptych.context import ESTIMATE
+from triptych.answers import ESTIMATE, Answer, AnswerPrompt
+from triptych.answers.conversation import CONVERSATION_TOKENS
+from triptych.answers.prompt import ABSTENTION
 from triptych.errors import (
     CancelledError,
     NotAvailableError,

@@ -10,12 +10,17 @@ import attrs
 import regex
 
 from triptych import deadlines
-from triptych.context.parameters import ContextParameters
-from triptych.context.receipt import Offer
-from triptych.context.records import Citation, Piece
-from triptych.context.rendering import FORMATS, render_piece
-from triptych.context.retrieval import Place, Retrieved, ScoredPassage
-from triptych.context.sources import Source, Sources
+from triptych.answers.pieces import Citation, Piece
+from triptych.answers.receipt import Offer
+from triptych.answers.rendering import FORMATS, render_piece
+from triptych.answers.retrieval import (
+    ContextParameters,
+    Place,
+    Retrieved,
+    ScoredPassage,
+    Source,
+    Sources,
+)
 from triptych.derivation.folder_tree import is_folder
 from triptych.records import Hit, Layer
 from triptych.text.sentences import sentence_spans
