@@ -11,7 +11,7 @@ import attrs
 
 import triptych
 from triptych.contracts import Capabilities
-from triptych.repositories import Repositories
+from triptych.contracts.defaults import Repositories
 from triptych_backends.memory import MemoryStore
 
 ROOT = Path(triptych.__file__).parents[2]

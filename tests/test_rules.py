@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 import pytest
 
-from triptych import rules
+from triptych.contracts import rules
 from triptych.errors import ConflictError, ModelMismatchError
 from triptych.records import (
     DatasetConfig,

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 import triptych
+from triptych.contracts.defaults import Repositories
 from triptych.deadlines import deadline
 from triptych.errors import CancelledError, ModelMismatchError, NotAvailableError, ValidationError
 from triptych.leases import LeaseHolder
 from triptych.records import Failure
-from triptych.repositories import Repositories
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import FakeEmbedder
 from triptych.workers import Share, Worker
@@ -168,7 +168,7 @@ def test_it_waits_for_new_work_until_it_is_stopped(kb: Service) -> None:
 def test_a_document_that_fails_holds_up_no_other_and_is_tried_again(
     kb: Service, embedder: CountedEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("triptych.workers.worker._FIRST_PAUSE", 0.05)
+    monkeypatch.setattr("triptych.workers._FIRST_PAUSE", 0.05)
     kb.put_documents("d", texts(8), embed="later")
     embedder.bad = {"Note 3."}
     report = Worker(kb).run(once=True)

@@ -17,9 +17,9 @@ import attrs
 from typer.main import get_command
 
 from triptych.contracts import Capabilities
+from triptych.contracts.defaults import Repositories
 from triptych.copies import copy_store, follow_store
 from triptych.layers import LayerBuilder
-from triptych.repositories import Repositories
 from triptych.search import SemanticCache
 from triptych.service import Service, ServiceOptions
 from triptych.spaces import drop_space, fill_space, list_spaces, swap_space

@@ -36,7 +36,7 @@ from triptych.search.file_location import file_locator
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.reranking import Rerank
 from triptych.service import Service
-from triptych.service_options import OpenOptions, ServiceOptions
+from triptych.service.options import OpenOptions, ServiceOptions
 from triptych_factory.backends import open_store
 from triptych_factory.embedders import build_embedder, build_sparse_encoder
 from triptych_factory.locations import (

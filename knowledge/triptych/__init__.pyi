@@ -60,7 +60,7 @@ from triptych.search.result_formats import (
 )
 from triptych.service import Service as Service, ServiceOptions as ServiceOptions
 from triptych.service.dataset import Dataset as Dataset
-from triptych.service_options import OpenOptions as OpenOptions
+from triptych.service.options import OpenOptions as OpenOptions
 from triptych.shortcuts import (
     ingest_directory as ingest_directory,
     ingest_file as ingest_file,

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Unpack
 
 from triptych.contracts import LLM, Embedder
-from triptych.service_options import OpenOptions
+from triptych.service.options import OpenOptions
 
 if TYPE_CHECKING:
     from triptych.parsing import FileParsers

@@ -20,10 +20,10 @@ from triptych.access.documents import AccessDocuments, AccessVersions
 from triptych.access.layers import AccessLayers
 from triptych.access.store import AccessDocumentSearch
 from triptych.access.store_settings import AccessAnswers, AccessSettings
+from triptych.contracts.defaults import Repositories
 from triptych.errors import AccessDeniedError, NotAvailableError, NotFoundError, TriptychError
 from triptych.records import NewDocument
 from triptych.records.spaces import dense
-from triptych.repositories import Repositories
 from triptych.search import Pipeline
 from triptych.service import Service
 from triptych.sync import DirectorySync, SyncRoot

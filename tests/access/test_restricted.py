@@ -15,6 +15,7 @@ from support.access_pair import OURS, THEIRS, options
 from triptych import AsyncService
 from triptych.access import Access
 from triptych.access.service import RestrictedService, _decide
+from triptych.contracts.defaults import Repositories
 from triptych.errors import (
     AccessDeniedError,
     ConflictError,
@@ -24,10 +25,9 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.layers import LayerBuilder
-from triptych.operations import Effect, operations_of
 from triptych.records import Layer, ModelUsage, NewDocument, QuarantinedLayer, RebuildScope
-from triptych.repositories import Repositories
 from triptych.service import Service
+from triptych.service.operations import Effect, operations_of
 from triptych_backends.memory import MemoryStore
 
 

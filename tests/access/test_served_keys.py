@@ -12,9 +12,9 @@ import pytest
 
 from support.access_pair import DOCUMENTS, OURS, options
 from support.asgi import Client
-from triptych.operations import Effect
 from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service
+from triptych.service.operations import Effect
 from triptych_adapters.keys import KeyAuthenticator, KeyStore, authenticator
 from triptych_adapters.wire.operations import OPERATIONS
 from triptych_adapters.wire.routes import ROUTES

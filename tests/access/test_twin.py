@@ -16,11 +16,11 @@ import pytest
 import triptych
 from support.access_pair import Pair
 from triptych.answers import Citation
-from triptych.operations import Effect, operations_of
 from triptych.records import Query
 from triptych.records.serialization import to_json
 from triptych.service import Service
 from triptych.service.dataset import Dataset
+from triptych.service.operations import Effect, operations_of
 from triptych.service.pipeline import PipelineView
 from triptych.testing import ScriptedLLM
 

@@ -21,6 +21,7 @@ from triptych.answers.pieces import Citation
 from triptych.answers.rendering import in_reading_order
 from triptych.answers.retrieval import ContextParameters, Sources, retrieve
 from triptych.chunking import ChunkerSet, MarkdownChunker, SentenceWindowChunker
+from triptych.contracts.defaults import Repositories
 from triptych.errors import (
     CancelledError,
     NotFoundError,
@@ -30,7 +31,6 @@ from triptych.errors import (
 )
 from triptych.records import Layer, NewDocument, Query
 from triptych.records.serialization import from_dict, to_dict
-from triptych.repositories import Repositories
 from triptych.service import Service
 from triptych.testing import Failing, FakeEmbedder
 from triptych.text import tokens as counting, vocabulary

@@ -10,7 +10,7 @@ import pytest
 from contract.test_memory import raw
 from support.bare_store import BareStore
 from triptych.contracts import Capabilities
-from triptych.repositories import Repositories
+from triptych.contracts.defaults import Repositories
 from triptych.testing import BackendConformance, Harness, ServiceTests
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore

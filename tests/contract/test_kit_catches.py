@@ -15,14 +15,13 @@ from hypothesis import Phase, settings
 
 from json_store import JsonStore
 from support.json_files import full_disk
-from triptych import rules
-from triptych.contracts import Capabilities
+from triptych.contracts import Capabilities, rules
+from triptych.contracts.defaults import Repositories
 from triptych.derivation.rebuild import RebuildRunner
 from triptych.derivation.writer import Writer
 from triptych.records import NO_CHUNK, Candidate, Condition, Filter, Finding, RebuildReport
 from triptych.records.filters import HEADING, all_of, conditions_of
 from triptych.records.spaces import dense
-from triptych.repositories import Repositories
 from triptych.service import Service
 from triptych.testing import Child, Harness, run_stateful
 from triptych.testing.answers import AnswerTests

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from triptych import RebuildScope, Service, ServiceOptions, deadline
 from triptych._internal.progress import Progress
+from triptych.contracts.defaults import Repositories
 from triptych.errors import (
     CancelledError,
     ModelMismatchError,
@@ -20,7 +21,6 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.records import DerivedLayer, EmbedKind, Layer, NewDocument
-from triptych.repositories import Repositories
 from triptych.testing import FakeEmbedder
 from triptych_backends.memory import MemoryStore
 

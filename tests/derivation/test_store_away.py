@@ -10,9 +10,9 @@ from support.extractive_layers import build_layers
 from triptych import Service
 from triptych._internal.progress import Progress
 from triptych.access import Access
+from triptych.contracts.defaults import DocumentRepoBase, Repositories
 from triptych.errors import StoreAwayError
 from triptych.records import NewDocument
-from triptych.repositories import DocumentRepoBase, Repositories
 from triptych.sync.deletes import delete_documents
 from triptych.testing.fakes import Failing
 from triptych_backends.memory import MemoryStore

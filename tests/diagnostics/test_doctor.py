@@ -17,9 +17,9 @@ import triptych
 from support.bare_store import BareStore
 from support.cli_run import Shell, fresh_shell
 from triptych.contracts import DocumentRepo
+from triptych.contracts.defaults import Repositories
 from triptych.errors import NotAvailableError, NotFoundError
 from triptych.records import DoctorReport, NewDocument, QuarantinedLayer, SourceDocument
-from triptych.repositories import Repositories
 from triptych.service import Service
 from triptych.testing import FakeEmbedder
 from triptych_backends.memory import MemoryStore

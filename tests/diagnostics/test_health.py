@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 import triptych
 from triptych import Service
+from triptych.contracts.defaults import Repositories
 from triptych.errors import CancelledError, ProviderError, StoreError, StoreLockedError
 from triptych.records import EmbedKind
-from triptych.repositories import Repositories
 from triptych.testing import Failing, FakeEmbedder
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore

@@ -12,7 +12,7 @@ import pytest
 import triptych
 from triptych import NewDocument, Service, ServiceOptions, ValidationError
 from triptych.chunking import ChunkerSet, FixedWindowChunker, SentenceWindowChunker
-from triptych.repositories import Repositories
+from triptych.contracts.defaults import Repositories
 from triptych.testing import Failing, FakeEmbedder
 from triptych_backends.memory import MemoryStore
 

@@ -14,9 +14,9 @@ import pytest
 
 import triptych
 from triptych import AsyncService, Service
+from triptych.contracts.defaults import Repositories
 from triptych.errors import CancelledError, NotAvailableError, StoreError, ValidationError
 from triptych.records import ChangePage
-from triptych.repositories import Repositories
 from triptych_backends.memory import MemoryStore
 from triptych_backends.memory.document_changes import DocumentLog
 from triptych_backends.sql.deletion_log import prune_deletions

@@ -18,7 +18,7 @@ from triptych.records import PurgeReceipt
 from triptych.records.serialization import to_json
 from triptych.search import SemanticCache
 from triptych.service import Service
-from triptych.service_options import ServiceOptions
+from triptych.service.options import ServiceOptions
 from triptych_backends.embedders import HashEmbedder
 from triptych_backends.sqlite import SqliteStore
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from triptych.contracts import Store
-from triptych.repositories import ChunkRepoBase, DocumentRepoBase, LayerRepoBase, StoreBase
+from triptych.contracts.defaults import ChunkRepoBase, DocumentRepoBase, LayerRepoBase, StoreBase
 
 __all__ = ["BareChunks", "BareDocuments", "BareLayers", "BareStore"]
 

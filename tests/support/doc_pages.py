@@ -72,7 +72,7 @@ CAMEL_HOMES = (
     "triptych.layers",
     "triptych.parsing",
     "triptych.records",
-    "triptych.repositories",
+    "triptych.contracts.defaults",
     "triptych.search",
     "triptych.service.pipeline",
     "triptych.shortcuts",

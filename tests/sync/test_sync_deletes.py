@@ -11,8 +11,8 @@ import pytest
 
 import triptych
 from support.sync_folder import Desk, desk as made_desk
+from triptych.contracts.defaults import DocumentRepoBase, Repositories
 from triptych.errors import StoreError
-from triptych.repositories import DocumentRepoBase, Repositories
 from triptych.service import Service
 from triptych.sync.deletes import DELETED_AT_ONCE, delete_documents
 from triptych.testing import Failing

@@ -140,7 +140,7 @@ def test_a_stream_is_one_span_with_its_parts(
         assert "triptych.ask" not in observed.spans
         list(stream)
     assert observed.parents()["triptych.generate"] == "triptych.ask"
-    assert observed.parents()["triptych.answers"] == "triptych.ask"
+    assert observed.parents()["triptych.context"] == "triptych.ask"
     assert "detach" not in caplog.text
 
 

@@ -15,9 +15,9 @@ import triptych
 from support.cli_run import fresh_shell
 from support.wire_calls import CALLS
 from triptych import NotFoundError, Query, Service, ValidationError
-from triptych.operations import Effect
 from triptych.records import Candidate, ResolvedQuery, SearchOptions
 from triptych.records.serialization import to_json
+from triptych.service.operations import Effect
 from triptych.testing import ScriptedLLM
 from triptych_adapters.graph import knowledge_node
 from triptych_adapters.tools import context_tool, knowledge_tools

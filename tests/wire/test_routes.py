@@ -7,7 +7,7 @@ from urllib.parse import unquote
 import pytest
 from hypothesis import given, strategies as st
 
-from triptych.operations import Effect
+from triptych.service.operations import Effect
 from triptych_adapters.wire.operations import OPERATIONS
 from triptych_adapters.wire.routes import ROUTES, Route
 

@@ -61,7 +61,7 @@ def add(
     With --where the key sees only documents that pass, as if there were no others, and writes
     only such documents.
     """
-    from triptych.rules import missing_dataset
+    from triptych.contracts.rules import missing_dataset
     from triptych_adapters.keys import KeyStore
 
     until = expiry_of(expires, ttl)

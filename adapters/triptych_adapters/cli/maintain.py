@@ -177,8 +177,8 @@ def delete(
 
     A whole dataset, and what --where finds, is deleted only after a question, or with --yes.
     """
+    from triptych.contracts.rules import missing_dataset
     from triptych.records.serialization import to_json
-    from triptych.rules import missing_dataset
 
     names = names or []
     if where:

@@ -60,7 +60,7 @@ def dataset_in_use(service: Service, named: str | None) -> str:
     Raises:
         ValidationError: none is named, and there are several without a ``default``.
     """
-    from triptych.rules import only_dataset
+    from triptych.contracts.rules import only_dataset
 
     if named is not None:
         return named
@@ -77,7 +77,7 @@ def find_document(service: Service, text: str, dataset: str | None) -> NamedDocu
         NotFoundError: there is none; the message names those that are near.
         ValidationError: it names several documents.
     """
-    from triptych.rules import missing_dataset
+    from triptych.contracts.rules import missing_dataset
     from triptych_adapters.near_names import did_you_mean
 
     datasets = list(service.list_datasets())

@@ -20,7 +20,7 @@ from triptych.errors import (
     TooManyRequestsError,
     TriptychError,
 )
-from triptych.operations import Effect
+from triptych.service.operations import Effect
 from triptych_adapters.client.answers import lines_of, read_body
 from triptych_adapters.client.requests import answer_of, failure_of, prepare, shown_problem
 from triptych_adapters.wire.routes import SERVICE_PATH, ServerFacts

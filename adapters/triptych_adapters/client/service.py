@@ -15,8 +15,8 @@ from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.access import Access
 from triptych.answers.answerer import AnswerStream
-from triptych.changes.follow import check_poll, next_wait
 from triptych.contracts import LLM, Capabilities
+from triptych.contracts.change_pages import check_poll, next_wait
 from triptych.derivation.batches import PutReportBuilder, check_progress
 from triptych.errors import DerivationError, NotAvailableError, ValidationError
 from triptych.records import (

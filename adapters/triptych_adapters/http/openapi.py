@@ -7,8 +7,8 @@ from http import HTTPStatus
 from typing import Any, Final
 
 import triptych
-from triptych.operations import Effect
 from triptych.search.reranking import Rerank
+from triptych.service.operations import Effect
 from triptych_adapters.http.openapi_schemas import COMPONENTS, AnswerSchemas, narrowed
 from triptych_adapters.http.preconditions import CONDITIONAL
 from triptych_adapters.http.route_description import DocumentedRoute

@@ -12,11 +12,11 @@ from starlette.responses import Response
 
 from triptych.answers import AnswerStream
 from triptych.errors import NotFoundError, ValidationError
-from triptych.operations import Effect
 from triptych.records import DocumentInfo, SourceDocument
 from triptych.records.serialization import to_dict, to_json
 from triptych.search.file_location import check_sync_roots
 from triptych.service import Service
+from triptych.service.operations import Effect
 from triptych_adapters.http.change_streams import change_stream
 from triptych_adapters.http.idempotency import KeptAnswer, OpenKey
 from triptych_adapters.http.preconditions import CONDITIONAL, etag, guarded, is_unchanged

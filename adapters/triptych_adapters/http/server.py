@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from triptych.access.service import RestrictedService
 from triptych.errors import AccessDeniedError, AuthenticationError
-from triptych.operations import Effect
 from triptych.service import Service
+from triptych.service.operations import Effect
 from triptych_adapters.http.calls import Calls
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import ProblemError

@@ -13,8 +13,8 @@ import attrs
 from triptych.access.service import RestrictedService
 from triptych.errors import AccessDeniedError
 from triptych.layers import ExtractiveSummarizer, LayerBuilder, LayerPlan, LayerReport
-from triptych.operations import Effect
 from triptych.service import Service
+from triptych.service.operations import Effect
 from triptych_adapters.wire.operations import ARGUMENTS, Operation
 from triptych_adapters.wire.routes import Route
 

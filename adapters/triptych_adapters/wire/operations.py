@@ -18,7 +18,6 @@ from triptych.answers import AnswerReceipt, Citation
 from triptych.answers.options import ASK_DEFAULTS, CONTEXT_DEFAULTS
 from triptych.answers.receipt import ContextReceipt
 from triptych.answers.rendering import FORMATS
-from triptych.operations import Effect, OperationTraits, operations_of
 from triptych.records import (
     DocumentSummary,
     Layer,
@@ -32,6 +31,7 @@ from triptych.records import (
 )
 from triptych.records.serialization import from_dict, to_json
 from triptych.service import Service
+from triptych.service.operations import Effect, OperationTraits, operations_of
 from triptych_adapters.wire.arguments import json_schema, read_arguments
 
 __all__ = [

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from triptych import rules
+from triptych.contracts import rules
 from triptych.records import NameState, SourceDocument, copy_metadata
 from triptych.records.metadata import same_metadata
 from triptych_backends.filesystem import stat_cache

@@ -10,6 +10,7 @@ import attrs
 import numpy as np
 
 from triptych._internal.lane_warnings import warn
+from triptych.contracts.defaults import ChunkRepoBase
 from triptych.errors import CancelledError, TriptychError
 from triptych.records import (
     AnySpace,
@@ -26,7 +27,6 @@ from triptych.records import (
 )
 from triptych.records.failure_warning import FailureWarning
 from triptych.records.filters import all_of
-from triptych.repositories import ChunkRepoBase
 from triptych_backends.in_place.keyword_lane import Part, find_by_keyword
 from triptych_backends.in_place.query_words import query_words
 from triptych_backends.in_place.read_only import ReadOnlyChunks

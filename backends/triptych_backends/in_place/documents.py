@@ -7,9 +7,9 @@ from datetime import datetime
 
 import attrs
 
+from triptych.contracts.defaults import DocumentRepoBase
 from triptych.records import Condition, DocumentInfo, FilterTree, SourceDocument
 from triptych.records.filters import NAME, all_of
-from triptych.repositories import DocumentRepoBase
 from triptych_backends.in_place.read_only import ReadOnlyDocuments
 from triptych_backends.in_place.rows import Row
 from triptych_backends.in_place.source import InPlaceSource

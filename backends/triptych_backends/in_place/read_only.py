@@ -6,9 +6,9 @@ import builtins
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from triptych.contracts.defaults import LayerRepoBase
 from triptych.errors import NotAvailableError
 from triptych.records import Candidate, DerivedLayer, Layer, LayerQuery, StoredUnit
-from triptych.repositories import LayerRepoBase
 
 __all__ = ["NoLayers", "ReadOnlyChunks", "ReadOnlyDocuments"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from triptych._internal.close_on_exit import CloseOnExit
+from triptych.contracts.defaults import StoreBase
 from triptych.errors import ModelMismatchError, NotFoundError, StoreError, ValidationError
 from triptych.records import DatasetStats, Finding
-from triptych.repositories import StoreBase
 from triptych_backends.in_place.chunks import InPlaceChunks
 from triptych_backends.in_place.documents import InPlaceDocuments
 from triptych_backends.in_place.read_only import NoLayers

@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from triptych import rules
+from triptych.contracts import rules
+from triptych.contracts.defaults import ChunkRepoBase
 from triptych.records import (
     NO_CHUNK,
     OPENING,
@@ -25,7 +26,6 @@ from triptych.records import (
     StoredUnit,
     VectorSpace,
 )
-from triptych.repositories import ChunkRepoBase
 from triptych.text import CorpusStats
 from triptych_backends.index import LocalSearcher
 from triptych_backends.index.checks import examine_index

@@ -8,7 +8,7 @@ from copy import copy
 
 import attrs
 
-from triptych.changes.pages import ChangeRow, LogHead, read_page
+from triptych.contracts.change_pages import ChangeRow, LogHead, read_page
 from triptych.records import ChangeCursor, ChangeKind, ChangePage
 
 __all__ = ["KEPT_DELETIONS", "DocumentLog", "DocumentLogReader"]

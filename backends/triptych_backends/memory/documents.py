@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
-from triptych import rules
+from triptych.contracts import rules
 from triptych.records import (
     DocumentInfo,
     FilterTree,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 
 import attrs
 
-from triptych import rules
+from triptych.contracts import rules
 from triptych.records import (
     NO_CHUNK,
     Candidate,

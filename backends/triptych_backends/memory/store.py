@@ -9,10 +9,9 @@ from datetime import datetime
 import attrs
 import numpy as np
 
-from triptych import rules
 from triptych._internal.close_on_exit import CloseOnExit
-from triptych.changes.pages import LogHead
-from triptych.contracts import Capabilities
+from triptych.contracts import Capabilities, rules
+from triptych.contracts.change_pages import LogHead
 from triptych.errors import StoreError
 from triptych.leases import SettingsLeases
 from triptych.records import (

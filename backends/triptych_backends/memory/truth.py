@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import attrs
 
-from triptych import rules
+from triptych.contracts import rules
 from triptych.errors import StoreError
 from triptych.records import (
     NO_CHUNK,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from triptych import rules
+from triptych.contracts import rules
 from triptych.records import DatasetConfig, DerivedChunk, DerivedSig, Vector
 from triptych.records.spaces import dense
 from triptych.signatures import embedding_input_sig

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from triptych import rules
+from triptych.contracts import rules
 from triptych_backends.sql.deferred import bindparam, delete, func, select, tables as t, update
 from triptych_backends.sql.deletion_log import KEPT_DELETIONS
 from triptych_backends.sql.errors import corrupt

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from triptych.changes.pages import ChangeRow, LogHead, read_page
+from triptych.contracts.change_pages import ChangeRow, LogHead, read_page
 from triptych.records import ChangeCursor, ChangePage
 from triptych_backends.sql.change_log import EPOCH_AT, read_head
 from triptych_backends.sql.deferred import (

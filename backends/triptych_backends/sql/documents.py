@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
-from triptych import rules
+from triptych.contracts import rules
 from triptych.errors import ConflictError
 from triptych.records import (
     Condition,

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from triptych import rules
+from triptych.contracts import rules
 from triptych.records import Candidate, DerivedLayer, DerivedSig, Layer, LayerQuery, StoredUnit
 from triptych.records.spaces import dense
 from triptych.signatures import embedding_input_sig

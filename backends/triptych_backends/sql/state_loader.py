@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 
-from triptych import rules
+from triptych.contracts import rules
 from triptych.errors import ConflictError, ModelMismatchError
 from triptych.records import DerivedChunk, DerivedLayer, DerivedSig, NameState, SourceDocument
 from triptych_backends.sql.chunk_sets import load_set

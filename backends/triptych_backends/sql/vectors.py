@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from triptych import rules
+from triptych.contracts import rules
 from triptych.errors import ValidationError
 from triptych.records import AnySpace, AnyVector, SparseVector, Vector
 from triptych_backends.index.change_log import Rows

@@ -8,6 +8,7 @@ from datetime import datetime
 import attrs
 
 from triptych.access.view import AccessView
+from triptych.contracts.rules import check_delete, check_if_version, plan_put
 from triptych.errors import ConflictError, StoreAwayError, TriptychError
 from triptych.records import (
     Condition,
@@ -19,7 +20,6 @@ from triptych.records import (
 )
 from triptych.records.expiry import expired_by, has_expired
 from triptych.records.filters import NAME, all_of
-from triptych.rules import check_delete, check_if_version, plan_put
 from triptych.search.file_location import check_sync_roots
 
 __all__ = ["AccessDocuments", "AccessVersions"]

@@ -17,7 +17,6 @@ from triptych.access.store import AccessStore
 from triptych.access.store_settings import AccessQuestionLog
 from triptych.contracts import Retriever
 from triptych.errors import AccessDeniedError, CancelledError, ValidationError
-from triptych.operations import Effect, operations_of
 from triptych.records import (
     Candidate,
     DatasetConfig,
@@ -30,6 +29,7 @@ from triptych.records import (
 )
 from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service
+from triptych.service.operations import Effect, operations_of
 from triptych.service.parts import build
 
 __all__ = ["RestrictedService"]
@@ -145,8 +145,8 @@ def _embeds(method: _Method) -> _Method:
 class RestrictedService(Service):
     """A Service over what an `Access` shows of another's store; `Service.restricted` makes it.
 
-    Every public method of Service says what it does (`triptych.operations`). One that does not is
-    refused: somebody must decide first.
+    Every public method of Service says what it does (`triptych.service.operations`). One that does
+    not is refused: somebody must decide first.
     """
 
     def __init__(self, base: Service, access: Access) -> None:

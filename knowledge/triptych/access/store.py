@@ -23,6 +23,7 @@ from triptych.contracts import (
     LayerRepo,
     Store,
 )
+from triptych.contracts.defaults import StoreBase
 from triptych.records import (
     Candidate,
     ChunkQuery,
@@ -31,7 +32,6 @@ from triptych.records import (
     ScrubReport,
     StoredUnit,
 )
-from triptych.repositories import StoreBase
 from triptych.text.scoring import CorpusStats
 
 __all__ = ["AccessDocumentSearch", "AccessStore"]

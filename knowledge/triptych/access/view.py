@@ -9,6 +9,7 @@ import attrs
 
 from triptych.access.records import Access
 from triptych.contracts import Capabilities, Store
+from triptych.contracts.rules import missing_dataset
 from triptych.errors import AccessDeniedError, NotFoundError
 from triptych.records import (
     Condition,
@@ -20,7 +21,6 @@ from triptych.records import (
     Subject,
 )
 from triptych.records.filters import NAME, all_of, guarded
-from triptych.rules import missing_dataset
 
 __all__ = ["AccessView", "named_condition", "narrow_filter"]
 

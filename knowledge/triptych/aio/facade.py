@@ -35,14 +35,14 @@ from triptych.aio.methods import (
     AsyncServiceMethods,
 )
 from triptych.aio.threads import next_item, run
-from triptych.changes.follow import check_poll, next_wait
 from triptych.contracts import LLM, AsyncEmbedder, AsyncLLM, Embedder
+from triptych.contracts.change_pages import check_poll, next_wait
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import ChangePage, EmbedKind, Generation, Message
 from triptych.service import Service
 from triptych.service.dataset import Dataset
+from triptych.service.options import OpenOptions
 from triptych.service.pipeline import PipelineView
-from triptych.service_options import OpenOptions
 
 __all__ = [
     "AsyncDataset",

@@ -3,10 +3,11 @@
 A backend is a `Store`: three repositories over one place, as three objects, for some of their
 methods share a name. A write of one may take part of what another keeps
 (`DocumentRepo.delete`), or depend on it (`ChunkRepo.replace`), atomically. Methods that only
-make an answer faster have a working default in the base classes of `triptych.repositories`.
+make an answer faster have a working default in the base classes of `triptych.contracts.defaults`.
 The capabilities are optional: `Store.capabilities` is the record of those that a store has, read
-once, when a Service is wired. `triptych.rules` holds the decisions these contracts ask for, as
-pure functions, and `triptych.testing` the conformance kit that holds a backend to all of this.
+once, when a Service is wired. `triptych.contracts.rules` holds the decisions these contracts ask
+for, as pure functions, and `triptych.testing` the conformance kit that holds a backend to all of
+this.
 
 Throughout:
 

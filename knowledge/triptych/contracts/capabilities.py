@@ -202,7 +202,7 @@ class ChangeReader(Protocol):
     is a change; a put of what is stored is none. The log keeps the last change of each document,
     and of deleted ones at least the last 10,000. `Store.scrub` leaves no name of a deleted
     document in it. What existed before a store had a log counts as there at its beginning.
-    `triptych.changes.pages.read_page` makes the pages.
+    `triptych.contracts.change_pages.read_page` makes the pages.
     """
 
     def change_head(self) -> str:

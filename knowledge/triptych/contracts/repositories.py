@@ -36,7 +36,7 @@ class DocumentRepo(Protocol):
         The version is strictly greater than every version the name ever had, and than every
         version ever deleted in the dataset, under any number of threads and processes.
         ``document.metadata`` None keeps the stored document's, as it is in this write; without
-        a stored document there is none. Its `SystemData` is what `triptych.rules.system_after`
+        a stored document there is none. Its `SystemData` is what `rules.system_after`
         says: metadata never changes it. A document that has expired counts as none for this, and
         for ``if_version`` 0. If content, metadata (None: any) and system data are
         unchanged, nothing is written and the stored document is returned, even if

@@ -11,7 +11,7 @@ from typing import Any, Final, Never
 
 import numpy as np
 
-from triptych import rules
+from triptych.contracts import rules
 from triptych.copies.states import DatasetHead, is_kept_setting
 from triptych.errors import ModelMismatchError
 from triptych.records import (

@@ -12,8 +12,8 @@ import attrs
 
 from triptych import deadlines
 from triptych._internal.progress import ProgressCallback
-from triptych.changes.follow import check_poll
 from triptych.contracts import AnswerCache, ChangeReader, Store
+from triptych.contracts.change_pages import check_poll
 from triptych.copies.conflicts import another_writer, check_two_stores
 from triptych.copies.copy import copy_dataset, copy_states
 from triptych.copies.marks import ReplicaMark

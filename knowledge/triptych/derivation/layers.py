@@ -10,6 +10,7 @@ import attrs
 
 from triptych import deadlines
 from triptych.contracts import ChunkRepo, LayerRepo
+from triptych.contracts.rules import missing_dataset
 from triptych.derivation.deriver import Deriver
 from triptych.derivation.expiration import LivingDocuments
 from triptych.derivation.folder_tree import (
@@ -40,7 +41,6 @@ from triptych.records import (
     Vector,
     to_layer,
 )
-from triptych.rules import missing_dataset
 from triptych.signatures import summaries_input_sig
 from triptych.vectors.embedding import embed
 

@@ -10,6 +10,7 @@ from triptych import deadlines, telemetry
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.chunking.outline import Outliner
 from triptych.contracts import ChunkRepo, DocumentRepo
+from triptych.contracts.rules import CHANGE_EMBEDDER
 from triptych.derivation.batches import (
     PutReportBuilder,
     RefreshResult,
@@ -37,7 +38,6 @@ from triptych.records import (
     PutReport,
     SourceDocument,
 )
-from triptych.rules import CHANGE_EMBEDDER
 from triptych.vectors.failures import derivation_error
 from triptych.vectors.progress import EmbeddingProgress
 

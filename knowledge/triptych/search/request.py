@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import attrs
 
 from triptych.contracts import ChunkRepo
+from triptych.contracts.rules import CHANGE_EMBEDDER, missing_dataset
 from triptych.derivation.deriver import Deriver
 from triptych.derivation.expiration import LivingDocuments
 from triptych.derivation.layers import Inputs
@@ -27,7 +28,6 @@ from triptych.records import (
     Vector,
 )
 from triptych.records.spaces import dense, sparse
-from triptych.rules import CHANGE_EMBEDDER, missing_dataset
 from triptych.search.engine import Target
 from triptych.search.query import over_fetch, resolve_mode, validate
 from triptych.search.sparse_retrievers import SPARSE

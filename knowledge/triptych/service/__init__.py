@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Literal
 
 from triptych._internal.shared_docs import share_docs
 from triptych.contracts import Store
-from triptych.operations import Effect, operation
+from triptych.contracts.rules import only_dataset
 from triptych.records import check_identifier
-from triptych.rules import only_dataset
 from triptych.search.engine import SearchEngine
 from triptych.search.pipeline_record import Pipeline, find_pipeline
 from triptych.service.answers import Answers
@@ -22,11 +21,12 @@ from triptych.service.dataset import Dataset
 from triptych.service.datasets import Datasets
 from triptych.service.documents import Documents
 from triptych.service.layers import Layers
+from triptych.service.operations import Effect, operation
+from triptych.service.options import ServiceOptions
 from triptych.service.parts import build, build_search
 from triptych.service.pipeline import PipelineView
 from triptych.service.searches import Searches
 from triptych.service.upkeep import Upkeep
-from triptych.service_options import ServiceOptions
 
 if TYPE_CHECKING:
     from triptych.access import Access
@@ -56,7 +56,7 @@ class Service(Documents, Datasets, Searches, Answers, Layers, Upkeep):
     ) -> None:
         """Wire a Service over a store; `triptych.open` does it for the built-in ones.
 
-        `triptych.repositories.Repositories` makes a store of three repositories.
+        `triptych.contracts.defaults.Repositories` makes a store of three repositories.
         ``engine`` None builds the lanes that ship. Closing the Service closes the store, and
         then calls ``on_close``, which may close the models.
 

@@ -11,10 +11,10 @@ from triptych.answers.pieces import Citation, Verification
 from triptych.answers.receipt import ContextReceipt
 from triptych.answers.records import Answer, AnswerReceipt
 from triptych.answers.replay import Replay
-from triptych.operations import Effect, operation
 from triptych.records import Query
 from triptych.records.search_options import split_options
 from triptych.search.query import query_of
+from triptych.service.operations import Effect, operation
 
 if TYPE_CHECKING:
     from triptych.answers.answerer import AskRequest

@@ -16,6 +16,7 @@ from triptych.contracts import (
     Ranker,
     Store,
 )
+from triptych.contracts.rules import missing_dataset
 from triptych.copies.notes import note_purge
 from triptych.derivation.kept_requests import forget_requests
 from triptych.errors import (
@@ -27,12 +28,11 @@ from triptych.records import (
     ScrubReport,
     check_text,
 )
-from triptych.rules import missing_dataset
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.question_log import QuestionLog
+from triptych.service.options import ServiceOptions
 from triptych.service.parts import Parts, SearchParts, build_search
-from triptych.service_options import ServiceOptions
 
 __all__ = ["ServiceBase", "check_names"]
 

@@ -15,7 +15,6 @@ from triptych.errors import (
     CorruptStoreError,
     ValidationError,
 )
-from triptych.operations import Effect, operation
 from triptych.records import (
     DatasetConfig,
     DeleteReport,
@@ -25,7 +24,8 @@ from triptych.records import (
 )
 from triptych.search.calibration import forget_calibration
 from triptych.service.base import ServiceBase, check_names
-from triptych.service_options import check_language
+from triptych.service.operations import Effect, operation
+from triptych.service.options import check_language
 
 __all__ = ["Datasets"]
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from triptych import telemetry
 from triptych._internal.progress import ProgressCallback
-from triptych.changes.follow import check_poll, follow_changes, read_changes
+from triptych.contracts.change_pages import check_poll, follow_changes, read_changes
 from triptych.derivation.batches import check_progress
 from triptych.derivation.management import which_documents
 from triptych.derivation.versions import restored, unified_diff
@@ -17,7 +17,6 @@ from triptych.errors import (
     NotAvailableError,
     ValidationError,
 )
-from triptych.operations import Effect, operation
 from triptych.records import (
     ChangePage,
     DocumentInfo,
@@ -35,6 +34,7 @@ from triptych.records import (
     parse_filter,
 )
 from triptych.service.base import ServiceBase, check_names
+from triptych.service.operations import Effect, operation
 
 __all__ = ["Documents"]
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from triptych.errors import (
     ValidationError,
 )
-from triptych.operations import Effect, operation
 from triptych.records import (
     DerivedLayer,
     DocumentSummary,
@@ -16,6 +15,7 @@ from triptych.records import (
     check_whole,
 )
 from triptych.service.base import ServiceBase, check_names
+from triptych.service.operations import Effect, operation
 
 __all__ = ["Layers"]
 

@@ -35,7 +35,7 @@ from triptych.search.retrievers import (
 )
 from triptych.search.rewriters.chain import one_rewriter, rewriters_of
 from triptych.search.sparse_retrievers import DocumentSparseRetriever, SparseRetriever
-from triptych.service_options import ServiceOptions
+from triptych.service.options import ServiceOptions
 from triptych.vectors.sparse_encoding import check_keeps_sparse
 from triptych.vectors.waiting import living_stats
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Unpack
 
-from triptych.operations import Effect, operation
 from triptych.records import (
     Query,
     Result,
@@ -13,6 +12,7 @@ from triptych.records import (
 from triptych.records.search_options import SearchOptions
 from triptych.search.query import check_queries, query_of
 from triptych.service.base import ServiceBase
+from triptych.service.operations import Effect, operation
 
 __all__ = ["Searches"]
 

@@ -11,7 +11,6 @@ from triptych.errors import (
     NotAvailableError,
     ValidationError,
 )
-from triptych.operations import Effect, operation
 from triptych.records import (
     CacheStats,
     DatasetStats,
@@ -21,6 +20,7 @@ from triptych.records import (
     RebuildScope,
 )
 from triptych.service.base import ServiceBase, check_names
+from triptych.service.operations import Effect, operation
 
 __all__ = ["Upkeep"]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from triptych.contracts import Embedder, VectorRepo
+from triptych.contracts.rules import missing_dataset
 from triptych.errors import NotAvailableError, NotFoundError
 from triptych.records import DatasetConfig, SpaceCount
-from triptych.rules import missing_dataset
 from triptych.service import Service
 
 __all__ = [

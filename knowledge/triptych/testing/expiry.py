@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from triptych.contracts import Store
+from triptych.contracts.defaults import Repositories
 from triptych.errors import ConflictError, NotFoundError, ValidationError
 from triptych.records import Mode, NewDocument, SystemData
-from triptych.repositories import Repositories
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import FakeEmbedder
 from triptych.testing.harness import HarnessTests

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from triptych._internal.digests import digest
 from triptych.contracts import Capabilities
+from triptych.contracts.defaults import Repositories
 from triptych.errors import ProviderError
 from triptych.records import EmbedKind, Generation, Message, SparseVector, Usage
-from triptych.repositories import Repositories
 from triptych.testing.builders import DIMENSION, SPARSE, SPARSE_TERMS, sparse_of, vector_of
 
 __all__ = [

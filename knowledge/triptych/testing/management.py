@@ -10,9 +10,9 @@ import attrs
 import pytest
 
 from triptych.contracts import Store
+from triptych.contracts.defaults import Repositories
 from triptych.errors import ConflictError, NotFoundError, ValidationError
 from triptych.records import DocumentInfo, MetadataValue, NewDocument, Subject, parse_filter
-from triptych.repositories import Repositories
 from triptych.service import Service, ServiceOptions
 from triptych.testing.builders import fill, put
 from triptych.testing.fakes import FakeEmbedder

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from triptych.contracts import Capabilities, Store
+from triptych.contracts.defaults import Repositories
 from triptych.errors import ConflictError, NotFoundError
 from triptych.records import Layer, RebuildScope
-from triptych.repositories import Repositories
 from triptych.service import Service
 from triptych.testing.builders import layer_of
 from triptych.testing.guarantees import guarantee

@@ -18,6 +18,7 @@ from triptych.contracts import (
     Embedder,
     Store,
 )
+from triptych.contracts.defaults import Repositories
 from triptych.deadlines import deadline
 from triptych.errors import (
     CancelledError,
@@ -31,7 +32,6 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.records import EmbedKind, Layer, NewDocument, Query, RebuildScope
-from triptych.repositories import Repositories
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import CoveringEmbedder, Failing, FakeEmbedder, kept_open
 from triptych.testing.fillers import FillerTests

@@ -13,11 +13,11 @@ from triptych import deadlines
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.chunking import embedding_text
 from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo, WorkLeases
+from triptych.contracts.rules import is_of_document
 from triptych.errors import CancelledError, ConflictError, ModelMismatchError, TriptychError
 from triptych.records import DatasetConfig, DerivedChunk, Failure, Layer, VectorSpace
 from triptych.records.metadata import text_of
 from triptych.records.spaces import dense
-from triptych.rules import is_of_document
 from triptych.signatures import embedding_input_sig
 from triptych.vectors.failures import derivation_error
 from triptych.vectors.model import VectorModel

@@ -25,8 +25,8 @@ from triptych import (
     ValidationError,
 )
 from triptych.contracts import HitReader
+from triptych.contracts.defaults import Repositories
 from triptych.records import CacheStats, Candidate, EmbedKind, ResolvedQuery
-from triptych.repositories import Repositories
 from triptych.search import FragmentRewriter, HyDE, SemanticCache
 from triptych.testing import Failing, FakeLLM, ScriptedLLM
 from triptych_backends.memory import MemoryStore

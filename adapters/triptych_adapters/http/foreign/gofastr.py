@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from triptych.errors import NotFoundError, ValidationError
-from triptych.operations import Effect
 from triptych.records import Hit, NewDocument, Query
 from triptych.records.metadata import metadata_to_plain
 from triptych.records.serialization import to_dict
@@ -22,6 +21,7 @@ from triptych.search.diversity import MMR
 from triptych.search.reranking import Rerank
 from triptych.search.rewriters.chain import one_rewriter
 from triptych.service import Service
+from triptych.service.operations import Effect
 from triptych_adapters.http.request_parts import query_of
 from triptych_adapters.http.responses import encoded, json_response, public
 from triptych_adapters.http.route_description import (

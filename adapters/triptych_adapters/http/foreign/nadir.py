@@ -12,10 +12,10 @@ from starlette.responses import Response
 
 from triptych.access.service import RestrictedService
 from triptych.errors import NotAvailableError
-from triptych.operations import Effect
 from triptych.records import Hit
 from triptych.records.serialization import to_dict
 from triptych.service import Service
+from triptych.service.operations import Effect
 from triptych.sync import SyncReport
 from triptych_adapters.http.responses import encoded, json_response, public
 from triptych_adapters.http.route_description import (

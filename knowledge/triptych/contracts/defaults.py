@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import attrs
 
 from triptych.contracts import Capabilities, ChunkRepo, DocumentRepo, LayerRepo, Store
+from triptych.contracts.rules import embedding_spaces, is_pending
 from triptych.errors import ConflictError, StoreAwayError
 from triptych.records import (
     DatasetConfig,
@@ -31,7 +32,6 @@ from triptych.records import (
 )
 from triptych.records.expiry import expired_by
 from triptych.records.spaces import AnySpace, SpaceCount, VectorSpace, dense
-from triptych.rules import embedding_spaces, is_pending
 
 __all__ = [
     "ChunkRepoBase",

@@ -32,7 +32,11 @@ from triptych.leases import LEASE, LeaseHolder
 from triptych.records import DocumentInfo, Failure, RebuildReport, RebuildScope
 from triptych.service import Service
 
-__all__ = ["Share", "WorkReport", "Worker"]
+__all__ = [
+    "Share",
+    "WorkReport",
+    "Worker",
+]
 
 _PAGE = 256
 _FIRST_SHARE, _LARGEST_SHARE = 16, 256
