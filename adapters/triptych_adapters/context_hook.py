@@ -14,8 +14,6 @@ from triptych.records.search_options import DatasetSearchOptions, check_option_n
 from triptych.service import Service, ServiceOptions
 from triptych_adapters.services import check_service
 
-__all__ = ["DEFAULT_HEADING", "ContextHook", "context_hook", "last_user_text"]
-
 ContextHook = Callable[[Sequence[Any]], str | None]
 """Takes a turn's messages, and gives the text to inject before them, or None."""
 

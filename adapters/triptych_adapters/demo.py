@@ -29,8 +29,6 @@ from triptych_adapters.cli.hits import HitView, render_hits
 from triptych_adapters.cli.output import visible
 from triptych_adapters.cli.source_files import matched_line
 
-__all__ = ["main", "run"]
-
 DATASET = "triptych-docs"
 QUESTIONS = (
     "What happens when the embedding model fails?",

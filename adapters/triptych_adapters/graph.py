@@ -31,8 +31,6 @@ from triptych.search.result_formats import format_xml
 from triptych.service import Service
 from triptych_adapters.services import check_service
 
-__all__ = ["Node", "NodeDataset", "knowledge_node", "knowledge_node_from_config"]
-
 Node = Callable[[Mapping[str, Any]], dict[str, Any]]
 """From a graph's state to what a node adds to it."""
 

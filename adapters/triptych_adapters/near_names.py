@@ -7,8 +7,6 @@ from difflib import SequenceMatcher, get_close_matches
 
 from triptych.service import Service
 
-__all__ = ["did_you_mean", "near_names"]
-
 _SUGGESTED = 3
 
 

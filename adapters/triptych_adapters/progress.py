@@ -11,8 +11,6 @@ from typing import Any
 
 from triptych._internal.progress import Progress, ProgressCallback
 
-__all__ = ["rich_bars", "show_progress", "tqdm_bars"]
-
 
 @contextmanager
 def show_progress() -> Iterator[ProgressCallback | None]:

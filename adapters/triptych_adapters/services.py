@@ -11,8 +11,6 @@ from triptych.records import DocumentInfo
 from triptych.service import Service
 from triptych.service.dataset import Dataset
 
-__all__ = ["check_service", "documents_of"]
-
 _PAGE: Final = 100
 
 

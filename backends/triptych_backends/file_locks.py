@@ -6,8 +6,6 @@ import os
 import sys
 from pathlib import Path
 
-__all__ = ["lock_now", "sync_folder", "unlock"]
-
 if sys.platform == "win32":
     import msvcrt
 

@@ -25,8 +25,6 @@ from triptych_factory.settings import Settings
 if TYPE_CHECKING:
     from triptych_backends.qdrant.truth import TruthStore
 
-__all__ = ["BUILDERS", "open_store", "open_target", "store_exists"]
-
 _ENDED = 3600.0
 """Seconds after which a store that is being made is taken for one whose maker was killed."""
 

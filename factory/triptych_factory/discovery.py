@@ -7,16 +7,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = [
-    "STORE_FILE",
-    "STORE_FOLDER",
-    "find_store",
-    "make_store_folder",
-    "store_in",
-    "user_config_file",
-    "user_store",
-]
-
 STORE_FOLDER = ".triptych"
 STORE_FILE = "kb.db"
 

@@ -16,17 +16,6 @@ from triptych_factory.provider_access import (
     named_model,
 )
 
-__all__ = [
-    "BUILDERS",
-    "DEFAULT_MODELS",
-    "PROVIDERS",
-    "build_embedder",
-    "build_sparse_encoder",
-    "local_is_installed",
-    "require_installed",
-]
-
-
 BUILDERS: Mapping[str, str] = {
     "local": "triptych_backends.embedders.local:LocalEmbedder",
     "local-multilingual": "triptych_backends.embedders.multilingual:MultilingualEmbedder",

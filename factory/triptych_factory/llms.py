@@ -12,9 +12,6 @@ from triptych.records import Generation, Message
 from triptych_factory.loading import load
 from triptych_factory.provider_access import ProviderAccess, access_arguments, named_model
 
-__all__ = ["PROVIDERS", "PlannedLLM", "build_llm", "planned_llm"]
-
-
 PROVIDERS: Mapping[str, str] = {
     "anthropic": "triptych_backends.providers:AnthropicLLM",
     "ollama": "triptych_backends.providers:OllamaLLM",

@@ -14,18 +14,6 @@ from triptych._internal.urls import query_of, split_url, url_options
 from triptych.errors import ValidationError
 from triptych.records import check_text
 
-__all__ = [
-    "Location",
-    "base_of",
-    "is_server",
-    "parse_location",
-    "relative_to",
-    "shown_location",
-    "state_folder",
-    "store_paths",
-    "truth_of",
-]
-
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 
 _URL_LIKE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # one letter is a drive

@@ -17,8 +17,6 @@ from triptych.service import Service
 from triptych_factory.rankers import build_ranker
 from triptych_factory.tables import TABLE_KEYS, service_over
 
-__all__ = ["POSTPROCESSORS", "REWRITERS", "Models", "build_pipelines"]
-
 REWRITERS: Mapping[str, str] = {
     "fragments": "FragmentRewriter",
     "paraphrase": "ParaphraseRewriter",

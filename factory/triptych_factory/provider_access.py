@@ -21,15 +21,6 @@ from triptych.errors import ValidationError
 if TYPE_CHECKING:
     from triptych_backends.providers.connection import Connection
 
-__all__ = [
-    "TRUSTED_HOSTS",
-    "Origin",
-    "ProviderAccess",
-    "access_arguments",
-    "is_trusted",
-    "named_model",
-]
-
 TRUSTED_HOSTS = "TRIPTYCH_TRUSTED_HOSTS"
 """The variable in which users name hosts, with or without a port, that may get their keys."""
 

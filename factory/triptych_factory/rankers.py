@@ -12,9 +12,6 @@ from triptych.search.model_steps import LLMReranker
 from triptych_factory.loading import load
 from triptych_factory.provider_access import Origin, ProviderAccess, access_arguments, named_model
 
-__all__ = ["RERANKERS", "RERANK_SERVERS", "build_ranker", "build_reranker"]
-
-
 RERANKERS: Mapping[str, str] = {
     "cohere": "triptych_backends.providers:CohereReranker",
     "jina": "triptych_backends.providers:JinaReranker",

@@ -13,8 +13,6 @@ from triptych_factory.locations import is_server
 from triptych_factory.provider_access import TRUSTED_HOSTS, is_trusted
 from triptych_factory.settings import Settings
 
-__all__ = ["check_local", "connect"]
-
 _OWN = frozenset({"url", "api_key"})
 
 

@@ -20,8 +20,6 @@ from triptych_factory.discovery import find_store, user_config_file, user_store
 from triptych_factory.locations import relative_to, shown_location
 from triptych_factory.provider_access import TRUSTED_HOSTS, Origin
 
-__all__ = ["FILE_NAME", "PREFIX", "Setting", "Settings", "debug_requested"]
-
 FILE_NAME = "triptych.toml"
 PREFIX = "TRIPTYCH_"
 

@@ -25,8 +25,6 @@ from triptych.records import EmbedKind
 from triptych_factory.embedders import BUILDERS, PROVIDERS, build_embedder
 from triptych_factory.loading import load
 
-__all__ = ["RecalledEmbedder", "likely_signature", "recall_embedder", "stored_signature"]
-
 _HASH = re.compile(r"hash-bag-of-words/not-semantic/v1/(\d+)")
 
 

@@ -22,14 +22,6 @@ from triptych_factory.discovery import user_store
 from triptych_factory.locations import base_of, is_server, parse_location, state_folder, store_paths
 from triptych_factory.settings import Settings
 
-__all__ = [
-    "SYNC_STATE",
-    "directory_sync",
-    "examined_syncs",
-    "remembered_roots",
-    "remote_key",
-]
-
 SYNC_STATE = Check(
     "sync.state",
     "what syncs remember of files is damaged, of another version, or was left half written",

@@ -30,18 +30,6 @@ if TYPE_CHECKING:
     from triptych_backends.in_place.source import InPlaceSource
     from triptych_backends.in_place.table import OpenTable
 
-__all__ = [
-    "BREAKING",
-    "TABLE_KEYS",
-    "examined_tables",
-    "for_pipeline",
-    "named_embedder",
-    "open_rows",
-    "open_tables",
-    "service_over",
-    "table_findings",
-]
-
 TABLE_KEYS = ("tables", "url", "embedder", "language")
 """The keys of a pipeline over tables, beside those of every pipeline."""
 

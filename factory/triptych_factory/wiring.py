@@ -55,9 +55,6 @@ if TYPE_CHECKING:
     from triptych.parsing import FileParsers
     from triptych_factory.pipelines import Models
 
-__all__ = ["CHUNKERS", "every_format", "open_service", "settings_llm", "wire"]
-
-
 _CHUNKING = ("chunker", "chunk_size", "chunk_overlap")
 _NAMED: Mapping[str, type] = {
     **dict.fromkeys(

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from triptych.parsing import FileParsers
     from triptych.service import Service
 
-__all__ = ["every_format", "open"]
-
 
 def every_format() -> FileParsers:
     """The parser of files that serves where none is given: every format that is installed."""

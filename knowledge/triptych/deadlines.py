@@ -15,8 +15,6 @@ from contextvars import ContextVar
 
 from triptych.errors import CancelledError, ValidationError
 
-__all__ = ["CancelScope", "check", "deadline", "remaining"]
-
 
 class CancelScope:
     """One ``with deadline(...)`` block; `cancel` may be called from any thread."""

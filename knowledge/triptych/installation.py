@@ -9,8 +9,6 @@ from pathlib import Path
 
 from triptych.errors import NotAvailableError
 
-__all__ = ["install_command", "lacking"]
-
 
 def lacking(said: str, extra: str) -> NotAvailableError:
     """The error that something of ``extra`` is not installed: what ``said`` says, and the command.

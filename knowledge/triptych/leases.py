@@ -15,13 +15,6 @@ from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import SettingsStore, WorkLeases
 from triptych.errors import StoreError
 
-__all__ = [
-    "LEASE",
-    "LEASES",
-    "LeaseHolder",
-    "SettingsLeases",
-]
-
 LEASE = 10.0
 """Seconds a lease lasts after its last renewal: so long the work of a killed process waits."""
 

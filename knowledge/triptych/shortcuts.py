@@ -36,17 +36,6 @@ from triptych.service import Service
 from triptych.sync.file_set import FileSet
 from triptych.sync.roots import SyncOptions
 
-__all__ = [
-    "IngestReport",
-    "Store",
-    "get_chunk",
-    "ingest_directory",
-    "ingest_file",
-    "query",
-    "query_context",
-]
-
-
 Store: TypeAlias = Service | str | os.PathLike[str] | None
 
 

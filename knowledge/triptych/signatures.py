@@ -15,16 +15,6 @@ from triptych.chunking.kinds import kind_of
 from triptych.records import DocumentInfo, DocumentSummary, Metadata, SourceDocument
 from triptych.records.metadata import text_of
 
-__all__ = [
-    "SummariesDigest",
-    "content_sha256",
-    "document_info",
-    "document_input_sig",
-    "embedding_input_sig",
-    "prompt_sig",
-    "summaries_input_sig",
-]
-
 
 def content_sha256(content: str) -> str:
     """The hex SHA-256 of ``content`` in UTF-8: a document's fingerprint."""

@@ -22,20 +22,6 @@ from typing import Protocol, Self
 from triptych.records.journal import ModelUsage
 from triptych.records.models import Generation
 
-__all__ = [
-    "Observation",
-    "Observer",
-    "Operation",
-    "Value",
-    "add",
-    "is_observed",
-    "note",
-    "note_usage",
-    "observe",
-    "operation",
-    "stage",
-]
-
 Value = str | int | float | bool
 _log = logging.getLogger(__name__)
 

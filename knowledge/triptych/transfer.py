@@ -28,14 +28,6 @@ from triptych.records import Failure, NewDocument, PutReport, SourceDocument
 from triptych.records.metadata import DATE, metadata_to_plain
 from triptych.service import Service
 
-__all__ = [
-    "ImportFields",
-    "export_jsonl",
-    "import_jsonl",
-    "import_parquet",
-    "iter_exported",
-]
-
 _PAGE: Final = 256
 _ROWS_AT_ONCE: Final = 1_024
 

@@ -32,12 +32,6 @@ from triptych.leases import LEASE, LeaseHolder
 from triptych.records import DocumentInfo, Failure, RebuildReport, RebuildScope
 from triptych.service import Service
 
-__all__ = [
-    "Share",
-    "WorkReport",
-    "Worker",
-]
-
 _PAGE = 256
 _FIRST_SHARE, _LARGEST_SHARE = 16, 256
 _SHARE_SECONDS = 3.0

@@ -14,8 +14,6 @@ from triptych.copies import Archive, copy_store
 from triptych.errors import TriptychError
 from triptych_backends.memory import MemoryStore
 
-__all__ = ["Members", "members_of", "refused", "write_members"]
-
 Members = dict[str, bytes]
 
 

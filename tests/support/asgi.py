@@ -7,8 +7,6 @@ from typing import Any
 
 import httpx
 
-__all__ = ["Client"]
-
 
 class Client:
     """Asks an ASGI app; each request has an event loop of its own."""

@@ -14,8 +14,6 @@ from triptych.records import EmbedKind, Generation, Message
 from triptych_backends.providers.chat import RemoteLLM
 from triptych_backends.providers.embedding import RemoteEmbedder
 
-__all__ = ["AwaitedEmbedder", "AwaitedLLM", "awaited"]
-
 T = TypeVar("T")
 
 

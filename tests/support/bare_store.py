@@ -7,8 +7,6 @@ from typing import Any
 from triptych.contracts import Store
 from triptych.contracts.defaults import ChunkRepoBase, DocumentRepoBase, LayerRepoBase, StoreBase
 
-__all__ = ["BareChunks", "BareDocuments", "BareLayers", "BareStore"]
-
 
 def _lend(bare: object, inner: object, names: str) -> None:
     for name in names.split():

@@ -9,8 +9,6 @@ from typing import Any
 
 from support.provider_server import Asked, ProviderServer, Reply, serving
 
-__all__ = ["chat", "streamed", "whole"]
-
 
 def whole(text: str, *, finish: str = "stop") -> Reply:
     """An answer in one piece."""

@@ -17,8 +17,6 @@ from typer.testing import CliRunner
 
 from triptych_adapters.cli.app import app
 
-__all__ = ["Ran", "Shell", "fresh_shell", "ran"]
-
 
 @attrs.frozen
 class Ran:

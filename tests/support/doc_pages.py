@@ -43,8 +43,6 @@ from support.cli_run import ran
 from triptych_adapters.telemetry.figures import FIGURES
 from triptych_adapters.telemetry.measurements import METRICS
 
-__all__ = ["Block", "anchors", "blocks", "dead_links", "matches", "run_page", "unknown_names"]
-
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,})(?P<info>[^`]*)$")
 _DECIMAL = re.compile(r"-?\d+\.\d+")
 _WHITE = re.compile(r"\s+")

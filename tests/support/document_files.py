@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-__all__ = ["make_docx", "make_pdf", "make_pptx", "make_xlsx", "raw_pdf", "repacked", "zipped"]
-
 WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 
 

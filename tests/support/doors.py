@@ -7,8 +7,6 @@ from pathlib import Path
 
 import yaml
 
-__all__ = ["excluded", "exclusions", "unlisted"]
-
 _LIST = Path(__file__).parents[1] / "doors.yaml"
 _Groups = Mapping[str, Mapping[str, Sequence[str]]]
 

@@ -19,8 +19,6 @@ from triptych_backends.in_place.qdrant import (
     reader_of,
 )
 
-__all__ = ["EdgePoints", "LocalPoints"]
-
 _TYPES = {
     "text": edge.TextIndexParams(tokenizer=edge.TokenizerType.Word),
     "keyword": edge.KeywordIndexParams(),

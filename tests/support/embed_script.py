@@ -16,17 +16,6 @@ import triptych
 from triptych.records import EmbedKind
 from triptych.testing.builders import vector_of
 
-__all__ = [
-    "CONCURRENCY",
-    "SPACE",
-    "LoggedEmbedder",
-    "asked",
-    "contents",
-    "open_store",
-    "texts_of",
-    "word_of",
-]
-
 CONCURRENCY = 2
 SPACE = "logged/16"
 

@@ -8,8 +8,6 @@ from triptych._internal.progress import ProgressCallback
 from triptych.layers import ExtractiveSummarizer, LayerBuilder, LayerReport
 from triptych.service import Service
 
-__all__ = ["build_layers"]
-
 
 def build_layers(
     service: Service,

@@ -8,8 +8,6 @@ from pathlib import Path
 import triptych
 from support.embed_script import LoggedEmbedder
 
-__all__ = ["DOCUMENTS", "notes", "open_store"]
-
 DOCUMENTS = 400
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from support.postgres import PostgresServer
 
-__all__ = ["ForeignTables", "foreign_tables", "vector_of"]
-
 _NUMBERS = count()
 EMBEDDER = HashEmbedder()
 

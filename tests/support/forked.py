@@ -14,8 +14,6 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-__all__ = ["answer_of", "context", "run", "started"]
-
 _SECONDS = 120.0
 
 

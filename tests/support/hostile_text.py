@@ -57,8 +57,6 @@ from triptych_backends.providers.errors import ProviderErrorRules, Refusal, faul
 from triptych_backends.providers.response_parsing import text_at
 from triptych_backends.providers.timeouts import retry_after_seconds
 
-__all__ = ["CALLS", "UNITS", "Found", "found_patterns", "growth_fault", "hostile", "own_units"]
-
 KEY = "sk-SeCrEt0123456789abcdefXYZ"
 _LARGE = 100_000
 _QUICK = 0.02

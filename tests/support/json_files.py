@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 import pytest
 
-__all__ = ["full_disk"]
-
 
 @contextmanager
 def full_disk(store: object) -> Iterator[None]:

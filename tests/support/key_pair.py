@@ -17,8 +17,6 @@ from triptych.testing.fakes import FakeSparseEncoder
 from triptych_adapters.keys import KeyAuthenticator, KeyStore
 from triptych_backends.memory import MemoryStore
 
-__all__ = ["FILTERS", "KeyPair", "key_pair", "without_times"]
-
 OURS, THEIRS = {"team": "ours"}, {"team": "theirs"}
 FILTERS: dict[str, dict[str, Any]] = {"metadata": OURS, "prefix": {"doc_prefix": "ours/"}}
 """What a key is restricted by: both show the same documents."""

@@ -14,8 +14,6 @@ from typing import Any, Literal
 
 import pytest
 
-__all__ = ["Pooling", "llama_server"]
-
 Pooling = Literal["none", "mean", "rank"]
 
 _HOW = "`make llm` installs both and runs these tests"

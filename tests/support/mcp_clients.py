@@ -13,8 +13,6 @@ from starlette.types import ASGIApp
 from support.servers import listening
 from triptych_adapters.mcp.http import PATH
 
-__all__ = ["ERAS", "Connected", "connected", "served"]
-
 ERAS = ("legacy", "2026-07-28")
 """The modes of the client: with a handshake (up to 2025-11-25), and without."""
 

@@ -8,8 +8,6 @@ import triptych
 from triptych.errors import ValidationError
 from triptych.sync import RememberedRoots, SyncRoot
 
-__all__ = ["add_nested"]
-
 
 def add_nested(url: str, base: str, number: int) -> int:
     """Add ten folders, or the folder in each; how many were refused."""

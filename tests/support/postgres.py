@@ -22,8 +22,6 @@ import pytest
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["PostgresServer", "running_server"]
-
 FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off")
 """For tests that nothing survives."""
 

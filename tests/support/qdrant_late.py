@@ -11,8 +11,6 @@ from qdrant_client.models import Filter
 from support.qdrant_edge import EdgeCollections
 from triptych_backends.qdrant import AwayError, Point
 
-__all__ = ["Late"]
-
 
 class Late(EdgeCollections):
     """All writes after the next ``left`` are cut off, and reach it by `arrive`."""

@@ -6,8 +6,6 @@ from qdrant_client import QdrantClient
 
 from triptych_backends.qdrant import ClientCollections
 
-__all__ = ["LocalMode"]
-
 
 class LocalMode(ClientCollections):
     """The client's emulation, which stays open as a server does."""

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from triptych.contracts import Ranker
 from triptych.records import Candidate, Layer, Mode, RankedList, ResolvedQuery
 
-__all__ = ["QUERY", "fuse_lanes"]
-
 QUERY = ResolvedQuery(
     text="any", dataset_ids=("d",), mode=Mode.HYBRID, layer=Layer.DETAIL, top_k=10, limit=30
 )

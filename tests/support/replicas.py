@@ -11,8 +11,6 @@ from pathlib import Path
 
 from support.postgres import PostgresServer
 
-__all__ = ["replay_position", "running_replica", "wait_until"]
-
 
 @contextmanager
 def running_replica(primary: PostgresServer, *settings: str) -> Iterator[PostgresServer]:

@@ -29,8 +29,6 @@ from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
 
-__all__ = ["KINDS", "POSTGRES", "change", "contents", "fill", "open_kind"]
-
 POSTGRES = "TEST_POSTGRES_URL"
 KINDS = ("memory", "sqlite", "files")
 NAMES = ("a", "b.md", "folder/c", "folder/inner/d", "é", "z z")

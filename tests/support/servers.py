@@ -20,8 +20,6 @@ import pytest
 
 from triptych.service import Service
 
-__all__ = ["Served", "Switch", "listening", "served", "started"]
-
 
 @contextmanager
 def served(service: Service, **options: Any) -> Iterator[str]:

@@ -10,8 +10,6 @@ from support.embed_script import LoggedEmbedder
 from triptych.spaces import fill_space
 from triptych_backends.embedders.hashing import HashEmbedder
 
-__all__ = ["open_next"]
-
 
 def open_next(url: str, log: Path) -> triptych.Service:
     """The knowledge base, with a next embedder of 3 ms a text, which writes to ``log``."""

@@ -6,8 +6,6 @@ import os
 
 import triptych
 
-__all__ = ["names_in", "put", "put_and_die", "put_editions"]
-
 
 def put(store: str, name: str) -> None:
     """Put a document that says its name."""

@@ -10,8 +10,6 @@ from support.sync_folder import Desk, TextFiles
 from triptych.parsing import ParsedFile
 from triptych.testing.fakes import FakeEmbedder
 
-__all__ = ["PickyParser", "sync_for_ever"]
-
 
 class PickyParser(TextFiles):
     """Fails over texts with FAIL in them."""

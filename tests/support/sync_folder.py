@@ -16,8 +16,6 @@ from triptych.service import Service
 from triptych.sync import DirectorySync, SyncOptions, SyncReport, SyncRoot
 from triptych.testing.fakes import FakeEmbedder
 
-__all__ = ["Desk", "TextFiles", "contents", "desk", "state_of", "until"]
-
 
 class TextFiles(FileParsers):
     """Text alone, so that all else is skipped."""

@@ -12,8 +12,6 @@ import pytest
 
 from triptych.testing.guarantees import guarantees_of
 
-__all__ = ["STORES", "TARGETS", "guarantees", "has_none_of", "runs_in", "store_of", "target_of"]
-
 STORES = {
     "files": (
         "tests/contract/test_filesystem.py",

@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-__all__ = ["Terminal", "seen"]
-
 _PIECE = re.compile(
     r"\x1b\[(?P<number>[0-9;?]*)(?P<command>[A-Za-z])"
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"

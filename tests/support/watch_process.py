@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["watch_command"]
-
 
 @contextmanager
 def watch_command(

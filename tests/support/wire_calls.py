@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["CALLS"]
-
 CALLS: list[tuple[str, dict[str, Any], Callable[[Any], bool]]] = [
     ("create_dataset", {"dataset_id": "d", "language": "english"}, lambda it: it is True),
     (

@@ -10,8 +10,6 @@ from support.embed_script import LoggedEmbedder
 from triptych import leases
 from triptych.workers import Worker
 
-__all__ = ["DOCUMENTS", "LEASE", "MOST_IN_FLIGHT", "notes", "open_store", "run"]
-
 DOCUMENTS = 96
 LEASE = 5.0
 """In seconds. A process that gets no processor for longer would lose what it has."""

@@ -14,8 +14,6 @@ from triptych_adapters.cli.exits import describe
 from triptych_adapters.cli.options import PlainGroup
 from triptych_adapters.cli.session import Globals
 
-__all__ = ["COMMANDS", "GROUPS", "PANELS", "app"]
-
 PANELS = {
     "Add and change knowledge": "init@roots add@roots put sync watch remove@roots import@transfer "
     "follow tag@maintain delete@maintain",

@@ -25,16 +25,6 @@ from triptych_adapters.cli.session import Globals, run
 if TYPE_CHECKING:
     from triptych.service import Service
 
-__all__ = [
-    "GLOBAL_OPTIONS",
-    "command",
-    "examples",
-    "excluded_words_last",
-    "made",
-    "prose",
-    "take_options",
-]
-
 PANEL = "Global options"
 
 GLOBAL_OPTIONS: dict[str, tuple[Any, Any]] = {

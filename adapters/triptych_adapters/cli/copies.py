@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from triptych.contracts import Store
     from triptych.copies import CopyReport, DatasetCopy, DatasetSummary
 
-__all__ = ["Replace", "check_output", "is_archive", "load_archive", "save_archive"]
-
 Replace = Annotated[
     bool, option("--replace", "Remove what the destination has and the source has not.")
 ]

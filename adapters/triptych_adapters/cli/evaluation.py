@@ -20,25 +20,6 @@ if TYPE_CHECKING:
     from triptych.search.pipeline_record import Pipeline
     from triptych.service import Service
 
-__all__ = [
-    "Dataset",
-    "Golden",
-    "Html",
-    "Metrics",
-    "Output",
-    "check_places",
-    "chosen_metrics",
-    "note_failed",
-    "opened_pipeline",
-    "read_questions",
-    "show_comparison",
-    "show_evaluation",
-    "tell_json",
-    "tell_warnings",
-    "write_page",
-    "write_runs",
-]
-
 Output = Annotated[
     Path | None, option("--output -o FILE", "Write everything here as JSON, for compare.")
 ]

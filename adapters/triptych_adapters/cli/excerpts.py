@@ -11,8 +11,6 @@ from rich.text import Text
 
 from triptych_adapters.cli.output import visible
 
-__all__ = ["MATCH_STYLE", "excerpt", "match_offset"]
-
 MATCH_STYLE = "bold magenta"
 _ELLIPSIS = "…"
 _WORD = re.compile(r"\S+")

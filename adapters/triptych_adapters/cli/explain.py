@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from triptych.records import Hit, Query
     from triptych.service import Service
 
-__all__ = ["explained", "explanation_lines"]
-
 
 def explained(
     service: Service,

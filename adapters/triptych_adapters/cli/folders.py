@@ -29,16 +29,6 @@ if TYPE_CHECKING:
     from triptych_adapters.cli.output import Output
     from triptych_factory import Settings
 
-__all__ = [
-    "NOT_TOLD",
-    "AddedFolders",
-    "AllFolders",
-    "Folders",
-    "Syncing",
-    "tell_generated",
-    "tell_notes",
-]
-
 NOT_TOLD = ("hidden", "ignored", "excluded", "the store itself", "settings of Triptych")
 """Reasons that the owner of a file gave for skipping it."""
 

@@ -19,8 +19,6 @@ from triptych_adapters.cli.source_files import SourceFiles, shown_path
 if TYPE_CHECKING:
     from triptych.records import Hit
 
-__all__ = ["HitView", "place_of", "render_hits", "views_of"]
-
 _INDENT = "    "
 _LEAST_WIDTH = 20
 _MOST_WIDTH = 100

@@ -15,8 +15,6 @@ from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.session import Session
 from triptych_adapters.cli.values import conditions
 
-__all__ = ["BLOCKING", "run_hook"]
-
 BLOCKING = 2
 """The exit code by which a hook stops its host: this one never ends with it."""
 

@@ -17,16 +17,6 @@ if TYPE_CHECKING:
     from triptych.records import DocumentInfo
     from triptych.service import Service
 
-__all__ = [
-    "NamedDocument",
-    "dataset_in_use",
-    "find_document",
-    "find_documents",
-    "first_names",
-    "names_of_file",
-    "read_place",
-]
-
 _PLACE = re.compile(r"(?P<name>.+?):(?P<first>\d{1,9})(?P<to>-(?P<last>\d{1,9})?)?", re.DOTALL)
 
 

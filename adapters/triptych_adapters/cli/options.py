@@ -16,8 +16,6 @@ from typing import Any, get_args, get_origin
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-__all__ = ["METAVARS", "PlainCommand", "PlainGroup", "argument", "convert_plainly", "option"]
-
 METAVARS: dict[object, str] = {bool: "", int: "N", float: "NUMBER", str: "NAME"}
 """What an option's value is called where nobody says; a flag has none."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from triptych._internal.progress import ProgressCallback
     from triptych.records import Failure
 
-__all__ = ["Output", "Rows", "counts_of", "json_text", "shell_text", "summary_line", "visible"]
-
 Rows = tuple[Sequence[str], Iterable[Sequence[object]]]
 """The names of columns, and rows of as many cells."""
 

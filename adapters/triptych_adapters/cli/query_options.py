@@ -18,27 +18,6 @@ if TYPE_CHECKING:
     from triptych.service.pipeline import PipelineView
     from triptych_adapters.cli.output import Output
 
-__all__ = [
-    "AsOf",
-    "Dataset",
-    "DocumentDataset",
-    "FreshOnly",
-    "LayerChoice",
-    "ModeChoice",
-    "ModeOption",
-    "OptionalQuery",
-    "PipelineOption",
-    "PriceInput",
-    "PriceOutput",
-    "QueryArgument",
-    "Where",
-    "make_query",
-    "moment_note",
-    "note_unknown_fields",
-    "prices_of",
-    "query_fields",
-]
-
 
 class ModeChoice(StrEnum):
     """The lanes to run; the domain's own enum would bring NumPy into every ``--help``."""

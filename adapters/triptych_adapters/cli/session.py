@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from triptych.service import Service
     from triptych_factory import Settings
 
-__all__ = ["Globals", "Session", "run"]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class Globals:

@@ -13,8 +13,6 @@ from types import FrameType
 from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.output import Output
 
-__all__ = ["until_stopped", "until_terminated"]
-
 
 @contextmanager
 def until_stopped(output: Output, grace: float) -> Iterator[Callable[[Callable[[], None]], None]]:

@@ -22,15 +22,6 @@ if TYPE_CHECKING:
     from triptych.service import Service
     from triptych_adapters.cli.output import Output
 
-__all__ = [
-    "SourceFiles",
-    "editor_command",
-    "matched_line",
-    "open_in_editor",
-    "shown_path",
-    "warn_of_next_sync",
-]
-
 _PLUS_LINE = frozenset(
     (
         *("vi", "vim", "nvim", "gvim", "view", "nano", "pico", "micro", "emacs", "emacsclient"),

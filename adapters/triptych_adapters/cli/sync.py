@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from triptych.sync import DirectorySync, SyncPlan, SyncReport
     from triptych_adapters.cli.folders import Syncing
 
-__all__ = ["run"]
-
-
 _COUNTED = (
     *("added", "updated", "renamed", "deleted", "unchanged", "repaired", "failed", "skipped"),
     *("chunks", "embedded", "reused", "pending", "expired", "model_calls"),

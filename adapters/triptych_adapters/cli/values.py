@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 from triptych.errors import ValidationError
 
-__all__ = ["conditions", "expiry_of", "metadata_of", "names", "numbers", "pairs"]
-
 _COMPARISON = re.compile("[<>!]$")
 _OPERATORS = {">": "$gte", "<": "$lte", "!": "$ne"}
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

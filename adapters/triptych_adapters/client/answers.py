@@ -10,8 +10,6 @@ from triptych.errors import StoreError
 from triptych_backends.providers.httpx_imports import httpx
 from triptych_backends.providers.timeouts import CallClock
 
-__all__ = ["MOST", "lines_of", "read_body", "stranger"]
-
 MOST: Final = 256 << 20
 """Bytes of one answer that are read."""
 _MOST_OF_A_FAILURE: Final = 1 << 16

@@ -21,8 +21,6 @@ from triptych.search.query import query_of, validate
 from triptych.service import Service
 from triptych_adapters.wire.operations import OPERATIONS
 
-__all__ = ["added", "batches", "call_arguments", "plain", "query_fields"]
-
 _BATCH: Final = 256
 _BATCH_BYTES: Final = 512 << 10
 _AROUND: Final = 4096

@@ -31,8 +31,6 @@ from triptych_backends.providers.http import reason_of, request_options, transpo
 from triptych_backends.providers.httpx_imports import httpx
 from triptych_backends.providers.timeouts import CallClock, Timeouts, retry_after_seconds
 
-__all__ = ["Connection"]
-
 _ATTEMPTS: Final = 4
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 2.0

@@ -27,8 +27,6 @@ from triptych_adapters.wire.operations import Operation
 from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route, query_pairs
 from triptych_backends.providers.timeouts import retry_after_seconds
 
-__all__ = ["Prepared", "answer_of", "failure_of", "prepare", "shown_problem"]
-
 _KEY: Final = (
     "set TRIPTYCH_API_KEY to a key of that server, or give open(…, api_key=…); `triptych admin "
     "keys add` makes one where the server's store is"

@@ -10,8 +10,6 @@ import attrs
 from triptych import deadlines
 from triptych.errors import CancelledError
 
-__all__ = ["until_done"]
-
 _WITHOUT_PROGRESS: Final = 2
 _WORK: Final = frozenset(
     {

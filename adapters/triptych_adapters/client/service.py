@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from triptych_adapters.wire.build_layers import LayerBuild
 from triptych_backends.providers.timeouts import Timeouts
 
-__all__ = ["RemotePipeline", "RemoteService", "connect"]
-
 _EMBEDDED_AT_ONCE: Final = 64
 _PAGE: Final = 1000
 _QUERIES_AT_ONCE: Final = 256

@@ -15,8 +15,6 @@ from triptych.records.serialization import from_dict
 from triptych_adapters.client.connection import Connection
 from triptych_adapters.client.requests import failure_of, prepare
 
-__all__ = ["open_stream"]
-
 _ACCEPT: Final = "text/event-stream"
 
 

@@ -19,8 +19,6 @@ from triptych.errors import ConflictError, NotFoundError
 from triptych.service import Service
 from triptych_adapters.haystack.documents import document_of, meta_of, new_document
 
-__all__ = ["TriptychDocumentStore"]
-
 
 class TriptychDocumentStore:
     """Keeps Haystack's documents in a dataset: an id is a document's name.

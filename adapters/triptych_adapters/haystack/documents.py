@@ -11,8 +11,6 @@ from haystack.dataclasses import Document
 from triptych.errors import ValidationError
 from triptych.records import Hit, NewDocument, SourceDocument, check_metadata
 
-__all__ = ["document_of", "meta_of", "new_document", "passage_of"]
-
 _REST = "haystack.document"
 """The metadata key of what Triptych has no place for, as JSON: embeddings, blobs, nested meta."""
 

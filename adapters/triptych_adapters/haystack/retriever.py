@@ -11,8 +11,6 @@ from haystack.dataclasses import Document
 from triptych_adapters.haystack.document_store import TriptychDocumentStore
 from triptych_adapters.haystack.documents import passage_of
 
-__all__ = ["TriptychRetriever"]
-
 _AT_ONCE: Final = 10_000
 """Names that one condition lists."""
 

@@ -32,8 +32,6 @@ from triptych_adapters.keys.authenticator import Authenticator
 from triptych_adapters.keys.loopback import LOOPBACK_NAMES
 from triptych_adapters.services import check_service
 
-__all__ = ["create_app"]
-
 
 def create_app(
     service: Service,

@@ -17,8 +17,6 @@ from triptych_adapters.http.problems import ProblemError
 from triptych_adapters.http.request_parts import wanted_seconds
 from triptych_adapters.http.senders import sender_of
 
-__all__ = ["Caller", "Calls", "ClientGoneError"]
-
 T = TypeVar("T")
 
 

@@ -21,8 +21,6 @@ from triptych_adapters.http.problems import problem_of
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import COMMENT, QUIET, Parts, StreamedResponse, event
 
-__all__ = ["change_stream"]
-
 _POLL: Final = 0.5
 """Seconds between two looks at the store."""
 

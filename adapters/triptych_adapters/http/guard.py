@@ -26,8 +26,6 @@ from triptych_adapters.http.senders import Sender
 from triptych_adapters.http.streams import EVENTS_TYPE, event
 from triptych_adapters.wire.errors import is_failure
 
-__all__ = ["LIVE_PATH", "LOGGER", "Guard", "check_origins", "cors_options"]
-
 LOGGER: Final = "triptych.http"
 """The logger of requests; `triptych serve` writes it to stderr as JSON."""
 

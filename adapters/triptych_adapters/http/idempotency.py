@@ -35,8 +35,6 @@ from triptych.errors import NotAvailableError, TriptychError
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import ProblemError
 
-__all__ = ["KeptAnswer", "OpenKey"]
-
 _LONGEST: Final = 255
 _STANDS: Final = 15.0
 """Seconds that a request is taken to be under way, from its beginning or `OpenKey.renew`."""

@@ -10,8 +10,6 @@ import attrs
 from triptych.errors import ValidationError
 from triptych.records import check_whole
 
-__all__ = ["Limits"]
-
 
 def _whole(instance: Limits, field: Any, value: Any) -> None:
     check_whole(value, field.name, least=1)

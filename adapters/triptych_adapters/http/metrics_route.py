@@ -16,8 +16,6 @@ from triptych_adapters.http.responses import JSON_TYPE, encoded, json_response
 from triptych_adapters.http.route_description import DocumentedRoute, RouteDescription
 from triptych_adapters.http.server import Server
 
-__all__ = ["Metrics", "metrics_routes"]
-
 
 class Metrics(Protocol):
     """Counts, and what they are exposed as; `PrometheusObserver` is one."""

@@ -15,8 +15,6 @@ from triptych import telemetry
 from triptych.service import Service
 from triptych_adapters.http.metrics_route import Metrics
 
-__all__ = ["Observers", "observe_serving", "shared_counters"]
-
 _FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 _log = logging.getLogger(__name__)
 

@@ -17,8 +17,6 @@ from triptych_adapters.http.streams import EVENTS_TYPE
 from triptych_adapters.wire.build_layers import BUILD_LAYERS_ROUTE
 from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route
 
-__all__ = ["document"]
-
 _JSON: Final = "application/json"
 _ALWAYS: Final = (400, 404, 405, 413, 415, 421, 431, 500, 501, 503)
 _MODELS: Final = (502, 504)

@@ -18,8 +18,6 @@ from triptych.text.injection import Sign
 from triptych_adapters.wire.arguments import json_schema
 from triptych_adapters.wire.operations import mode_schema
 
-__all__ = ["COMPONENTS", "AnswerSchemas", "narrowed"]
-
 _Schema = Mapping[str, Any]
 
 _REF: Final = {"$ref": "#/components/schemas/Scalar"}

@@ -38,8 +38,6 @@ from triptych_adapters.wire.arguments import read_object
 from triptych_adapters.wire.build_layers import BUILD_LAYERS_ROUTE
 from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route, query_arguments
 
-__all__ = ["operation_routes"]
-
 
 def operation_routes(server: Server) -> Iterator[RawRoute]:
     """A route for each operation of a Service, and for building layers."""

@@ -18,8 +18,6 @@ from triptych.errors import ConflictError, NotFoundError
 from triptych.service import Service
 from triptych_adapters.http.problems import ProblemError
 
-__all__ = ["CONDITIONAL", "etag", "guarded", "is_unchanged"]
-
 T = TypeVar("T")
 
 CONDITIONAL: Final = frozenset({"put_document", "delete_document", "restore"})

@@ -18,8 +18,6 @@ from triptych_adapters.wire.errors import (
     public_message,
 )
 
-__all__ = ["INTERNAL", "Problem", "ProblemError", "problem_of"]
-
 
 @attrs.frozen(kw_only=True)
 class Problem:

@@ -18,8 +18,6 @@ from triptych_adapters.http.problems import Problem
 from triptych_adapters.http.responses import encoded
 from triptych_adapters.keys.loopback import BACKLOG
 
-__all__ = ["HeadProtocol", "connections_of", "limited_config"]
-
 _LEAST_READ = 16 << 10
 _AT_ONCE = 2 << 10
 _OWN_FILES = 384

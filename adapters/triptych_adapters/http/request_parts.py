@@ -12,8 +12,6 @@ from triptych.errors import ValidationError
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import ProblemError
 
-__all__ = ["check_json_type", "json_body", "media_types", "query_of", "wanted_seconds"]
-
 # A text that never ends is one, too: else each quote in it would be tried as a beginning.
 _TEXTS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _BRACKETS: Final = re.compile(rb"[\[\]{}]")

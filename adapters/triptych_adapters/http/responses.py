@@ -16,8 +16,6 @@ from triptych.records.serialization import to_json
 from triptych_adapters.http.problems import Problem
 from triptych_adapters.wire.errors import public_error, public_message
 
-__all__ = ["JSON_TYPE", "answer_of", "encoded", "json_response", "problem_response", "public"]
-
 JSON_TYPE: Final = "application/json"
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 

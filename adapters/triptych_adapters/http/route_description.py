@@ -13,8 +13,6 @@ from triptych_adapters.http.request_parts import json_body
 from triptych_adapters.http.routes import Endpoint, RawRoute
 from triptych_adapters.wire.arguments import read_arguments
 
-__all__ = ["DocumentedRoute", "RouteDescription", "body_of", "parameters"]
-
 
 @attrs.frozen(kw_only=True)
 class RouteDescription:

@@ -17,8 +17,6 @@ from starlette.types import Receive, Scope, Send
 
 from triptych_adapters.http.problems import ProblemError
 
-__all__ = ["Endpoint", "RawRoute"]
-
 _KNOWN: Final = "triptych.segments"
 
 Endpoint = Callable[[Request], Awaitable[Response]]

@@ -17,8 +17,6 @@ from triptych.service import Service
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.keys.authenticator import Authenticator, KeyAuthenticator
 
-__all__ = ["Sender", "sender_of"]
-
 _LOOK_AGAIN: Final = 5.0
 """Seconds after which the key of a request whose answer lasts is looked at again."""
 

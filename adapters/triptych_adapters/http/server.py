@@ -19,8 +19,6 @@ from triptych_adapters.http.problems import ProblemError
 from triptych_adapters.http.senders import sender_of
 from triptych_adapters.keys.authenticator import Authenticator
 
-__all__ = ["Handler", "Server"]
-
 Handler = Callable[[Request], Awaitable[Response]]
 
 

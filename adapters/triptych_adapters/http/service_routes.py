@@ -17,9 +17,6 @@ from triptych_adapters.http.route_description import DocumentedRoute, RouteDescr
 from triptych_adapters.http.server import Server
 from triptych_adapters.wire.routes import SERVICE_PATH, ServerFacts
 
-__all__ = ["service_routes"]
-
-
 LIVE: Final = RouteDescription(
     name="live",
     method="GET",

@@ -16,16 +16,6 @@ from triptych_adapters.http.calls import Caller, ClientGoneError
 from triptych_adapters.http.responses import encoded
 from triptych_adapters.http.server import Server
 
-__all__ = [
-    "COMMENT",
-    "EVENTS_TYPE",
-    "QUIET",
-    "Parts",
-    "StreamedResponse",
-    "event",
-    "streamed_answer",
-]
-
 EVENTS_TYPE: Final = "text/event-stream"
 COMMENT: Final = b": \n\n"
 """Shows proxies that the connection lives."""

@@ -36,8 +36,6 @@ from triptych_adapters.keys.loopback import LOOPBACK_NAMES, check_loopback, list
 from triptych_factory import Settings, wire
 from triptych_factory.syncing import directory_sync, remembered_roots
 
-__all__ = ["ServeOptions", "serve"]
-
 
 @attrs.frozen(kw_only=True)
 class ServeOptions:

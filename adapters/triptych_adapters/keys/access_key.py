@@ -18,8 +18,6 @@ from triptych.errors import ValidationError
 from triptych.records import check_text, check_whole
 from triptych.records.metadata import DATE
 
-__all__ = ["AccessKey", "NewKey", "Token", "conditions_text", "make_token", "opens", "read_token"]
-
 _TOKEN: Final = re.compile(r"tk_([0-9a-f]{12})_([0-9a-f]{48})")
 _ID_BYTES, _SECRET_BYTES = 6, 24  # 192 random bits: nobody guesses them, so one SHA-256 is enough
 _NO_DIGEST: Final = hashlib.sha256(secrets.token_bytes(_SECRET_BYTES)).hexdigest()

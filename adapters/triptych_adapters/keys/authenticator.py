@@ -15,8 +15,6 @@ from triptych.service import Service
 from triptych_adapters.keys.access_key import AccessKey, Token, opens, read_token
 from triptych_adapters.keys.key_store import KeyStore
 
-__all__ = ["Authenticator", "KeyAuthenticator", "RateLimiter", "authenticator"]
-
 _REFUSED: Final = "give a valid key in the header Authorization: Bearer tk_…"
 _LONGEST: Final = 200  # code points of a header that is looked at
 _NOBODY: Final = Token("0" * 12, "0" * 48)

@@ -16,8 +16,6 @@ from triptych.records.serialization import from_dict, to_dict
 from triptych.service import Service
 from triptych_adapters.keys.access_key import AccessKey, NewKey, conditions_text, make_token
 
-__all__ = ["KeyStore"]
-
 _PREFIX: Final = "access/key/"
 
 

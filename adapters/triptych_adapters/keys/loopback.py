@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from triptych.errors import ValidationError
 
-__all__ = ["BACKLOG", "LOOPBACK_NAMES", "check_loopback", "listen"]
-
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 """The values of Host, without a port, by which this machine asks itself."""
 BACKLOG: Final = 256

@@ -21,8 +21,6 @@ from langchain_core.outputs import (
 from triptych.errors import NotFoundError
 from triptych.service import Service
 
-__all__ = ["TriptychCache"]
-
 _KEPT: Final[list[Any]] = [
     AIMessage,
     AIMessageChunk,

@@ -14,8 +14,6 @@ from pydantic import ConfigDict, Field
 from triptych.service import Service
 from triptych_adapters.langchain import documents as langchain
 
-__all__ = ["TriptychDocumentIndex"]
-
 
 class TriptychDocumentIndex(DocumentIndex):
     """Keeps LangChain's documents in a dataset, and retrieves whole documents.

@@ -13,8 +13,6 @@ from triptych.errors import NotFoundError, ValidationError
 from triptych.records import Hit, NewDocument, SourceDocument, check_metadata
 from triptych.service import Service
 
-__all__ = ["delete", "document_of", "get", "new_documents", "passage_of", "put", "search"]
-
 _OTHER = "langchain.metadata"
 """The metadata key of what Triptych's metadata cannot hold, as JSON: nested objects and None."""
 

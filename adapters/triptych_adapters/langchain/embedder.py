@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from triptych.records import EmbedKind
 
-__all__ = ["LangChainEmbedder"]
-
 
 class LangChainEmbedder:
     """Embeds with LangChain's ``embeddings``, whose vectors are made of unit length.

@@ -13,8 +13,6 @@ from langchain_core.indexing import RecordManager
 from triptych.records import NewDocument
 from triptych.service import Service
 
-__all__ = ["TriptychRecordManager"]
-
 _AT_ONCE: Final = 500
 """Names that one condition lists."""
 

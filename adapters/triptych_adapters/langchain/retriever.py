@@ -12,8 +12,6 @@ from pydantic import ConfigDict, Field
 from triptych.service import Service
 from triptych_adapters.langchain.documents import passage_of
 
-__all__ = ["TriptychRetriever"]
-
 
 class TriptychRetriever(BaseRetriever):
     """Finds passages: ``retriever.invoke("…")`` returns a `Document` for each hit, best first.

@@ -14,8 +14,6 @@ from triptych.service import Service
 from triptych_adapters.langchain import documents as langchain
 from triptych_adapters.langchain.embedder import LangChainEmbedder
 
-__all__ = ["TriptychVectorStore"]
-
 
 class TriptychVectorStore(VectorStore):
     """Keeps LangChain's documents in a dataset: an id is a document's name.

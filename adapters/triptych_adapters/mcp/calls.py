@@ -12,8 +12,6 @@ import attrs
 
 from triptych.deadlines import CancelScope, deadline
 
-__all__ = ["Calls", "Progress"]
-
 _T = TypeVar("_T")
 _TICK: Final = 1.0
 _log = logging.getLogger("triptych.mcp")

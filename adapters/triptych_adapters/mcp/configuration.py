@@ -6,8 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-__all__ = ["AGENTS", "KEY", "configuration"]
-
 KEY: Final = "TRIPTYCH_API_KEY"
 """The variable of the environment that a configuration names in place of a key."""
 _REFERENCES: Final = {"claude": f"${{{KEY}}}", "gemini": f"${KEY}"}

@@ -35,8 +35,6 @@ from triptych_adapters.keys.loopback import LOOPBACK_NAMES, check_loopback
 from triptych_adapters.mcp.server import LOGGER, SERVICE
 from triptych_adapters.wire.errors import error_form
 
-__all__ = ["LIMITS", "PATH", "check_binding", "make_app", "serve_http"]
-
 PATH: Final = "/mcp"
 LIMITS: Final = Limits(body=4 << 20)
 """Those of ``triptych serve``, with larger bodies."""

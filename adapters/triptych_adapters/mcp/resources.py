@@ -16,8 +16,6 @@ from triptych_adapters.mcp.uris import Place, read_uri
 from triptych_adapters.services import documents_of
 from triptych_adapters.tools.cursors import Key, Position, read_position, write_cursor
 
-__all__ = ["TEMPLATES", "Resources"]
-
 _PAGE: Final = 100
 _MARKDOWN: Final = (".md", ".markdown", ".mdx")
 _ROOT: Final = "triptych://dataset/{dataset_id}"

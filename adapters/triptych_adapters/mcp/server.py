@@ -28,8 +28,6 @@ from triptych_adapters.tools.rendering import clip
 from triptych_adapters.tools.tool import ERROR_TOKENS
 from triptych_adapters.wire.errors import is_failure, public_error
 
-__all__ = ["LOGGER", "SERVICE", "ServerOptions", "make_server"]
-
 LOGGER: Final = "triptych.mcp"
 SERVICE: Final = "triptych.service"
 """Where a request's own Service stands in the state of its HTTP request."""

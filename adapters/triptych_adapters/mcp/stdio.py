@@ -13,8 +13,6 @@ import anyio.to_thread
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
-__all__ = ["serve_stdio"]
-
 _GRACE: Final = 1.0
 """Seconds from a signal to the end."""
 

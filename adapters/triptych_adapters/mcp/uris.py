@@ -15,8 +15,6 @@ import attrs
 from triptych.errors import NotFoundError
 from triptych.records import Layer
 
-__all__ = ["Place", "read_uri"]
-
 _URI: Final = re.compile(
     r"triptych://dataset/(?P<dataset>[^/?#\s]+)/"
     r"(?:document/(?P<document>[^?#\s]+)|version/(?P<version>[1-9][0-9]{0,8})/(?P<old>[^?#\s]+)"

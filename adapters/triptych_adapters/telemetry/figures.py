@@ -13,8 +13,6 @@ from triptych.errors import NotAvailableError
 from triptych.records import CacheStats, DatasetStats
 from triptych.service import Service
 
-__all__ = ["FIGURES", "Figure", "StoreFigures", "figures"]
-
 
 @attrs.frozen
 class Figure:

@@ -9,16 +9,6 @@ import attrs
 
 from triptych.telemetry import Operation
 
-__all__ = [
-    "BUCKETS",
-    "METRICS",
-    "UNDER_WAY",
-    "Measurement",
-    "Metric",
-    "measurements",
-    "outcome_of",
-]
-
 BUCKETS: Final = (
     *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
     *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),

@@ -23,8 +23,6 @@ from triptych_adapters.telemetry.measurements import (
     outcome_of,
 )
 
-__all__ = ["OpenTelemetryObserver"]
-
 _SCOPE: Final = "triptych"
 _CLIENTS: Final = frozenset({"embed", "encode", "rerank", "generate"})
 _NAMES: Final = {

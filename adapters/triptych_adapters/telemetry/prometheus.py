@@ -26,8 +26,6 @@ from triptych_adapters.telemetry.measurements import (
     measurements,
 )
 
-__all__ = ["FOLDER_VARIABLE", "PrometheusObserver"]
-
 FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 """Names the folder that several processes count in; prometheus_client reads it on import."""
 _log = logging.getLogger(__name__)

@@ -12,8 +12,6 @@ from triptych_adapters.tools.results import CHANGE, CHANGES
 from triptych_adapters.tools.tool import Tool
 from triptych_adapters.wire.operations import ARGUMENTS
 
-__all__ = ["changes_tool"]
-
 _CHANGES: Final[dict[str, dict[str, Any]]] = {
     "cursor": {
         "type": "string",

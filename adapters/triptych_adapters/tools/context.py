@@ -18,8 +18,6 @@ from triptych_adapters.tools.results import CONTEXT
 from triptych_adapters.tools.tool import Tool
 from triptych_adapters.wire.operations import ARGUMENTS, QUERY
 
-__all__ = ["context_tool"]
-
 _DESCRIPTION: Final = (
     "Read what the knowledge base holds about a question: the passages, abstracts and overviews "
     "that answer best, each under a line '[number] dataset/document:lines version | section'. "

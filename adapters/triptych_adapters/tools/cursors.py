@@ -19,8 +19,6 @@ from triptych_adapters.tools.paging import Place
 from triptych_adapters.tools.rendering import to_json
 from triptych_adapters.tools.seals import seal, short, unseal
 
-__all__ = ["MOST_ENTRIES", "Key", "Position", "fill_by_key", "read_position", "write_cursor"]
-
 MOST_ENTRIES: Final = 200
 """The most entries of one answer."""
 

@@ -19,8 +19,6 @@ from triptych_adapters.tools.results import DOCUMENT
 from triptych_adapters.tools.tool import Tool
 from triptych_adapters.wire.operations import ARGUMENTS
 
-__all__ = ["get_tool"]
-
 _LINE: Final = re.compile(r"[^\r\n]*+(?:\r\n?|\n)|[^\r\n]++")
 _LINES: Final = re.compile(r"\s*([0-9]{1,9})\s*(?:(-)\s*([0-9]{1,9})?\s*)?")
 _MOST_VERSIONS: Final = 20

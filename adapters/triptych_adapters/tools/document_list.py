@@ -16,8 +16,6 @@ from triptych_adapters.tools.results import DOCUMENTS, LISTED
 from triptych_adapters.tools.tool import Tool
 from triptych_adapters.wire.operations import ARGUMENTS
 
-__all__ = ["list_tool"]
-
 _BY_NAME: Final = "$name"
 _SHOWN: Final = 20
 _LIST: Final[dict[str, dict[str, Any]]] = {

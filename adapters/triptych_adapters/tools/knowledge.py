@@ -19,8 +19,6 @@ from triptych_adapters.tools.rendering import DEFAULT_MAX_TOKENS, LEAST_MAX_TOKE
 from triptych_adapters.tools.search import search_tool
 from triptych_adapters.tools.tool import Tool
 
-__all__ = ["TOOL_NAMES", "knowledge_tools"]
-
 TOOL_NAMES: Final = (
     "knowledge_search",
     "knowledge_context",

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from triptych_adapters.tools.rendering import to_json
 
-__all__ = ["to_markdown"]
-
 _TEXTS: Final = frozenset({"content", "context"})
 """The fields that hold text of documents: each stands in a fence of its own."""
 

@@ -14,8 +14,6 @@ from triptych_adapters.tools.results import ENTRIES
 from triptych_adapters.tools.tool import Tool
 from triptych_adapters.wire.operations import ARGUMENTS
 
-__all__ = ["overview_tool"]
-
 _PAGE: Final = 64
 _FIRST_PAGE: Final = 2
 _LAST: Final = "\U0010ffff"

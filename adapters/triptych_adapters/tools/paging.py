@@ -20,8 +20,6 @@ from triptych.text.tokens import MOST_CHARACTERS
 from triptych_adapters.tools.rendering import tokens
 from triptych_adapters.tools.seals import seal, short, unseal
 
-__all__ = ["Place", "check_cursor", "next_cursor", "paginate", "read_cursor"]
-
 _CURSOR: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9a-f]{8})")
 _OPTIONAL: Final = ("chunk_id", "metadata", "heading_path", "locator", "scores", "signs")
 """What is left out of a hit, in this order, when there would be no room for its content."""

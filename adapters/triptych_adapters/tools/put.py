@@ -10,8 +10,6 @@ from triptych_adapters.tools.results import PUT
 from triptych_adapters.tools.tool import Tool
 from triptych_adapters.wire.operations import ARGUMENTS
 
-__all__ = ["put_tool"]
-
 _ATTEMPTS: Final = 3
 _PUT: Final[dict[str, dict[str, Any]]] = {
     "dataset_id": {

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from triptych.text.tokens import MOST_CHARACTERS, estimate_tokens
 
-__all__ = ["DEFAULT_MAX_TOKENS", "LEAST_MAX_TOKENS", "clip", "to_json", "tokens"]
-
 DEFAULT_MAX_TOKENS: Final = 4000
 LEAST_MAX_TOKENS: Final = 256
 """How many tokens an answer of a tool may have."""

@@ -5,19 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = [
-    "CHANGE",
-    "CHANGES",
-    "CONTEXT",
-    "DOCUMENT",
-    "DOCUMENTS",
-    "ENTRIES",
-    "HIT",
-    "HITS",
-    "LISTED",
-    "PUT",
-]
-
 _Schema = dict[str, Any]
 
 

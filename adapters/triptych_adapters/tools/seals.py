@@ -10,8 +10,6 @@ import re
 from triptych._internal.digests import digest
 from triptych.errors import ValidationError
 
-__all__ = ["seal", "short", "unseal"]
-
 
 def seal(body: str, asked: str) -> str:
     """The cursor that says ``body`` of the call ``asked``."""

@@ -17,8 +17,6 @@ from triptych_adapters.tools.results import HIT, HITS
 from triptych_adapters.tools.tool import Tool
 from triptych_adapters.wire.operations import QUERY, mode_schema
 
-__all__ = ["search_tool"]
-
 _MOST_HITS: Final = 100
 _SEARCH: Final[dict[str, dict[str, Any]]] = {
     "query": QUERY["query"],

@@ -6,8 +6,6 @@ import inspect
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
-__all__ = ["docstring", "signature"]
-
 _TYPES: Final[Mapping[str, Any]] = {
     "string": str,
     "integer": int,

@@ -16,8 +16,6 @@ from triptych_adapters.tools.signature import docstring, signature
 from triptych_adapters.wire.arguments import check_schema, read_arguments
 from triptych_adapters.wire.errors import error_json
 
-__all__ = ["ERROR_TOKENS", "Tool"]
-
 ERROR_TOKENS: Final = 220
 """The most tokens, as estimated, of an error's message."""
 

@@ -23,8 +23,6 @@ import attrs
 from triptych.errors import ValidationError
 from triptych.records import Metadata, Vector, check_text
 
-__all__ = ["check_schema", "json_schema", "read_arguments", "read_object", "strict_json"]
-
 _TYPES: Final = {
     "string": "a string",
     "integer": "a whole number",

@@ -18,8 +18,6 @@ from triptych.service.operations import Effect
 from triptych_adapters.wire.operations import ARGUMENTS, Operation
 from triptych_adapters.wire.routes import Route
 
-__all__ = ["BUILD_LAYERS", "BUILD_LAYERS_ROUTE", "LayerBuild"]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class LayerBuild:

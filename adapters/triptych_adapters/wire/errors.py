@@ -10,20 +10,6 @@ import attrs
 
 from triptych import errors
 
-__all__ = [
-    "ERRORS",
-    "INTERNAL_MESSAGE",
-    "ErrorForm",
-    "Exit",
-    "error_code",
-    "error_form",
-    "error_json",
-    "error_kind",
-    "is_failure",
-    "public_error",
-    "public_message",
-]
-
 
 class Exit(IntEnum):
     """How a run of ``triptych`` ended."""

@@ -34,15 +34,6 @@ from triptych.service import Service
 from triptych.service.operations import Effect, OperationTraits, operations_of
 from triptych_adapters.wire.arguments import json_schema, read_arguments
 
-__all__ = [
-    "ARGUMENTS",
-    "OPERATIONS",
-    "PIPELINE_OPERATIONS",
-    "QUERY",
-    "Operation",
-    "mode_schema",
-]
-
 _Schema = dict[str, Any]
 
 

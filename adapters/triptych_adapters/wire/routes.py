@@ -17,16 +17,6 @@ from triptych.errors import ValidationError
 from triptych_adapters.wire.arguments import strict_json
 from triptych_adapters.wire.operations import OPERATIONS, PIPELINE_OPERATIONS, Operation
 
-__all__ = [
-    "PIPELINE_ROUTES",
-    "ROUTES",
-    "SERVICE_PATH",
-    "Route",
-    "ServerFacts",
-    "query_arguments",
-    "query_pairs",
-]
-
 SERVICE_PATH: Final = "/v1/service"
 
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from triptych.errors import ValidationError
 
-__all__ = ["checked_texts"]
-
 
 def checked_texts(texts: Sequence[str], kind: str) -> list[str]:
     """``texts`` as a list.

@@ -17,8 +17,6 @@ from triptych_backends.embedders.arguments import checked_texts
 if TYPE_CHECKING:
     from triptych.records import EmbedKind
 
-__all__ = ["HashEmbedder"]
-
 # Runs of word characters, but each ideograph, kana and syllable (U+2E80 up) by itself.
 _TOKEN = re.compile(r"[^\W\u2e80-\U0010ffff]+|\w")
 _ROWS_AT_ONCE = 1024

@@ -11,8 +11,6 @@ from types import ModuleType
 from triptych.errors import NotAvailableError
 from triptych.installation import lacking
 
-__all__ = ["package_file", "require", "verified_bytes"]
-
 
 def _missing(package: str, extra: str, user: str) -> NotAvailableError:
     return lacking(f"{user} needs the package {package}, which is not installed", extra)

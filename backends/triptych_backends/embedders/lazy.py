@@ -8,8 +8,6 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Lazy"]
-
 T = TypeVar("T")
 
 _living: weakref.WeakSet[Lazy[Any]] = weakref.WeakSet()

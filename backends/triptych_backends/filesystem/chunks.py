@@ -11,8 +11,6 @@ from triptych_backends.filesystem.mirror import mirrored
 from triptych_backends.filesystem.writer import Writer
 from triptych_backends.sqlite.chunks import SqliteChunks
 
-__all__ = ["FilesChunks"]
-
 
 class FilesChunks:
     """`ChunkRepo` over a `FilesStore`, with the capabilities of `SqliteChunks`."""

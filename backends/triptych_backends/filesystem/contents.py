@@ -23,9 +23,6 @@ from triptych_backends.filesystem.formats import (
 from triptych_backends.filesystem.layout import dataset_file, document_file, sidecar_file
 from triptych_backends.filesystem.problems import RejectedFile
 
-__all__ = ["FileContent", "FileLayer", "FileSidecar", "find_content", "find_home", "find_layer",
-           "find_sidecar", "is_misplaced"]  # fmt: skip
-
 BEHIND = "lies behind a symbolic link"
 
 

@@ -25,8 +25,6 @@ from triptych_backends.filesystem.problems import RejectedFile
 from triptych_backends.filesystem.reconcile import find_datasets, is_utf8
 from triptych_backends.filesystem.workspace import Workspace
 
-__all__ = ["list_problems"]
-
 
 def list_problems(workspace: Workspace) -> tuple[RejectedFile, ...]:
     """Every problem, by path. Reads every file."""

@@ -21,8 +21,6 @@ from triptych.errors import StoreError
 from triptych_backends.file_locks import sync_folder
 from triptych_backends.filesystem.names import is_ignored
 
-__all__ = ["Disk", "Entry", "FileStat", "LinkError", "disk_errors"]
-
 Kind = Literal["file", "folder", "link", "other"]
 
 _NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)

@@ -31,8 +31,6 @@ from triptych_backends.sql.deletes import sourceless
 from triptych_backends.sql.documents import SqlDocuments
 from triptych_backends.sql.transaction import find_dataset
 
-__all__ = ["FilesDocuments"]
-
 
 class FilesDocuments:
     """`DocumentRepo` and `VersionReader` over a `FilesStore`.

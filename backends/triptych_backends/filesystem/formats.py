@@ -26,22 +26,6 @@ from triptych.records.metadata import metadata_from_plain, metadata_to_plain, sa
 from triptych.records.serialization import from_dict, to_dict
 from triptych_backends.filesystem.names import decode, fallback, fold, folder_fallback, folder_of
 
-__all__ = [
-    "MOST_VERSION",
-    "CaseMismatchError",
-    "DatasetManifest",
-    "FormatError",
-    "Sidecar",
-    "dump",
-    "parse",
-    "read_home",
-    "read_layer",
-    "read_sidecar",
-    "write_home",
-    "write_layer",
-    "write_sidecar",
-]
-
 MOST_VERSION = 1 << 62
 """What is below it fits SQLite's integers with room to spare."""
 

@@ -27,19 +27,6 @@ from triptych_backends.filesystem.layout import (
 )
 from triptych_backends.filesystem.workspace import Workspace
 
-__all__ = [
-    "forget_dataset",
-    "forget_document",
-    "get_version",
-    "keep",
-    "keep_new",
-    "kept",
-    "orphans",
-    "read_version",
-    "sweep",
-    "versions",
-]
-
 _SUFFIX = ".json.gz"
 
 

@@ -20,8 +20,6 @@ from triptych_backends.filesystem.formats import FormatError, dump, parse
 from triptych_backends.filesystem.layout import DATASETS, HISTORY, INTENT, JOURNAL
 from triptych_backends.filesystem.names import fold
 
-__all__ = ["Intent", "Journal"]
-
 _DRAFT = f"{INTENT}.new"
 
 

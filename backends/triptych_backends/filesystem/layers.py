@@ -12,8 +12,6 @@ from triptych_backends.filesystem.mirror import mirrored
 from triptych_backends.filesystem.writer import Writer
 from triptych_backends.sql.layers import SqlLayers
 
-__all__ = ["FilesLayers"]
-
 
 class FilesLayers:
     """`LayerRepo` and `LayerJournal` over a `FilesStore`.

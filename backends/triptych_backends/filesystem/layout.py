@@ -12,28 +12,6 @@ from triptych_backends.filesystem.names import (
     path_of,
 )
 
-__all__ = [
-    "DATASETS",
-    "DERIVED",
-    "HISTORY",
-    "INTENT",
-    "JOURNAL",
-    "LOCK",
-    "OWN",
-    "SETTINGS",
-    "STORE",
-    "dataset_file",
-    "document_file",
-    "history_folder",
-    "layer_file",
-    "layer_paths",
-    "layers_folder",
-    "sidecar_file",
-    "sidecars_folder",
-    "version_file",
-    "versions_folder",
-]
-
 OWN = ".triptych"
 STORE = f"{OWN}/store.json"
 LOCK = f"{OWN}/lock"

@@ -11,8 +11,6 @@ from contextlib import contextmanager, suppress
 from triptych.errors import StoreLockedError
 from triptych_backends.file_locks import lock_now, unlock
 
-__all__ = ["WritersLock"]
-
 _FIRST_PAUSE, _LAST_PAUSE = 0.0005, 0.01
 
 

@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-__all__ = ["HasMirror", "mirrored"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 M = TypeVar("M")

@@ -16,23 +16,6 @@ import unicodedata
 from triptych.errors import ValidationError
 from triptych.records import check_document_name, check_identifier
 
-__all__ = [
-    "FALLBACK",
-    "LAYERS",
-    "case_folded_path",
-    "decode",
-    "encode",
-    "fallback",
-    "fold",
-    "folder_fallback",
-    "folder_of",
-    "id_of",
-    "is_ignored",
-    "is_path",
-    "name_of",
-    "path_of",
-]
-
 FALLBACK = "%-"
 """The folder of documents that cannot stand at their own path. No component is encoded so."""
 

@@ -6,8 +6,6 @@ import attrs
 
 from triptych.errors import CorruptStoreError
 
-__all__ = ["RejectedFile"]
-
 
 @attrs.frozen(kw_only=True)
 class RejectedFile:

@@ -26,17 +26,6 @@ from triptych_backends.filesystem.stat_cache import RACY, CachedStat, TrackedFil
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.sql.transaction import find_dataset
 
-__all__ = [
-    "Diff",
-    "delete_dataset",
-    "differences",
-    "find_datasets",
-    "is_current",
-    "is_current_layer",
-    "is_utf8",
-    "reconcile",
-]
-
 _NOTHING = (False, None, 0)
 
 

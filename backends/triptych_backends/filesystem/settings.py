@@ -11,8 +11,6 @@ from triptych_backends.filesystem.journal import Intent
 from triptych_backends.filesystem.layout import SETTINGS
 from triptych_backends.filesystem.writer import Writer
 
-__all__ = ["FilesSettings"]
-
 
 class FilesSettings:
     """`SettingsStore` over a file."""

@@ -18,8 +18,6 @@ from triptych_backends.sql.documents import SqlDocuments
 from triptych_backends.sql.snapshot import SqlSnapshot
 from triptych_backends.sqlite import SqliteStore
 
-__all__ = ["FilesSnapshots"]
-
 
 class _Documents(SqlDocuments):
     """The mirror's documents at that moment, with the old versions that still have a file."""

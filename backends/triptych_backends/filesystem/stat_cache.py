@@ -41,27 +41,6 @@ from triptych_backends.sql.document_rows import read_system
 from triptych_backends.sqlite.dialect import DIALECT
 from triptych_backends.sqlite.session import SqliteSession
 
-__all__ = [
-    "RACY",
-    "CachedStat",
-    "TrackedFile",
-    "create_tables",
-    "datasets",
-    "drop_dataset",
-    "find_document",
-    "find_documents",
-    "find_layers",
-    "find_rejects",
-    "folder_of_dataset",
-    "forget",
-    "forget_node",
-    "has_tables",
-    "keep",
-    "keep_folder",
-    "keep_node",
-    "node",
-]
-
 RACY = 2_000_000_000
 """Nanoseconds, the coarsest clock of a file system (FAT). A file modified within this interval
 before its metadata was read may have changed since ("racy", as in Git's index)."""

@@ -20,8 +20,6 @@ from triptych_backends.filesystem.writer import Writer
 from triptych_backends.sql.document_rows import read_rows
 from triptych_backends.sql.state_loader import batched, check_widths, load_or_remove_set
 
-__all__ = ["FilesStateLoader"]
-
 
 @attrs.frozen
 class _Wanted:

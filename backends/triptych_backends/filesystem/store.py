@@ -39,8 +39,6 @@ from triptych_backends.sqlite import SqliteStore
 from triptych_backends.sqlite.connection import FORK_WAIT
 from triptych_backends.sqlite.location import refuse_unusable
 
-__all__ = ["FilesStore"]
-
 LAYOUT_VERSION = 1
 """What `store.json` says of a store of this version of Triptych."""
 

@@ -34,8 +34,6 @@ from triptych_backends.filesystem.problems import RejectedFile
 from triptych_backends.filesystem.stat_cache import TrackedFile
 from triptych_backends.sqlite import SqliteStore
 
-__all__ = ["Nodes", "Workspace"]
-
 Nodes = Mapping[str, tuple[str, bool]]
 """By folded path: how it is spelt, and whether it is a folder."""
 

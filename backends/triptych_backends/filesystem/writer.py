@@ -13,8 +13,6 @@ from triptych_backends.filesystem.lock import WritersLock
 from triptych_backends.filesystem.reconcile import reconcile
 from triptych_backends.filesystem.workspace import Workspace
 
-__all__ = ["Writer"]
-
 
 class Writer:
     """The writers' lock over a workspace; each of its holders finds what was begun finished."""

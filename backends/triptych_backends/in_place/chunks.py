@@ -34,8 +34,6 @@ from triptych_backends.in_place.rows import Row, best_of
 from triptych_backends.in_place.source import InPlaceSource
 from triptych_backends.in_place.table import OpenTable, Text
 
-__all__ = ["InPlaceChunks", "RowKey"]
-
 T = TypeVar("T")
 V = TypeVar("V")
 _Pair = tuple[OpenTable, int]

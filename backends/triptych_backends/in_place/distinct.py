@@ -11,8 +11,6 @@ from triptych.contracts import HitReader
 from triptych.records import Hit, ResolvedQuery
 from triptych.search.query import MAX_TOP_K
 
-__all__ = ["DistinctRows"]
-
 _OVERSAMPLED: Final = 3
 
 

@@ -15,8 +15,6 @@ from triptych_backends.in_place.rows import Row
 from triptych_backends.in_place.source import InPlaceSource
 from triptych_backends.in_place.table import OpenTable
 
-__all__ = ["InPlaceDocuments"]
-
 
 @attrs.frozen(eq=False)
 class InPlaceDocuments(ReadOnlyDocuments, DocumentRepoBase):

@@ -16,8 +16,6 @@ from triptych_backends.in_place.source import InPlaceSource
 from triptych_backends.in_place.spec import ColumnPair, TableSpec
 from triptych_backends.in_place.table import OpenTable
 
-__all__ = ["OVERLAP", "FollowedRows", "source_row"]
-
 OVERLAP: Final = 600.0
 """Seconds before the newest change seen that are read again: longer than a write takes to be
 seen."""

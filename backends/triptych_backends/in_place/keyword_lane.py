@@ -21,8 +21,6 @@ from triptych_backends.in_place.query_words import QueryWord
 from triptych_backends.in_place.source import Counts
 from triptych_backends.in_place.table import OpenTable, Text, WantedWord
 
-__all__ = ["ENOUGH", "POOL", "Part", "find_by_keyword"]
-
 POOL: Final = 200
 """The least number of texts that are read and scored."""
 

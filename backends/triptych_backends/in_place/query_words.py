@@ -10,8 +10,6 @@ import attrs
 from triptych.text import Analyzer, cjk
 from triptych.text.words import normalize, tokens
 
-__all__ = ["QueryWord", "query_words"]
-
 _MOST: Final = 32
 """Words of a query that are looked for; the terms of all are scored."""
 

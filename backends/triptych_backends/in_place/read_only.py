@@ -10,8 +10,6 @@ from triptych.contracts.defaults import LayerRepoBase
 from triptych.errors import NotAvailableError
 from triptych.records import Candidate, DerivedLayer, Layer, LayerQuery, StoredUnit
 
-__all__ = ["NoLayers", "ReadOnlyChunks", "ReadOnlyDocuments"]
-
 
 def _refuse(*_: Any, **__: Any) -> NoReturn:
     """Raises `NotAvailableError`: nothing is written to what is searched in place."""

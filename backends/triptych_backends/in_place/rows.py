@@ -19,8 +19,6 @@ from triptych.records import (
 )
 from triptych.signatures import document_info, embedding_input_sig
 
-__all__ = ["EPOCH", "ROW_VERSION", "Row", "best_of", "moment_of"]
-
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """When a row without a time of its own was updated."""
 

@@ -19,8 +19,6 @@ from triptych.text import get_analyzer
 from triptych_backends.in_place.spec import TableSpec
 from triptych_backends.in_place.table import OpenTable
 
-__all__ = ["MANY", "Counts", "InPlaceSource"]
-
 T = TypeVar("T")
 U = TypeVar("U")
 Opened = TypeVar("Opened", bound=OpenTable, covariant=True)

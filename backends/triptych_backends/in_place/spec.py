@@ -11,8 +11,6 @@ import attrs
 from triptych.errors import ValidationError
 from triptych.records import check_identifier, check_text
 
-__all__ = ["ColumnPair", "Distance", "Keywords", "TableSpec", "parse_name", "split_name"]
-
 Distance: TypeAlias = Literal["cosine", "l2", "ip"]
 Keywords: TypeAlias = Literal["auto", "text-search", "nearest"]
 

@@ -14,8 +14,6 @@ from triptych_backends.in_place.read_only import NoLayers
 from triptych_backends.in_place.source import InPlaceSource
 from triptych_backends.in_place.table import OpenTable
 
-__all__ = ["InPlaceStore"]
-
 
 class InPlaceStore(CloseOnExit, StoreBase):
     """A read-only `Store` whose datasets are tables.

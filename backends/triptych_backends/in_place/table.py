@@ -12,8 +12,6 @@ from triptych_backends.in_place.query_words import QueryWord
 from triptych_backends.in_place.rows import Row
 from triptych_backends.in_place.spec import TableSpec
 
-__all__ = ["Near", "OpenTable", "Text", "WantedWord"]
-
 T = TypeVar("T")
 
 

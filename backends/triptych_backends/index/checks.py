@@ -19,8 +19,6 @@ from triptych_backends.index.segment import Segment, SegmentReader
 from triptych_backends.index.sparse_postings import unit_digests
 from triptych_backends.index.storage import DamagedError
 
-__all__ = ["CHECKS", "examine_index"]
-
 _OWNERS = 256
 _TRIES = 5
 _POSTINGS = 1 << 18

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from triptych_backends.index.merge import merge
 from triptych_backends.index.segment import SegmentReader, SortedVocabulary
 
-__all__ = ["SPARE", "Effort", "Replacement", "carried_over", "compact", "has_work", "plan"]
-
 # How hard to merge: "little" while more is about to come, "usual", or "all" that is worth it.
 Effort = Literal["little", "usual", "all"]
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from triptych_backends.index.change_log import TextAnalyzer
 from triptych_backends.index.segment import SortedVocabulary, ranges
 
-__all__ = ["Dictionary", "TermDictionary"]
-
 # So many words are copied at once, which bounds the memory of doing so.
 _WORDS_AT_ONCE = 1 << 16
 # A dictionary that is kept from batch to batch begins again after so many words.

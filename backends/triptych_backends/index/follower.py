@@ -13,8 +13,6 @@ from typing import Any
 
 from triptych_backends.index.local import LocalIndex
 
-__all__ = ["Orders", "described", "follow"]
-
 # Numbers of the change log: a chunk with its vector takes two and a half.
 _AT_ONCE = 16_384
 _POLL_SECONDS = 0.01

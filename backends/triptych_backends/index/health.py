@@ -11,8 +11,6 @@ from triptych_backends.index.dataset import PUBLISH_AT, is_of_log
 from triptych_backends.index.folder import Folder
 from triptych_backends.index.storage import DamagedError
 
-__all__ = ["check_index"]
-
 _ANEW = "the next search builds it from the documents"
 
 

@@ -20,8 +20,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-__all__ = ["IndexHelper", "available_cores"]
-
 logger = logging.getLogger("triptych.index")
 
 # Chunks that are written to a dataset, and not searched, before the helper is worth its start of

@@ -18,8 +18,6 @@ from triptych_backends.index.segment import (
     SharedVocabulary,
 )
 
-__all__ = ["revectored"]
-
 _OWNERS_AT_ONCE = 256
 _ROWS_AT_ONCE = 2_048
 

@@ -31,8 +31,6 @@ from triptych_backends.index.selection import (
     without_part,
 )
 
-__all__ = ["Filters", "LocalSearcher"]
-
 
 class Filters(Protocol):
     """What only the truth knows of the units that an index ranks."""

@@ -13,19 +13,6 @@ from triptych.records import And, Condition, FilterTree, Not, Or
 from triptych.records.filters import HEADING, all_of, conditions_of
 from triptych_backends.index.segment import Segment, union
 
-__all__ = [
-    "AT_ONCE",
-    "OwnedBy",
-    "Owners",
-    "Selection",
-    "Under",
-    "both",
-    "has_headings",
-    "select",
-    "without",
-    "without_part",
-]
-
 AT_ONCE = 500
 """So many documents are judged between two looks at the deadline."""
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from triptych.records import SparseVector
 
-__all__ = ["NO_SPARSE", "SparsePostings", "invert_vectors", "merge_postings", "unit_digests"]
-
 _POSTINGS_AT_ONCE = 1 << 22
 
 

@@ -9,8 +9,6 @@ from triptych.records import SparseVector
 from triptych_backends.index.ranking import Part, RankedUnits, best_of_group
 from triptych_backends.index.top_k import top_k
 
-__all__ = ["best_documents", "best_units"]
-
 
 def best_units(part: Part, query: SparseVector, limit: int) -> RankedUnits:
     """The ``limit`` units with the greatest dot products, among those that share a term."""

@@ -10,8 +10,6 @@ from triptych.records import NO_CHUNK, Layer, Vector
 from triptych_backends.index.change_log import Change, Field, IndexConfig, LogPosition, Rows, Unit
 from triptych_backends.memory.truth import FIELDS, Dataset, Truth
 
-__all__ = ["MemoryChangeLog"]
-
 LAYERS: dict[Field, Layer] = {field: layer for layer, field in FIELDS.items()}
 
 

@@ -32,8 +32,6 @@ from triptych_backends.index.checks import examine_index
 from triptych_backends.memory.truth import FIELDS, Dataset, Truth
 from triptych_backends.memory.vectors import Owner, owner_of, texts_of
 
-__all__ = ["MemoryChunks"]
-
 V = TypeVar("V")
 
 

@@ -11,8 +11,6 @@ import attrs
 from triptych.contracts.change_pages import ChangeRow, LogHead, read_page
 from triptych.records import ChangeCursor, ChangeKind, ChangePage
 
-__all__ = ["KEPT_DELETIONS", "DocumentLog", "DocumentLogReader"]
-
 KEPT_DELETIONS = 100_000
 """So many deletions the log keeps, of all datasets together."""
 

@@ -16,8 +16,6 @@ from triptych.records import (
 from triptych_backends.memory.filters import documents_passing
 from triptych_backends.memory.truth import StoredDocument, Truth
 
-__all__ = ["MemoryDocuments"]
-
 
 class MemoryDocuments:
     """`DocumentRepo` and `VersionReader`."""

@@ -16,8 +16,6 @@ from triptych_backends.index.selection import AT_ONCE, Owners, has_headings
 from triptych_backends.memory.change_log import LAYERS
 from triptych_backends.memory.truth import ChunkSet, Dataset, Truth
 
-__all__ = ["MemoryFilters", "documents_passing", "fresh_sig"]
-
 
 class MemoryFilters:
     """A `Filters` over the dicts."""

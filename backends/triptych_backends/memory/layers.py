@@ -21,8 +21,6 @@ from triptych.records import (
 from triptych_backends.index import LocalSearcher
 from triptych_backends.memory.truth import FIELDS, Truth
 
-__all__ = ["MemoryLayers"]
-
 
 class MemoryLayers:
     """`LayerRepo` and `LayerJournal`, searched in this process."""

@@ -17,8 +17,6 @@ from triptych.records import (
     SourceDocument,
 )
 
-__all__ = ["ChunkSetState", "DatasetState"]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class ChunkSetState:

@@ -37,8 +37,6 @@ from triptych_backends.memory.layers import MemoryLayers
 from triptych_backends.memory.state import DatasetState
 from triptych_backends.memory.truth import FIELDS, Dataset, Save, Truth, has_vector
 
-__all__ = ["MemoryStore"]
-
 
 class _Answers:
     """`AnswerCache` over the truth, which drops the answers of a dataset that is written."""

@@ -50,17 +50,6 @@ from triptych_backends.memory.vectors import (
     texts_of,
 )
 
-__all__ = [
-    "FIELDS",
-    "ChunkSet",
-    "Dataset",
-    "Save",
-    "StoredDocument",
-    "StoredLayer",
-    "Truth",
-    "has_vector",
-]
-
 FIELDS: dict[Layer, Field] = {Layer.ABSTRACT: "abstract", Layer.OVERVIEW: "overview"}
 """The index field of each kind of layer."""
 

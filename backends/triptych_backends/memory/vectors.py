@@ -25,8 +25,6 @@ from triptych.records import (
 )
 from triptych.signatures import embedding_input_sig
 
-__all__ = ["Entries", "Owner", "VectorState", "owner_of", "read_plain", "texts_of"]
-
 Owner: TypeAlias = tuple[str, str]
 """Who has an entry: a name, and "" for its chunk set or a kind of layer."""
 

@@ -20,8 +20,6 @@ from triptych_backends.parsing.definitions import TooSlowError, definitions
 from triptych_backends.parsing.definitions_process import NoProcessError, definitions_apart
 from triptych_backends.parsing.languages import ENDINGS, LANGUAGES, OTHER_ENDINGS, Language
 
-__all__ = ["CodeParser", "has_definitions"]
-
 _MOST_CHARACTERS = 4_000_000  # what is larger was written by a program, for programs
 _MOST_HERE = 16_384
 """Bytes read in this process. Text that is not code holds it up for 0.4 s then, and four times that

@@ -19,8 +19,6 @@ from importlib import import_module
 from itertools import islice
 from typing import Any, Protocol
 
-__all__ = ["Definition", "Grammar", "TooSlowError", "definitions"]
-
 Definition = tuple[int, int, int, str]
 """Start and end (code points), depth and title."""
 

@@ -19,8 +19,6 @@ from triptych_backends.parsing import definitions
 from triptych_backends.parsing.definitions import Definition, TooSlowError
 from triptych_backends.parsing.languages import Language
 
-__all__ = ["NoProcessError", "definitions_apart"]
-
 _MOST_IDLE = 4
 # -I keeps it from reading the user's environment and current directory; the path to the packages
 # is this process's own.

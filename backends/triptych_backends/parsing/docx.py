@@ -10,8 +10,6 @@ from triptych.parsing.builder import markdown_safe, one_line
 from triptych_backends.parsing.office import check_package
 from triptych_backends.parsing.worker import Reading
 
-__all__ = ["read_docx"]
-
 _HEADING = re.compile(r"heading ([1-9])$", re.IGNORECASE)
 _CONTENTS_STYLE = re.compile(r"toc( heading| \d)?$|table of (figures|contents)", re.IGNORECASE)
 _LISTED = re.compile(r"list (bullet|number|paragraph)( \d)?$", re.IGNORECASE)

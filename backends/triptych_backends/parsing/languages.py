@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import attrs
 
-__all__ = ["ENDINGS", "LANGUAGES", "OTHER_ENDINGS", "Language"]
-
 _Names = frozenset[str]
 
 

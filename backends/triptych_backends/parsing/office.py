@@ -13,8 +13,6 @@ from triptych.parsing.parsed import ParsedFile
 from triptych_backends.parsing.worker import Reading
 from triptych_backends.parsing.worker_process import run_isolated
 
-__all__ = ["DocxParser", "PptxParser", "XlsxParser", "check_package"]
-
 _ZIP = b"PK\x03\x04"
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _SMALL = 1 << 20  # what unpacks to less is harmless at any ratio

@@ -8,8 +8,6 @@ from triptych.errors import CancelledError, TriptychError
 from triptych.parsing import FileParser, JsonParser, YamlParser
 from triptych_backends.parsing.code import CodeParser, has_definitions
 
-__all__ = ["outline_of"]
-
 _KEYS: tuple[FileParser, ...] = (JsonParser(), YamlParser())
 
 

@@ -20,8 +20,6 @@ from triptych_backends.parsing.pdf_layout import PageLayout, markdown_table, rea
 from triptych_backends.parsing.worker import Reading
 from triptych_backends.parsing.worker_process import run_isolated
 
-__all__ = ["PdfParser"]
-
 _HEADER_WITHIN = 1024  # readers look for the header so far into a file
 _MOST_PAGES = 20_000
 _MOST_BOOKMARKS = 5_000

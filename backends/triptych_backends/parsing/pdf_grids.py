@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-__all__ = ["Grid", "find_grids"]
-
 _NEAR = 3.0
 """Points between two lines that are drawn as one, or that meet."""
 _MOST_LINES = 600

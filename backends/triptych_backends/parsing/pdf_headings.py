@@ -9,8 +9,6 @@ from statistics import median
 from triptych.parsing.builder import one_line
 from triptych_backends.parsing.pdf_layout import Glyph, Line, PageLayout
 
-__all__ = ["sized_headings"]
-
 _LARGER = 1.12
 """Times the size of the body, from which on a line is a heading."""
 _LONGEST = 160

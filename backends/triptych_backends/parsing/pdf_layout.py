@@ -17,8 +17,6 @@ from triptych.parsing.builder import one_line
 from triptych_backends.parsing.pdf_grids import Grid, find_grids
 from triptych_backends.parsing.pdf_rows import find_rows
 
-__all__ = ["Glyph", "Line", "PageLayout", "markdown_table", "read_layout"]
-
 _MOST_PATHS = 5_000
 _MOST_SEGMENTS = 20_000
 _THIN = 3.0

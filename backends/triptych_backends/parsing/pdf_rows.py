@@ -8,8 +8,6 @@ from typing import Protocol
 
 import attrs
 
-__all__ = ["find_rows"]
-
 _GAP = 1.0
 """Of the size of the letters: white space that is wider parts two cells."""
 _ALIGNED = 4.0

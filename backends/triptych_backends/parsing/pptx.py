@@ -11,8 +11,6 @@ from triptych.parsing.builder import markdown_safe, one_line
 from triptych_backends.parsing.office import check_package
 from triptych_backends.parsing.worker import Reading
 
-__all__ = ["read_pptx"]
-
 
 def read_pptx(reading: Reading) -> None:
     """Each slide's title as a heading, its text, tables and notes; hidden slides too."""

@@ -16,8 +16,6 @@ from triptych.errors import ParseError
 from triptych.parsing.builder import ContentBuilder
 from triptych.parsing.limits import ParseLimits
 
-__all__ = ["Reading", "main"]
-
 
 @attrs.define
 class Reading:

@@ -22,8 +22,6 @@ from triptych.parsing.builder import fit
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import ParsedFile
 
-__all__ = ["run_isolated"]
-
 # -I keeps the worker from reading the user's environment and current directory; the path to the
 # packages is this process's own.
 _START = (

@@ -14,8 +14,6 @@ from triptych.parsing.tables import add_rows
 from triptych_backends.parsing.office import check_package
 from triptych_backends.parsing.worker import Reading
 
-__all__ = ["read_xlsx"]
-
 _MOST_ROWS = 1_048_576  # a sheet's; a file may claim a row far after
 
 

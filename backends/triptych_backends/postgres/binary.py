@@ -13,16 +13,6 @@ from numpy.typing import NDArray
 from triptych.errors import ValidationError
 from triptych.records import SparseVector
 
-__all__ = [
-    "SPARSE_WIDTH",
-    "halfvec_text",
-    "halfvecs",
-    "integer_arrays",
-    "sparsevec",
-    "sparsevec_text",
-    "text_array",
-]
-
 SPARSE_WIDTH = 1_000_000_000
 """The greatest width of a sparsevec. Greater numbers of terms fold into it, which makes a product
 greater, and never less."""

@@ -24,8 +24,6 @@ from triptych_backends.sql.errors import closed_error
 if TYPE_CHECKING:
     from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection, QueuePool
 
-__all__ = ["Connections", "connect", "connect_when_up"]
-
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 _PATIENCE = 300.0  # seconds to wait for a free connection where nothing else says
 _LOOK_AGAIN = 0.1  # seconds of that between two looks at the deadline

@@ -25,8 +25,6 @@ from triptych_backends.sql.errors import closed_error
 from triptych_backends.sql.transaction import Position, Transaction
 from triptych_backends.sql.writer_turn import WriterTurn
 
-__all__ = ["PostgresDatabase", "PostgresTransaction"]
-
 _BEYOND = "the server's write-ahead log, backups and log files"
 _STATISTICS = (
     "the server's pg_statistic, which this user may not rewrite: let the owner of the database run "

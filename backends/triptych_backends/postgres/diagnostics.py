@@ -15,8 +15,6 @@ from triptych_backends.postgres.search_tables import empty_words
 from triptych_backends.postgres.session import PostgresSession
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, Dataset, find_datasets
 
-__all__ = ["PostgresDiagnostics"]
-
 _REPAIR = "the tables that searches read are filled again from the documents"
 _LATE: Final = 30.0
 """Seconds behind from which on a replica is worth a warning."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Insert
     from sqlalchemy.engine import interfaces
 
-__all__ = ["DIALECT", "BulkUpsert", "Compiled", "CopyTarget", "PostgresDialect", "compiled"]
-
 
 class PostgresDialect:
     """Lists are arrays; see `triptych_backends.sql.Dialect`."""

@@ -12,8 +12,6 @@ import time
 from triptych.errors import StoreError, StoreLockedError
 from triptych_backends.postgres.session import PostgresSession
 
-__all__ = ["drop_terms", "rewrite"]
-
 _PAUSE = 0.1
 
 # The smallest first: there it waits for transactions.

@@ -16,8 +16,6 @@ from triptych.errors import (
 )
 from triptych_backends.sql.errors import corrupt
 
-__all__ = ["driver_errors", "is_lost", "is_starting", "store_error"]
-
 _LOCKED = ("55P03", "40P01", "40001")
 # The server is starting, stopping, or was stopped: a new connection may succeed.
 _AWAY = ("57P01", "57P02", "57P03")

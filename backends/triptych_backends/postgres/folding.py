@@ -17,8 +17,6 @@ from triptych_backends.postgres.postings import (
 )
 from triptych_backends.postgres.session import PostgresSession
 
-__all__ = ["fold", "is_scattered"]
-
 _SCATTERED = 256
 _SHORT = 128
 _ROWS = 8

@@ -27,8 +27,6 @@ from triptych_backends.postgres.search_tables import FIELD_CODES, stored_term
 from triptych_backends.postgres.session import PostgresSession
 from triptych_backends.sql.transaction import Dataset
 
-__all__ = ["find_by_words", "read_statistics"]
-
 # The extension intarray has operators of these names, too.
 _OVERLAPS, _HOLDS = "OPERATOR(pg_catalog.&&)", "OPERATOR(pg_catalog.@>)"
 

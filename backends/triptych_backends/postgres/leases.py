@@ -14,8 +14,6 @@ from triptych_backends.postgres.database import PostgresDatabase
 from triptych_backends.postgres.errors import driver_errors
 from triptych_backends.postgres.session import Driver
 
-__all__ = ["HasPostgres", "PostgresLeases"]
-
 # Unlogged: a crash of the server ends all leases, as it ends all work.
 _TABLE = """
 CREATE UNLOGGED TABLE IF NOT EXISTS work_lease (

@@ -12,8 +12,6 @@ from triptych._internal.redaction import shown_url
 from triptych._internal.urls import query_of, split_url, url_options
 from triptych.errors import ValidationError
 
-__all__ = ["PostgresLocation", "parse_url"]
-
 _SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
 _STARTUP = 5.0
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")

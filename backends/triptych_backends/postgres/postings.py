@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from triptych_backends.postgres.session import PostgresSession
 
-__all__ = ["LONGEST_BLOCK", "POSTING", "Postings", "decode", "net", "write"]
-
 POSTING = np.dtype([("key", "<i8"), ("count", "<i4"), ("length", "<i4")])
 """A unit's key, how often it has the term (less than 0: removed), and its length in terms."""
 

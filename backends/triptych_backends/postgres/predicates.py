@@ -14,8 +14,6 @@ from triptych_backends.index import Field, Owners
 from triptych_backends.index.selection import has_headings, without_part
 from triptych_backends.postgres.search_tables import stored_heading
 
-__all__ = ["Predicates"]
-
 
 class Predicates:
     """Writes conditions on the column ``owner``, and on ``headings`` of `search_unit` as ``u``.

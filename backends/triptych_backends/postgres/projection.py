@@ -23,8 +23,6 @@ from triptych_backends.sql.errors import DAMAGE, corrupt
 from triptych_backends.sql.transaction import LAYER_OF_FIELD
 from triptych_backends.sql.vectors import decode_sparse
 
-__all__ = ["Projection"]
-
 _OWNERS_AT_ONCE = 512
 _UNITS_AT_ONCE = 4_096
 _KEPT_IDS = 16  # datasets and fields whose terms' ids are kept

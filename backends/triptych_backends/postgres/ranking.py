@@ -10,8 +10,6 @@ import numpy as np
 from triptych_backends.index import Field, Scored
 from triptych_backends.index.top_k import DECIMALS
 
-__all__ = ["NAMES", "best", "best_of_owner", "scored"]
-
 _DOCUMENTS = "SELECT id, name FROM document"
 _LAYERS = "SELECT id, doc_name AS name FROM layer"
 NAMES: Mapping[Field, str] = {

@@ -23,8 +23,6 @@ from triptych_backends.postgres.location import PostgresLocation
 from triptych_backends.postgres.replica_status import ReplicaStatus
 from triptych_backends.postgres.session import Driver, PostgresSession
 
-__all__ = ["ReplicatedConnections", "make_connections"]
-
 _Session: TypeAlias = AbstractContextManager[PostgresSession]
 
 _AWAY: Final = 5.0

@@ -29,8 +29,6 @@ from triptych_backends.sql.migrations import (
 if TYPE_CHECKING:
     from sqlalchemy.schema import CreateIndex, CreateTable
 
-__all__ = ["prepare", "require_current"]
-
 _ADD_CLOCK = insert(t.clock)
 _ADD_META = insert(t.meta)
 _LOCK = 0x5472697074796368

@@ -13,8 +13,6 @@ import attrs
 from triptych_backends.index import Field
 from triptych_backends.postgres.session import PostgresSession
 
-__all__ = ["FIELD_CODES", "GROUPS", "Group", "empty_words", "stored_heading", "stored_term"]
-
 FIELD_CODES: dict[Field, int] = {"chunk": 0, "document": 1, "abstract": 2, "overview": 3}
 """How the tables write each kind of unit."""
 

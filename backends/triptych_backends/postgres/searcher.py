@@ -28,9 +28,6 @@ from triptych_backends.sql.filters import SqlFilters
 from triptych_backends.sql.snapshot import PinnedDatabase
 from triptych_backends.sql.transaction import find_datasets
 
-__all__ = ["PostgresSearcher"]
-
-
 _OWNERS: dict[str, str] = {Mode.BM25: "u.owner", Mode.VECTOR: "c.owner"}
 """Where the statement of each lane has the owner of a unit; that of the sparse one in chunks."""
 

@@ -12,8 +12,6 @@ from triptych_backends.postgres.errors import is_lost
 from triptych_backends.sql.dialect import Statement
 from triptych_backends.sql.session import Session
 
-__all__ = ["Driver", "PostgresSession", "Reconnect"]
-
 Driver: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 Reconnect: TypeAlias = Callable[[], Driver]
 T = TypeVar("T")

@@ -17,8 +17,6 @@ from triptych_backends.postgres.session import PostgresSession
 from triptych_backends.sql.transaction import Dataset
 from triptych_backends.sql.vectors import decode_sparse
 
-__all__ = ["find_by_sparse_vector"]
-
 _SINGLE = 2.0**-22
 """The error of a sum in single precision, relative to it, for each of its terms."""
 

@@ -19,9 +19,6 @@ from triptych_backends.postgres.searcher import PostgresSearcher
 from triptych_backends.postgres.vector_indexes import LEAST, VectorIndexes
 from triptych_backends.sql import SqlChunks, SqlDocuments, SqlLayers, SqlStore
 
-__all__ = ["PostgresStore"]
-
-
 _OF_SEARCHES = (CALIBRATION_SETTINGS, FOLDER_SETTINGS)
 """Settings that every search reads: a replica tells them too, so that searches go on without the
 primary."""

@@ -9,8 +9,6 @@ from triptych_backends.index import TextAnalyzer
 from triptych_backends.postgres.search_tables import stored_term
 from triptych_backends.postgres.session import PostgresSession
 
-__all__ = ["TermIds", "Words", "count_terms"]
-
 _KEPT_WORDS = 1 << 19
 
 

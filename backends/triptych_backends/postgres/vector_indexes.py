@@ -17,8 +17,6 @@ import psycopg
 from triptych_backends.postgres.folding import fold
 from triptych_backends.postgres.session import Driver, PostgresSession
 
-__all__ = ["LEAST", "VectorIndexes", "index_name"]
-
 LEAST = 20_000
 """Vectors of a space from which on an index pays: fewer are looked at in 20 ms."""
 

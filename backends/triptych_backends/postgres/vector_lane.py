@@ -21,8 +21,6 @@ from triptych_backends.postgres.vector_indexes import LEAST
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, Dataset
 from triptych_backends.sql.vectors import decode_vectors
 
-__all__ = ["find_by_vector"]
-
 _CHUNKS = "SELECT id AS key, document_id AS owner, position, vector_id FROM chunk"
 _LAYERS = (
     "SELECT revision AS key, id AS owner, -1 AS position, vector_id FROM layer "

@@ -15,8 +15,6 @@ from triptych import deadlines
 from triptych.errors import CancelledError
 from triptych_backends.postgres.errors import is_starting
 
-__all__ = ["WatchedConnection", "server_answers"]
-
 _AT_LEAST: Final = 1.0
 """Seconds that a statement has, also after the deadline: what is begun can be tidied up."""
 _SHORTEST: Final = 2

@@ -21,8 +21,6 @@ from triptych_backends.providers.response_parsing import (
 )
 from triptych_backends.providers.streams import EventFormat, ServerSent
 
-__all__ = ["ANTHROPIC_URL", "AnthropicLLM"]
-
 ANTHROPIC_URL = "https://api.anthropic.com"
 
 _VERSION = "2023-06-01"

@@ -9,8 +9,6 @@ from triptych._internal.redaction import shown_url
 from triptych.errors import ValidationError
 from triptych_backends.providers.httpx_imports import httpx
 
-__all__ = ["checked_base_url", "checked_count", "checked_key", "checked_model"]
-
 N = TypeVar("N", int, "int | None")
 
 

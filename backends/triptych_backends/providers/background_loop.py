@@ -17,8 +17,6 @@ from typing import Any, Generic, TypeVar
 
 from triptych_backends.embedders.lazy import Lazy
 
-__all__ = ["BlockingIterator", "background_loop", "run"]
-
 T = TypeVar("T")
 
 _PATIENCE = 2.0

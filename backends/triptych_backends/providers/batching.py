@@ -10,8 +10,6 @@ import attrs
 from triptych.errors import ValidationError
 from triptych.text.tokens import high_token_estimate
 
-__all__ = ["BatchLimits", "batches", "shortened"]
-
 _NUMBER = re.compile(r"(?<![\w.])\d{2,7}(?![\w.]*\w)")
 _SMALLEST_SHARE, _LARGEST_SHARE, _USUAL_SHARE = 0.05, 0.95, 0.75
 

@@ -19,8 +19,6 @@ from triptych_backends.providers.http import HttpClient
 from triptych_backends.providers.remote_model import RemoteModel
 from triptych_backends.providers.streams import EventFormat
 
-__all__ = ["AsyncTextStream", "Finish", "Piece", "RemoteLLM", "TextStream", "checked_temperature"]
-
 _MOST_OF_A_HEAD = 1 << 16
 Finish = Literal["stop", "length", "refused"]
 

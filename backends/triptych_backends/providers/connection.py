@@ -21,8 +21,6 @@ from triptych_backends.providers.timeouts import CallClock, Timeouts
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["ConcurrencyLimit", "Connection"]
-
 
 class _Places:
     """So many places, which the event loops of all threads share. First come, first served."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
-__all__ = ["ACCEPTED", "PackedAnswerError", "Unpacker"]
-
 ACCEPTED = "gzip"
 """What is sent as ``accept-encoding``."""
 

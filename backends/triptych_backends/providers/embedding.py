@@ -23,8 +23,6 @@ from triptych_backends.providers.remote_model import BatchedModel
 if TYPE_CHECKING:
     from triptych.records import EmbedKind
 
-__all__ = ["Answered", "RemoteEmbedder"]
-
 
 @attrs.frozen(slots=True, eq=False)
 class Answered:

@@ -17,16 +17,6 @@ from triptych.errors import (
     UnusableAnswerError,
 )
 
-__all__ = [
-    "InputTooLongError",
-    "ProviderErrorRules",
-    "Refusal",
-    "Retryable",
-    "fault",
-    "message_in",
-    "shown",
-]
-
 _TOO_LONG = re.compile(
     r"context[ _](length|window|size)|maximum input length|too many tokens|too long"
     r"|too large to process|max_tokens_per_request|input length exceeds",

@@ -34,8 +34,6 @@ from triptych_backends.providers.errors import (
 from triptych_backends.providers.httpx_imports import httpx
 from triptych_backends.providers.timeouts import CallClock, Timeouts, retry_after_seconds
 
-__all__ = ["HttpClient", "reason_of", "request_options", "transport_to"]
-
 T = TypeVar("T")
 J = TypeVar("J", dict[str, Any], list[Any])
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 import attrs
 
-__all__ = ["OLLAMA", "OPENAI", "VOYAGE", "KnownModel", "known_ollama"]
-
 
 @attrs.frozen(slots=True)
 class KnownModel:

@@ -26,8 +26,6 @@ from triptych_backends.providers.streams import EventFormat, JsonLines
 if TYPE_CHECKING:
     from triptych.records import EmbedKind
 
-__all__ = ["OLLAMA_URL", "OllamaEmbedder", "OllamaLLM"]
-
 OLLAMA_URL = "http://127.0.0.1:11434"
 
 _FINISHES: Mapping[str, Finish] = {"stop": "stop", "length": "length"}

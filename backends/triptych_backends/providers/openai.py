@@ -27,8 +27,6 @@ from triptych_backends.providers.streams import EventFormat, ServerSent
 if TYPE_CHECKING:
     from triptych.records import EmbedKind
 
-__all__ = ["OPENAI_URL", "OpenAIEmbedder", "OpenAILLM"]
-
 OPENAI_URL = "https://api.openai.com/v1"
 
 _FINISHES: Mapping[str, Finish] = {

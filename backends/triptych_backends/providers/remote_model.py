@@ -17,8 +17,6 @@ from triptych_backends.providers.errors import InputTooLongError
 from triptych_backends.providers.http import HttpClient
 from triptych_backends.providers.response_parsing import MalformedAnswerError
 
-__all__ = ["BLANK", "BatchedModel", "RemoteModel"]
-
 logger = logging.getLogger("triptych.providers")
 
 BLANK = "."

@@ -16,17 +16,6 @@ from triptych_backends.providers.http import HttpClient
 from triptych_backends.providers.reranking import RemoteReranker
 from triptych_backends.providers.response_parsing import at, scores_in
 
-__all__ = [
-    "COHERE_URL",
-    "JINA_URL",
-    "LLAMA_CPP_URL",
-    "TEI_URL",
-    "CohereReranker",
-    "JinaReranker",
-    "LlamaCppReranker",
-    "TEIReranker",
-]
-
 COHERE_URL = "https://api.cohere.com"
 JINA_URL = "https://api.jina.ai/v1"
 LLAMA_CPP_URL = TEI_URL = "http://localhost:8080"

@@ -14,8 +14,6 @@ from triptych_backends.embedders.arguments import checked_texts
 from triptych_backends.providers.background_loop import run
 from triptych_backends.providers.remote_model import BatchedModel
 
-__all__ = ["RemoteReranker"]
-
 
 class RemoteReranker(BatchedModel):
     """A `Reranker` over HTTP; a provider adds its wire format. Thread-safe.

@@ -11,18 +11,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "MOST_COUNTED",
-    "MalformedAnswerError",
-    "at",
-    "by_index",
-    "count_at",
-    "numbers",
-    "rows_of",
-    "scores_in",
-    "text_at",
-]
-
 MOST_COUNTED = 1 << 53
 """The largest count of tokens that is taken from a server."""
 

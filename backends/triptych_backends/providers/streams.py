@@ -8,8 +8,6 @@ from typing import Any, Protocol
 
 from triptych_backends.providers.response_parsing import MalformedAnswerError
 
-__all__ = ["EventFormat", "JsonLines", "ServerSent"]
-
 
 class EventFormat(Protocol):
     """Makes events of the lines of one stream, whoever reads them."""

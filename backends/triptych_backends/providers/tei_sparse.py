@@ -23,8 +23,6 @@ from triptych_backends.providers.response_parsing import MalformedAnswerError, a
 if TYPE_CHECKING:
     from triptych.records import EmbedKind
 
-__all__ = ["TEISparseEncoder"]
-
 _MOST = 2**32 - 1
 
 

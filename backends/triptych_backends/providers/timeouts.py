@@ -16,8 +16,6 @@ import attrs
 from triptych import deadlines
 from triptych.errors import CancelledError, ProviderTimeoutError, ValidationError
 
-__all__ = ["CallClock", "Timeouts", "retry_after_seconds"]
-
 T = TypeVar("T")
 
 _SLICE = 0.05  # seconds between two looks at whether the call was cancelled

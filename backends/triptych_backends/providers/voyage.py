@@ -27,8 +27,6 @@ from triptych_backends.providers.response_parsing import (
 if TYPE_CHECKING:
     from triptych.records import EmbedKind
 
-__all__ = ["VOYAGE_URL", "VoyageEmbedder", "VoyageReranker"]
-
 VOYAGE_URL = "https://api.voyageai.com/v1"
 
 

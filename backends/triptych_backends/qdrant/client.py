@@ -31,8 +31,6 @@ from triptych_backends.qdrant.points import (
     Point,
 )
 
-__all__ = ["ClientCollections"]
-
 _INDEXES: Mapping[str, Any] = {
     DATASET: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),
     UNIT: models.PayloadSchemaType.KEYWORD,

@@ -17,8 +17,6 @@ from triptych_backends.index.change_log import FIELDS
 from triptych_backends.qdrant.points import OWNER, AwayError, of_datasets, without_cut
 from triptych_backends.qdrant.projection import Projection, Trusted
 
-__all__ = ["QdrantDiagnostics"]
-
 _REPAIR: Final = "the dataset's points are made again from the documents"
 _MISSING: Final = Check(
     "qdrant.missing", "Qdrant lacks what is stored", "searches do not find it", repair=_REPAIR

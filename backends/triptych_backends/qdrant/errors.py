@@ -13,8 +13,6 @@ from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 from triptych._internal.redaction import without_secrets
 from triptych_backends.qdrant.points import AwayError, MissingError
 
-__all__ = ["CLIENT_ERRORS", "store_error"]
-
 CLIENT_ERRORS = (
     ApiException,
     QdrantException,

@@ -26,8 +26,6 @@ from triptych_backends.qdrant.points import (
 )
 from triptych_backends.qdrant.truth import Layout, Truth
 
-__all__ = ["batches", "up_to", "write_changed"]
-
 OWNERS_AT_ONCE = 64
 """Documents and layers whose points are written before the position moves on."""
 

@@ -14,8 +14,6 @@ from triptych._internal.redaction import shown_url
 from triptych._internal.urls import split_url, url_options
 from triptych.errors import ValidationError
 
-__all__ = ["QdrantLocation", "parse_url"]
-
 T = TypeVar("T", int, None)
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _OPTIONS = (

@@ -9,8 +9,6 @@ from attrs import frozen
 
 from triptych_backends.qdrant.truth import Layout
 
-__all__ = ["Place", "is_of_store", "place_of"]
-
 _REST = re.compile(r"text|[0-9a-f]{12}-\d+")
 
 

@@ -15,29 +15,6 @@ from triptych.errors import StoreError, StoreLockedError
 from triptych_backends.index import Field
 from triptych_backends.index.bm25 import K1, B
 
-__all__ = [
-    "DATASET",
-    "EMPTY",
-    "HEADINGS",
-    "LENGTH",
-    "OWNER",
-    "POSITION",
-    "STATE",
-    "TOKENS",
-    "UNIT",
-    "VECTOR",
-    "AwayError",
-    "BusyError",
-    "Collections",
-    "Found",
-    "MissingError",
-    "Point",
-    "of_datasets",
-    "of_states",
-    "point_id",
-    "without_cut",
-]
-
 VECTOR = "dense"
 """The name of a point's vector."""
 

@@ -17,8 +17,6 @@ from triptych_backends.qdrant.points import (
     point_id,
 )
 
-__all__ = ["Position"]
-
 _FORMAT = 2
 """What the points hold. Those of another format are made again."""
 

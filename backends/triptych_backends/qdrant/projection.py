@@ -31,8 +31,6 @@ from triptych_backends.qdrant.position import Position
 from triptych_backends.qdrant.truth import Truth
 from triptych_backends.qdrant.turns import Turns, is_over
 
-__all__ = ["Projection", "Trusted"]
-
 logger = logging.getLogger("triptych.qdrant")
 
 _OTHER_STORE = (

@@ -43,8 +43,6 @@ from triptych_backends.qdrant.projection import Projection
 from triptych_backends.qdrant.words import best_by_words
 from triptych_backends.sql import Searcher
 
-__all__ = ["QdrantSearcher"]
-
 OwnersOf = Callable[[Filter], Owners]
 """Given a filter without headings, the owners that pass it; see `Filters.owners`."""
 

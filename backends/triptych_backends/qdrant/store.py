@@ -16,8 +16,6 @@ from triptych_backends.qdrant.truth import Truth, TruthStore
 from triptych_backends.sql import SqlStore
 from triptych_backends.sql.filters import SqlFilters
 
-__all__ = ["QdrantStore"]
-
 
 class QdrantStore(QdrantDiagnostics, SqlStore):
     """A store in SQLite or PostgreSQL, the truth, with a projection in Qdrant to search.

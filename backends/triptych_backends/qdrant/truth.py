@@ -17,8 +17,6 @@ from triptych_backends.sql.database import Database
 from triptych_backends.sql.deferred import and_, bindparam, select, tables as t
 from triptych_backends.sql.transaction import find_datasets
 
-__all__ = ["Layout", "SharedDatabase", "Truth", "TruthStore"]
-
 _DIMENSION = (
     select(t.space.c.dimension)
     .join(

@@ -12,8 +12,6 @@ from triptych.errors import CancelledError, StoreLockedError
 from triptych_backends.qdrant.points import BusyError
 from triptych_backends.qdrant.truth import SharedDatabase
 
-__all__ = ["Turns", "is_over"]
-
 _POLL = 0.1
 """Seconds after which a thread that waits for another looks whether it was cancelled."""
 

@@ -14,8 +14,6 @@ from triptych_backends.index.bm25 import K1, B
 from triptych_backends.qdrant.place import Place
 from triptych_backends.qdrant.points import LENGTH, Collections, Found
 
-__all__ = ["best_by_words"]
-
 
 def best_by_words(
     collections: Collections,

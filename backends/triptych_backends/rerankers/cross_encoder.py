@@ -17,8 +17,6 @@ from triptych_backends.embedders.lazy import Lazy
 from triptych_backends.embedders.workers import TextWorkers
 from triptych_backends.rerankers.pairs import Pair, PairTokenizer, padded
 
-__all__ = ["CrossEncoder"]
-
 _EXTRA = "local"
 _USER = "the cross-encoder"
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from triptych.errors import NotAvailableError
 from triptych_backends.embedders.installed import require
 
-__all__ = ["Pair", "PairTokenizer", "padded"]
-
 _MOST_TOKENS = 512
 """What most cross-encoders were trained with, where no file says how many."""
 

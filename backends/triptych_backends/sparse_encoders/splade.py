@@ -21,8 +21,6 @@ from triptych_backends.embedders.workers import TextWorkers
 if TYPE_CHECKING:
     from triptych.records import EmbedKind
 
-__all__ = ["SpladeEncoder"]
-
 _EXTRA = "local"
 _USER = "the SPLADE encoder"
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")

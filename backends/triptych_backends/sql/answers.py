@@ -17,8 +17,6 @@ from triptych_backends.sql.session import Session
 from triptych_backends.sql.settings import HasDatabase
 from triptych_backends.sql.vectors import decode_vector
 
-__all__ = ["SqlAnswers"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 

@@ -18,8 +18,6 @@ from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, find_dataset
 from triptych_backends.sql.vectors import decode_sparse, decode_vector, decode_vectors
 
-__all__ = ["EPOCH_AT", "SqlChangeLog", "read_head"]
-
 _OWNERS_AT_ONCE = 64
 
 _NEWEST = select(t.epoch.c.mark).order_by(t.epoch.c.first.desc()).limit(1).scalar_subquery()

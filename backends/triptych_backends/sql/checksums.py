@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import zlib
 
-__all__ = ["text_checksum"]
-
 
 def text_checksum(content: bytes, name: str, *labels: object) -> int:
     """CRC-32 of a text, its document's name, and what else says which text it is.

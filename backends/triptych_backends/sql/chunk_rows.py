@@ -11,8 +11,6 @@ from triptych.records import DerivedChunk, DerivedSig, Vector
 from triptych_backends.sql.checksums import text_checksum
 from triptych_backends.sql.deferred import tables as t
 
-__all__ = ["COLUMNS", "SIG_COLUMNS", "chunk_of", "headings_of", "headings_text", "row_of", "sig_of"]
-
 _c = t.chunk.c
 COLUMNS = (
     _c.position,

@@ -23,8 +23,6 @@ from triptych_backends.sql.vectors import (
     vector_ids,
 )
 
-__all__ = ["configure", "load_set", "replace_sets", "update_source_version"]
-
 _DOCUMENTS = select(t.document.c.name, t.document.c.id, t.document.c.version).where(
     t.document.c.dataset_id == bindparam("dataset"), in_list(t.document.c.name, "names")
 )

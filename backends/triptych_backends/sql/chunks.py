@@ -31,8 +31,6 @@ from triptych_backends.sql.vector_uses import keep_vectors, vector_spaces
 from triptych_backends.sql.vectors import known_vectors
 from triptych_backends.sql.waiting import count_waiting, give_vectors, waiting_names
 
-__all__ = ["SqlChunks"]
-
 V = TypeVar("V")
 
 _SETS = select(func.count()).where(t.derivation.c.dataset_id == bindparam("dataset"))

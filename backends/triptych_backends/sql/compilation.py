@@ -12,8 +12,6 @@ from sqlalchemy.sql.functions import FunctionElement
 from triptych_backends.sql.deferred import resolve
 from triptych_backends.sql.dialect import Dialect, Statement, Upsert
 
-__all__ = ["InList", "compile_statement"]
-
 
 class InList(FunctionElement[bool]):
     """See `triptych_backends.sql.dialect.in_list`."""

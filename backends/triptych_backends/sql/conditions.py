@@ -42,8 +42,6 @@ from triptych_backends.sql.session import Session
 if TYPE_CHECKING:
     from sqlalchemy import BindParameter, Select
 
-__all__ = ["DocumentConditions", "Ids", "ids_of", "is_indexed", "sorted_ids", "union_of"]
-
 Ids = NDArray[np.int64]
 
 _GREATEST = 2**63 - 1

@@ -9,8 +9,6 @@ from triptych.records import ScrubReport
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import Transaction
 
-__all__ = ["Database"]
-
 
 class Database(Protocol):
     """Where the tables are; thread-safe. Whatever a driver raises comes out as a `StoreError`."""

@@ -18,18 +18,6 @@ from triptych_backends.sql.versions import drop_versions
 if TYPE_CHECKING:
     from sqlalchemy import Delete, Update
 
-__all__ = [
-    "raise_floor",
-    "remove_chunk_set",
-    "remove_chunk_sets",
-    "remove_dataset",
-    "remove_document",
-    "remove_layers",
-    "remove_orphans",
-    "sourceless",
-    "version_of",
-]
-
 _DOCUMENT = select(t.document.c.id, t.document.c.version).where(
     t.document.c.dataset_id == bindparam("dataset"), t.document.c.name == bindparam("name")
 )

@@ -16,8 +16,6 @@ from triptych_backends.sql.deferred import (
 from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.session import Session
 
-__all__ = ["KEPT_DELETIONS", "forget_deletions", "log_gap", "prune_deletions"]
-
 KEPT_DELETIONS = 100_000
 """So many deletions the log keeps, of all datasets together."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import interfaces
     from sqlalchemy.sql.base import Executable, ReadOnlyColumnCollection
 
-__all__ = ["Dialect", "Statement", "Upsert", "in_list"]
-
 
 class Dialect(Protocol):
     """How one database writes what this package needs."""

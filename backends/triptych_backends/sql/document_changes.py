@@ -23,8 +23,6 @@ from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.settings import HasDatabase
 
-__all__ = ["SqlChanges"]
-
 _EVERY_DATASET, _NO_DATASET = -1, 0
 _c = t.document_change.c
 _other = t.document_change.alias("other")

@@ -35,20 +35,6 @@ from triptych_backends.sql.entries import entries_of
 from triptych_backends.sql.errors import DAMAGE, corrupt
 from triptych_backends.sql.transaction import Dataset, Transaction
 
-__all__ = [
-    "COLUMNS",
-    "DocumentRow",
-    "Replaced",
-    "info_in",
-    "info_of",
-    "moment_of",
-    "read_rows",
-    "read_system",
-    "source_of",
-    "write_rows",
-    "write_system",
-]
-
 _d = t.document.c
 COLUMNS = (
     _d.id,

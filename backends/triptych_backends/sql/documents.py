@@ -39,8 +39,6 @@ from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import Dataset, Transaction, find_dataset
 from triptych_backends.sql.versions import read_version, read_versions, write_and_keep
 
-__all__ = ["SqlDocuments"]
-
 Change = Literal["added", "updated", "unchanged"]
 
 _NO_LIMIT = sys.maxsize

@@ -17,8 +17,6 @@ from triptych.records import Metadata, SystemData
 from triptych.records.filters import EXPIRES_AT
 from triptych.records.metadata import ComparisonKey, Kind, comparison_key
 
-__all__ = ["TEXT_LENGTH", "entries_of", "entry_of", "key_digest", "kind_prefix", "next_prefix"]
-
 TEXT_LENGTH = 16
 """How many bytes of a text an entry sorts by."""
 

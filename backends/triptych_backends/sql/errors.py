@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from triptych.errors import CorruptStoreError, StoreError
 
-__all__ = ["DAMAGE", "closed_error", "corrupt", "damaged_chunk"]
-
 DAMAGE = (ValueError, TypeError, AttributeError, OverflowError)
 """What reading a row ends with when a value in it is not of its column's type or form."""
 

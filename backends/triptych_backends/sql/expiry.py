@@ -13,8 +13,6 @@ from triptych_backends.sql.deferred import bindparam, func, select, tables as t
 from triptych_backends.sql.entries import entry_of, kind_prefix, next_prefix
 from triptych_backends.sql.session import Session
 
-__all__ = ["CachedConditions", "ExpiryCache"]
-
 _m = t.document_meta.c
 _NEXT = select(func.min(_m.pair)).where(
     _m.dataset_id == bindparam("dataset"), _m.pair > bindparam("low"), _m.pair < bindparam("high")

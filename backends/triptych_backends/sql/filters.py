@@ -26,8 +26,6 @@ from triptych_backends.sql.expiry import CachedConditions, ExpiryCache
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, find_dataset
 
-__all__ = ["Sessions", "SqlFilters", "documents_passing"]
-
 _REVISIONS = select(t.document.c.id, t.document.c.revision).where(
     in_list(t.document.c.id, "owners")
 )

@@ -13,8 +13,6 @@ from triptych_backends.sql.errors import DAMAGE, corrupt
 from triptych_backends.sql.repository import Repository
 from triptych_backends.sql.transaction import find_dataset
 
-__all__ = ["SqlLayerJournal"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COUNTS = 2**63
 _MICROSECOND = timedelta(microseconds=1)

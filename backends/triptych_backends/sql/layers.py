@@ -30,8 +30,6 @@ from triptych_backends.sql.vectors import (
     store_vectors,
 )
 
-__all__ = ["SqlLayers", "write_layer"]
-
 _l = t.layer.c
 _COLUMNS = (
     _l.source_version,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["prefix_end"]
-
 
 def prefix_end(prefix: str) -> str | None:
     """The least string above all that start with ``prefix``, by code point; None: there is none.

@@ -17,8 +17,6 @@ from triptych_backends.sql.errors import DAMAGE, damaged_chunk
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.vectors import decode_vector
 
-__all__ = ["fetch_chunks", "fetch_documents", "integers", "iter_chunks"]
-
 _DOCUMENTS_AT_ONCE = 32
 _document = len(document_rows.COLUMNS)
 _sig = _document + len(chunk_rows.SIG_COLUMNS)

@@ -11,8 +11,6 @@ from triptych_backends.index import Field
 from triptych_backends.sql.database import Database
 from triptych_backends.sql.searcher import Searcher
 
-__all__ = ["Repository"]
-
 
 class Repository:
     """A view of one `Database`, searched by ``searcher``."""

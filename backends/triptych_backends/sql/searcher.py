@@ -9,8 +9,6 @@ from triptych.records import Candidate, ChunkQuery, FilterTree
 from triptych.text import CorpusStats
 from triptych_backends.index import Field
 
-__all__ = ["Searcher"]
-
 
 class Searcher(Protocol):
     """One lane over one kind of unit: in an index of this process, or in the database itself."""

@@ -8,8 +8,6 @@ from typing import Any
 
 from triptych_backends.sql.dialect import Statement
 
-__all__ = ["Session"]
-
 
 class Session(ABC):
     """Runs statements on one connection; a list among the parameters is that of an `in_list`."""

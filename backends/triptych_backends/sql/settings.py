@@ -11,8 +11,6 @@ from triptych_backends.sql.dialect import Upsert
 from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.session import Session
 
-__all__ = ["HasDatabase", "SqlSettings"]
-
 _OURS = "setting:"
 """What the keys of settings begin with: the table holds other rows too."""
 

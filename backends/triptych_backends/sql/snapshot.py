@@ -20,8 +20,6 @@ from triptych_backends.sql.settings import HasDatabase, SqlSettings
 from triptych_backends.sql.stats import read_stats
 from triptych_backends.sql.transaction import Transaction
 
-__all__ = ["PinnedDatabase", "SqlReads", "SqlSnapshot", "SqlSnapshots"]
-
 
 class PinnedDatabase:
     """A `Database` whose every session is the one it is given: of one snapshot, in any thread."""

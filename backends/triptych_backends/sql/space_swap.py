@@ -20,8 +20,6 @@ from triptych_backends.sql.transaction import Dataset, Transaction
 from triptych_backends.sql.vector_uses import layer_digest
 from triptych_backends.sql.vectors import space_of, store_vectors
 
-__all__ = ["drop_space", "swap_in"]
-
 _use = t.vector_use.c
 _ENTRIES = select(t.space.c.id).where(
     t.space.c.dataset_id == bindparam("pk"),

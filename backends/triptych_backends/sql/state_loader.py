@@ -24,8 +24,6 @@ from triptych_backends.sql.settings import HasDatabase
 from triptych_backends.sql.transaction import FIELD_OF_LAYER, Dataset, Transaction
 from triptych_backends.sql.versions import drop_versions, write_and_keep
 
-__all__ = ["SqlStateLoader", "batched", "check_widths", "load_or_remove_set"]
-
 _STATES_AT_ONCE = 64
 _CHARACTERS_AT_ONCE = 4_000_000
 _WIDTHS = (

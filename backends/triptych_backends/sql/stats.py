@@ -9,8 +9,6 @@ from triptych_backends.sql.deferred import and_, bindparam, case, func, or_, sel
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import find_dataset
 
-__all__ = ["read_stats"]
-
 # The rule of `DerivedSig.stale_reason`, as in filters.py; a missing set is NULL, and stale.
 _FRESH = and_(
     case(

@@ -13,8 +13,6 @@ from triptych_backends.sql.searcher import Searcher
 from triptych_backends.sql.snapshot import SqlReads, SqlSnapshots
 from triptych_backends.sql.state_loader import SqlStateLoader
 
-__all__ = ["SqlStore"]
-
 
 class SqlStore(CloseOnExit, SqlReads, SqlAnswers, SqlSnapshots, SqlStateLoader):
     """What the stores over a `Database` share, for each to inherit.

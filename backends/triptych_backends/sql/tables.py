@@ -24,31 +24,6 @@ from sqlalchemy import (
     false,
 )
 
-__all__ = [
-    "METADATA",
-    "answer",
-    "answer_count",
-    "change",
-    "chunk",
-    "clock",
-    "dataset",
-    "derivation",
-    "document",
-    "document_change",
-    "document_meta",
-    "document_version",
-    "epoch",
-    "layer",
-    "layer_note",
-    "layer_parked",
-    "layer_usage",
-    "meta",
-    "space",
-    "vector",
-    "vector_use",
-    "waiting",
-]
-
 METADATA = MetaData()
 
 # SQLite gives only INTEGER PRIMARY KEY the speed of a row id.

@@ -25,16 +25,6 @@ from triptych_backends.sql.dialect import Upsert, in_list
 from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.session import Session
 
-__all__ = [
-    "FIELD_OF_LAYER",
-    "LAYER_OF_FIELD",
-    "Dataset",
-    "Position",
-    "Transaction",
-    "find_dataset",
-    "find_datasets",
-]
-
 FIELD_OF_LAYER: dict[Layer, Field] = {Layer.ABSTRACT: "abstract", Layer.OVERVIEW: "overview"}
 """The index's field of each kind of layer that is stored."""
 

@@ -29,17 +29,6 @@ from triptych_backends.sql.vectors import (
     vector_ids,
 )
 
-__all__ = [
-    "bind_all",
-    "bind_layers",
-    "bind_sets",
-    "forget_uses",
-    "keep_vectors",
-    "lacking_names",
-    "layer_digest",
-    "vector_spaces",
-]
-
 _AT_ONCE = 256
 
 _use = t.vector_use.c

@@ -26,17 +26,6 @@ from triptych_backends.sql.errors import corrupt, damaged_chunk
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import Transaction
 
-__all__ = [
-    "decode_sparse",
-    "decode_vector",
-    "decode_vectors",
-    "delete_unreferenced_vectors",
-    "known_vectors",
-    "space_of",
-    "store_vectors",
-    "vector_ids",
-]
-
 _SPACE = select(t.space.c.id, t.space.c.dimension).where(
     t.space.c.dataset_id == bindparam("pk"),
     t.space.c.kind == bindparam("kind"),

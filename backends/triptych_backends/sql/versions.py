@@ -24,8 +24,6 @@ from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import Transaction
 
-__all__ = ["drop_versions", "read_version", "read_versions", "write_and_keep"]
-
 _v = t.document_version.c
 _CURRENT = (
     select(*rows.COLUMNS)

@@ -19,8 +19,6 @@ from triptych_backends.sql.vectors import (
     vector_ids,
 )
 
-__all__ = ["count_waiting", "give_vectors", "waiting_names"]
-
 _SETS = (
     select(t.document.c.id, t.document.c.name, t.derivation.c.embed_sig)
     .join(t.derivation, t.derivation.c.document_id == t.document.c.id)

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 from triptych.errors import StoreError, StoreLockedError
 
-__all__ = ["WriterTurn"]
-
 
 class WriterTurn:
     """One thread writes to a store at a time; the database sees to other processes.

@@ -22,17 +22,6 @@ from triptych_backends.sqlite.database import SqliteDatabase
 from triptych_backends.sqlite.invariants import INVARIANTS, Invariant, broken_references
 from triptych_backends.sqlite.session import SqliteSession
 
-__all__ = [
-    "CHECKS",
-    "bad_pairs",
-    "bad_sparse",
-    "bad_vectors",
-    "check_integrity",
-    "clock_is_behind",
-    "greatest_number",
-    "missing_parts",
-]
-
 _PAGE = 256
 _UNIT_TOLERANCE = 1e-3
 _BACKUP = "restore the store from a backup; what can still be read can be copied into a new one"

@@ -13,8 +13,6 @@ from triptych_backends.sql.deferred import select, tables as t
 from triptych_backends.sqlite.database import SqliteDatabase
 from triptych_backends.sqlite.wal_owner import logs_set_aside
 
-__all__ = ["SqliteChunks"]
-
 _DATASETS = select(t.dataset.c.name).where(t.dataset.c.live).order_by(t.dataset.c.name)
 
 LEAST_FREE = 100 * 2**20

@@ -18,8 +18,6 @@ from triptych_backends.sql.deferred import Deferred, written
 from triptych_backends.sql.dialect import Statement, Upsert
 from triptych_backends.sqlite.dialect import DIALECT
 
-__all__ = ["FILE", "compiled", "compiled_before", "key_of"]
-
 Compiled: TypeAlias = tuple[str, tuple[str, ...], dict[str, Any]]
 """The text, the names of its parameters in order, and those that are constants."""
 

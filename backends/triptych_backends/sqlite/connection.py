@@ -28,12 +28,6 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
-__all__ = [
-    "PAGE_SIZE",
-    "Connections",
-    "busy_error",
-]
-
 PAGE_SIZE = 8192
 """Five vectors of 384 dimensions fit a page; at 4096 only two would, a quarter wasted."""
 

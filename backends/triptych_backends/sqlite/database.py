@@ -22,8 +22,6 @@ from triptych_backends.sqlite.schema import prepare, require_current
 from triptych_backends.sqlite.session import SqliteSession, SqliteTransaction
 from triptych_backends.sqlite.wal_owner import set_foreign_log_aside
 
-__all__ = ["SqliteDatabase"]
-
 _POLL_SECONDS = 0.005
 
 

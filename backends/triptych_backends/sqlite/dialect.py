@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Insert
     from sqlalchemy.engine import interfaces
 
-__all__ = ["DIALECT", "SqliteDialect"]
-
 
 class SqliteDialect:
     """Lists are JSON; see `triptych_backends.sql.Dialect`."""

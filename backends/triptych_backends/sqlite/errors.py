@@ -10,13 +10,6 @@ from contextlib import contextmanager
 from triptych.errors import CorruptStoreError, StoreError, StoreLockedError
 from triptych_backends.sql.errors import closed_error, corrupt
 
-__all__ = [
-    "driver_errors",
-    "gone_error",
-    "replaced_error",
-    "store_error",
-]
-
 # SQLite's primary result codes (sqlite.org/rescode.html): the low byte of the extended code.
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT}

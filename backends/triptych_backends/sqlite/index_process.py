@@ -11,8 +11,6 @@ from triptych_backends.index.follower import Orders, described, follow
 from triptych_backends.sql import SqlChangeLog
 from triptych_backends.sqlite.database import SqliteDatabase
 
-__all__ = ["main"]
-
 _COLLECT_AFTER = (100_000, 20, 20)
 
 

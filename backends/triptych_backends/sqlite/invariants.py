@@ -12,8 +12,6 @@ from sqlalchemy import Table
 from triptych.diagnostics import Check
 from triptych_backends.sql import tables as t
 
-__all__ = ["INVARIANTS", "Invariant", "broken_references"]
-
 _REMOVED = "the rows are removed"
 _SETS = "the chunk sets are dropped and derived again from their documents"
 _LOGGED = "the change log is written again, and the index is built from it"

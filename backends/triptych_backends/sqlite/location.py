@@ -9,8 +9,6 @@ from pathlib import Path
 from triptych._internal.redaction import shown_url
 from triptych.errors import StoreError, ValidationError
 
-__all__ = ["FileIdentity", "database_path", "filesystem_type", "identity_of", "refuse_unusable"]
-
 _NETWORK = {
     "9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gpfs", "lustre", "ncpfs", "nfs",
     "nfs4", "ocfs2", "orangefs", "smb2", "smb3", "smbfs", "fuse.cephfs", "fuse.davfs",

@@ -27,8 +27,6 @@ from triptych_backends.sqlite.database import SqliteDatabase
 from triptych_backends.sqlite.invariants import INVARIANTS, broken_references
 from triptych_backends.sqlite.session import SqliteTransaction
 
-__all__ = ["repair"]
-
 _PAGE = 64
 _ROUNDS = 10
 """What is removed may leave something else without its owner."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
     from sqlalchemy.schema import CreateIndex, CreateTable
 
-__all__ = ["prepare", "require_current"]
-
 APPLICATION_ID = 0x54726970
 """`PRAGMA application_id`: "Trip"."""
 

@@ -16,8 +16,6 @@ from triptych_backends.sql.transaction import Position, Transaction
 from triptych_backends.sqlite.compiled_statements import compiled
 from triptych_backends.sqlite.dialect import DIALECT
 
-__all__ = ["CachedSession", "Driver", "SqliteSession", "SqliteTransaction"]
-
 _CACHED_ROWS = 256
 """So many questions a connection remembers the answers of."""
 

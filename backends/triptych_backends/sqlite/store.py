@@ -17,8 +17,6 @@ from triptych_backends.sqlite.chunks import SqliteChunks
 from triptych_backends.sqlite.database import SqliteDatabase
 from triptych_backends.sqlite.location import database_path
 
-__all__ = ["SqliteStore"]
-
 _HELPER = "triptych_backends.sqlite.index_process"
 
 

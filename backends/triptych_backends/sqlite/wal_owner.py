@@ -21,8 +21,6 @@ from pathlib import Path
 from triptych.errors import StoreError
 from triptych_backends.sqlite.location import FileIdentity, identity_of
 
-__all__ = ["Pair", "forget_owner", "logs_set_aside", "remember_owner", "set_foreign_log_aside"]
-
 Pair = tuple[FileIdentity, FileIdentity]
 """A database and its log."""
 

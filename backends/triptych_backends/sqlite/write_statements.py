@@ -20,8 +20,6 @@ from triptych_backends.sql.dialect import Upsert
 from triptych_backends.sqlite.compiled_statements import FILE, key_of
 from triptych_backends.sqlite.dialect import DIALECT
 
-__all__ = ["compile_all", "statements_in"]
-
 
 def compile_all() -> dict[str, list[Any]]:
     """What the file must hold: every statement that a module of `triptych_backends.sql` holds."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from watchfiles.main import FileChange
 
-__all__ = ["WatchfilesNotifier"]
-
 _STEP_MS = 20
 _GATHER_MS = 100
 _LOOK_MS = 200

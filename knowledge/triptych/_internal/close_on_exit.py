@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol, Self
 
-__all__ = ["CloseOnExit", "close_model"]
-
 
 class _HasClose(Protocol):
     def close(self) -> None: ...

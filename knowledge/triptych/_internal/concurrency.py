@@ -11,8 +11,6 @@ from typing import TypeVar
 
 from triptych import deadlines
 
-__all__ = ["map_ordered", "map_unordered"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

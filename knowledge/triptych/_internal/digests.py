@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 
-__all__ = ["digest"]
-
 
 def digest(*parts: str) -> str:
     """128 bits of SHA-256 over ``parts``, as hex."""

@@ -20,8 +20,6 @@ try:
 except ImportError:  # Windows, where a file that is open is neither removed nor replaced
     fcntl = None
 
-__all__ = ["drafts_of", "left_drafts", "written_whole"]
-
 _DRAFT = re.compile(r"[0-9a-f]{8}\.part")
 
 _MODE = 0o777

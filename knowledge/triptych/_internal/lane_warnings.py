@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["collected_warnings", "warn"]
-
 _COLLECTED: ContextVar[list[str] | None] = ContextVar("lane_warnings", default=None)
 
 

@@ -9,8 +9,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__all__ = ["lazy_exports"]
-
 _IMPORT = re.compile(r"^from (\S+) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
 _NAME = re.compile(r"\bas (\w+)")
 

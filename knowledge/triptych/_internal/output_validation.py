@@ -12,8 +12,6 @@ from triptych.errors import TriptychError, ValidationError
 from triptych.records import Generation, ParkedReason, check_text
 from triptych.text.tokens import estimate_tokens
 
-__all__ = ["BadAnswerError", "checked"]
-
 # Each begins an answer. What also begins descriptions ("Apologies to Anna", "As an AI company")
 # is left out: a refusal that is stored can be seen, a description that is quarantined is missing.
 _REFUSAL: Final = regex.compile(

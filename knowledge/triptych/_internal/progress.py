@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 import attrs
 
-__all__ = ["Progress", "ProgressCallback"]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class Progress:

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
-__all__ = ["shown_url", "without_secrets"]
-
 _HIDDEN: Final = "***"
 _KEY: Final = "[key]"
 _RUN: Final = 8

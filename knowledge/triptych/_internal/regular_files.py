@@ -10,8 +10,6 @@ from typing import BinaryIO
 
 from triptych.errors import ValidationError
 
-__all__ = ["open_regular", "open_to_write", "read_regular", "write_bytes"]
-
 _COMMON = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _FLAGS = os.O_RDONLY | _COMMON
 _WRITTEN = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _COMMON

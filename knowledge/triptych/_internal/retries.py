@@ -11,8 +11,6 @@ import attrs
 
 from triptych.errors import ValidationError
 
-__all__ = ["MOST_ATTEMPTS", "Retries", "wait"]
-
 MOST_ATTEMPTS = 1_000
 
 _SLICE = 0.05  # seconds between two looks at whether the call was cancelled

@@ -11,8 +11,6 @@ from typing import Final
 
 from triptych import deadlines
 
-__all__ = ["matching_blocks", "unified_diff"]
-
 _SMALL: Final = 1 << 17
 """Up to this product of their lengths two sequences are left to `difflib`."""
 _SMALL_INSIDE: Final = 1 << 13

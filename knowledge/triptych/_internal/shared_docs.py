@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 
-__all__ = ["share_docs"]
-
 _REFERENCE = re.compile(r"`\w+\.(\w+)`")
 
 

@@ -8,8 +8,6 @@ from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 from triptych._internal.redaction import shown_url
 from triptych.errors import ValidationError
 
-__all__ = ["query_of", "split_url", "url_options"]
-
 
 def split_url(url: str) -> SplitResult:
     """The parts of ``url``, which has a whole address and no fragment.

@@ -6,8 +6,6 @@ import re
 from functools import cache
 from typing import Final
 
-__all__ = ["attribute_text", "element_text", "printable"]
-
 _LINE_END: Final = re.compile("\r\n?")
 _IN_ATTRIBUTES: Final = {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
 

@@ -25,8 +25,6 @@ from triptych.errors import (
 from triptych.records import ChangeCursor, ChangePage, DocumentChange, Subject
 from triptych.records.filters import NAME, conditions_of
 
-__all__ = ["AccessChanges"]
-
 _SETTING = "access/secret"
 _MOST_AT_ONCE = 10_000
 

@@ -24,8 +24,6 @@ from triptych.records import (
     VectorSpace,
 )
 
-__all__ = ["AccessChunks", "ReadTexts", "narrow", "visible_units"]
-
 V = TypeVar("V")
 
 _MOST_SEEN = 50_000

@@ -22,8 +22,6 @@ from triptych.records.expiry import expired_by, has_expired
 from triptych.records.filters import NAME, all_of
 from triptych.search.file_location import check_sync_roots
 
-__all__ = ["AccessDocuments", "AccessVersions"]
-
 _TRIES = 8
 """How often a document is looked at again that others change meanwhile."""
 

@@ -25,8 +25,6 @@ from triptych.records import (
 from triptych.records.filters import VERSION, all_of
 from triptych.signatures import embedding_input_sig
 
-__all__ = ["AccessJournal", "AccessLayers"]
-
 _OF_A_DOCUMENT = Condition(VERSION, "exists")
 """Folders and datasets have no version."""
 

@@ -19,8 +19,6 @@ from triptych.records.filters import (
     conditions_of,
 )
 
-__all__ = ["Access"]
-
 _OF_A_WRITE = (HEADING, VERSION, UPDATED_AT)
 
 

@@ -32,8 +32,6 @@ from triptych.service import Service
 from triptych.service.operations import Effect, operations_of
 from triptych.service.parts import build
 
-__all__ = ["RestrictedService"]
-
 _DEEPER = 4
 _DEEPEST = 100_000
 

@@ -34,8 +34,6 @@ from triptych.records import (
 )
 from triptych.text.scoring import CorpusStats
 
-__all__ = ["AccessDocumentSearch", "AccessStore"]
-
 
 class AccessStore(StoreBase):
     """A `Store` that holds, to whoever reads it, what an access shows of another.

@@ -13,8 +13,6 @@ from triptych.records import Answerability, CachedAnswer, CachedQuestion, CacheS
 from triptych.search.calibration import calibrated_dataset
 from triptych.search.question_log import LoggedQuestion, QuestionLog
 
-__all__ = ["AccessAnswers", "AccessQuestionLog", "AccessSettings"]
-
 
 class AccessSettings:
     """A `SettingsStore` with the calibrations of the caller's datasets, and no other setting.

@@ -22,8 +22,6 @@ from triptych.records import (
 )
 from triptych.records.filters import NAME, all_of, guarded
 
-__all__ = ["AccessView", "named_condition", "narrow_filter"]
-
 _Document = TypeVar("_Document", DocumentInfo, SourceDocument)
 _PAGE = 1_000  # names that one condition lists
 

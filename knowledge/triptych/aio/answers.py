@@ -12,8 +12,6 @@ from triptych.answers.pack import ContextPack
 from triptych.answers.records import Answer
 from triptych.errors import NotAvailableError
 
-__all__ = ["AsyncAnswerStream"]
-
 
 class AsyncAnswerStream(AsyncIterator[str]):
     """The pieces of an answer; joined, they are ``answer.text``::

@@ -10,8 +10,6 @@ from typing import Any, Final
 from triptych.aio.answers import AsyncAnswerStream
 from triptych.aio.threads import run
 
-__all__ = ["NOT_AWAITED", "awaited"]
-
 NOT_AWAITED: Final = frozenset({"close", "dataset", "follow", "pipeline", "restricted"})
 """Methods that `AsyncService` and its views have in a form of their own."""
 

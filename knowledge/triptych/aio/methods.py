@@ -5,8 +5,6 @@ from triptych.service import Service
 from triptych.service.dataset import Dataset
 from triptych.service.pipeline import PipelineView
 
-__all__ = ["AsyncDatasetMethods", "AsyncPipelineMethods", "AsyncServiceMethods"]
-
 AsyncServiceMethods = awaited(Service, "service")
 AsyncDatasetMethods = awaited(Dataset, "view")
 AsyncPipelineMethods = awaited(PipelineView, "view")

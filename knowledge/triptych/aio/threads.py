@@ -12,8 +12,6 @@ from typing import Any, Final, ParamSpec, TypeVar
 from triptych import deadlines
 from triptych.deadlines import deadline
 
-__all__ = ["THREADS", "next_item", "run"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")

@@ -35,12 +35,6 @@ from triptych.search.rewriters.follow_up import make_standalone
 from triptych.telemetry import Operation
 from triptych.text.tokens import TokenCounter
 
-__all__ = [
-    "AnswerStream",
-    "Answerer",
-    "AskRequest",
-]
-
 
 class AnswerStream(Iterator[str]):
     """The pieces of an answer; joined, they are ``answer.text``::

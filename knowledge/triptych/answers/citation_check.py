@@ -16,8 +16,6 @@ from triptych.derivation.layers import LayerService
 from triptych.errors import ValidationError
 from triptych.records import Layer
 
-__all__ = ["verify"]
-
 _LEAST_ALIKE: Final = 0.4
 """The share of a passage's words that must be left for it to count as changed, not as gone."""
 

@@ -11,8 +11,6 @@ import regex
 from triptych.answers.records import AnswerSentence
 from triptych.text.sentences import sentence_spans
 
-__all__ = ["CitationFilter", "Mark", "sentences_of", "without_citations"]
-
 _SPACE: Final = regex.compile(r"\s++", regex.V1)
 _WORD: Final = regex.compile(r"[^\s`\[【]++", regex.V1)
 _CODE: Final = regex.compile(r"[^\s`]++", regex.V1)

@@ -23,8 +23,6 @@ from triptych.search.subjects import asks_for_headings
 from triptych.text import ANALYZER_VERSION
 from triptych.text.tokens import TokenCounter, as_counter
 
-__all__ = ["ContextBuilder", "ContextSettings"]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class ContextSettings:

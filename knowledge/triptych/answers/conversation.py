@@ -9,8 +9,6 @@ from triptych.answers.citations import without_citations
 from triptych.errors import ValidationError
 from triptych.records import Message, check_text
 
-__all__ = ["CONVERSATION_TOKENS", "check_turns", "newest_turns"]
-
 CONVERSATION_TOKENS: Final = 1500
 """The most tokens of earlier turns that are sent with a question."""
 

@@ -14,8 +14,6 @@ from triptych.records import Generation, Message, ModelUsage, Prices, Usage, che
 from triptych.telemetry import Operation
 from triptych.text.tokens import estimate_tokens
 
-__all__ = ["MeteredLLM", "check_llm"]
-
 _DOING = "the answer"
 
 

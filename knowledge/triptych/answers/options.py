@@ -11,17 +11,6 @@ from triptych.records import Layer, Prices
 from triptych.records.search_options import DatasetSearchOptions, SearchOptions
 from triptych.text.tokens import TokenCounter
 
-__all__ = [
-    "ASK_DEFAULTS",
-    "CONTEXT_DEFAULTS",
-    "PASSAGE_DEFAULTS",
-    "AskOptions",
-    "ContextOptions",
-    "DatasetAskOptions",
-    "DatasetContextOptions",
-    "PassageOptions",
-]
-
 
 class PassageOptions(TypedDict, total=False):
     """Which texts a context may hold.

@@ -15,8 +15,6 @@ from triptych.records.serialization import NOT_PLAIN
 from triptych.signatures import content_sha256
 from triptych.text.tokens import ESTIMATE, default_counter
 
-__all__ = ["ContextPack"]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class ContextPack:

@@ -27,8 +27,6 @@ from triptych.text.sentences import sentence_spans
 from triptych.text.shingles import shingles
 from triptych.text.tokens import TokenCounter
 
-__all__ = ["Packer"]
-
 _SHORTEST: Final = "[1] name:1-2 v1"  # about the least header there is
 _MISSES: Final = 40  # finds in a row that do not fit: the rest hardly will
 _ANY_NUMBER: Final = 999  # while the ranks are open; as wide as they can become

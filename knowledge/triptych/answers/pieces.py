@@ -11,8 +11,6 @@ from triptych.records import DerivedSig, Layer, StaleReason, to_layer
 if TYPE_CHECKING:
     from triptych.text.injection import Sign
 
-__all__ = ["Citation", "Piece", "Verification"]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class Citation:

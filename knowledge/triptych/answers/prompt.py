@@ -11,8 +11,6 @@ from triptych._internal.digests import digest
 from triptych.errors import ValidationError
 from triptych.records import Message, check_text
 
-__all__ = ["ABSTENTION", "INSTRUCTIONS", "NO_ANSWER", "AnswerPrompt", "answer_messages"]
-
 NO_ANSWER: Final = "NO_ANSWER"
 """What the model writes where its sources do not answer."""
 

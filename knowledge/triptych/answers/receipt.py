@@ -30,18 +30,6 @@ from triptych.signatures import content_sha256
 if TYPE_CHECKING:  # the searches, which whoever shows a receipt need not import
     from triptych.answers.retrieval import Retrieved, ScoredPassage
 
-__all__ = [
-    "ConsideredPassage",
-    "ContextReceipt",
-    "Fate",
-    "Offer",
-    "ReceiptPiece",
-    "ReceiptQuery",
-    "considered",
-    "receipt_piece",
-    "receipt_query",
-]
-
 Fate = Literal["taken", "cut", "repeated", "budget", "limit", "threshold", "gone", "skipped"]
 """What became of a passage: it is in the context; its beginning is; the context says it already;
 there was no room for it; there were better pieces than ``max_pieces``; its fused score is below the

@@ -13,8 +13,6 @@ from triptych.answers.receipt import ContextReceipt
 from triptych.records import Message, ModelUsage
 from triptych.signatures import content_sha256
 
-__all__ = ["Abstention", "Answer", "AnswerReceipt", "AnswerSentence", "CitedSource"]
-
 Abstention = Literal["", "nothing", "weak", "model"]
 """Why there is no answer: nothing was found, or nothing that answers; what was found is too weak;
 the model says that its sources do not answer. "" where there is one."""

@@ -17,19 +17,6 @@ from triptych.errors import ValidationError
 from triptych.records import Layer
 from triptych.records.serialization import to_dict
 
-__all__ = [
-    "FORMATS",
-    "WIDEST",
-    "check_fence",
-    "check_format",
-    "fit",
-    "in_reading_order",
-    "new_mark",
-    "render",
-    "render_piece",
-    "whole",
-]
-
 WIDEST: Final = f"text-{'0a' * 6}"
 """A name that counts as many tokens as any: letters and digits in turn."""
 

@@ -19,8 +19,6 @@ from triptych.errors import ValidationError
 from triptych.records import Layer, Message
 from triptych.signatures import content_sha256
 
-__all__ = ["MissingPiece", "Replay", "replay"]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class MissingPiece:

@@ -27,16 +27,6 @@ from triptych.search.pipeline import SearchPipeline
 from triptych.search.postprocessing import STEP_SCORES
 from triptych.search.subjects import asks_for_headings
 
-__all__ = [
-    "ContextParameters",
-    "Place",
-    "Retrieved",
-    "ScoredPassage",
-    "Source",
-    "Sources",
-    "retrieve",
-]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class ContextParameters:

@@ -1,7 +1,5 @@
 """How many lines end in a span of a text."""
 
-__all__ = ["LineEnds"]
-
 _STEP = 4096
 
 

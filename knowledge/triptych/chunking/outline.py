@@ -19,15 +19,6 @@ import attrs
 from triptych.chunking.line_ends import LineEnds
 from triptych.errors import ValidationError
 
-__all__ = [
-    "Locator",
-    "Outline",
-    "Outliner",
-    "Part",
-    "read_outline",
-    "write_outline",
-]
-
 Outliner: TypeAlias = Callable[[str, str], str | None]
 """From a document's name and text to its outline (`write_outline`), "" where there is nothing to
 say; None where the name is of no format that it knows. Deterministic, called from any thread, and

@@ -35,19 +35,6 @@ from triptych.records import (
 )
 from triptych.text.scoring import CorpusStats
 
-__all__ = [
-    "AnswerCache",
-    "Capabilities",
-    "ChangeReader",
-    "CopyableStore",
-    "Diagnostics",
-    "DocLevelSearcher",
-    "LayerJournal",
-    "SettingsStore",
-    "Store",
-    "VersionReader",
-]
-
 
 class VersionReader(Protocol):
     """Capability: a `DocumentRepo` that keeps the last versions of each document.

@@ -25,18 +25,6 @@ from triptych.records import (
     check_whole,
 )
 
-__all__ = [
-    "LIMIT",
-    "ChangeLogReader",
-    "ChangeRow",
-    "LogHead",
-    "check_poll",
-    "follow_changes",
-    "next_wait",
-    "read_changes",
-    "read_page",
-]
-
 
 class LogHead(NamedTuple):
     """The end of the log: the greatest number that was committed, and the mark of it."""

@@ -33,14 +33,6 @@ from triptych.records import (
 from triptych.records.expiry import expired_by
 from triptych.records.spaces import AnySpace, SpaceCount, VectorSpace, dense
 
-__all__ = [
-    "ChunkRepoBase",
-    "DocumentRepoBase",
-    "LayerRepoBase",
-    "Repositories",
-    "StoreBase",
-]
-
 V = TypeVar("V")
 
 

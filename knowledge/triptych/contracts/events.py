@@ -7,8 +7,6 @@ from typing import Protocol
 
 from triptych.records import ChangeEvent, RebuildReport, RebuildScope
 
-__all__ = ["EventNotifier", "Rebuilder"]
-
 
 class Rebuilder(Protocol):
     """The consumer of change events: the Service, and a directory sync, are Rebuilders."""

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-__all__ = ["WorkLeases"]
-
 
 class WorkLeases(Protocol):
     """Capability: which worker has which piece of work, among all that have the store open.

@@ -16,14 +16,6 @@ from numpy.typing import NDArray
 
 from triptych.records import EmbedKind, Generation, Message, SparseVector
 
-__all__ = [
-    "LLM",
-    "AsyncEmbedder",
-    "AsyncLLM",
-    "Embedder",
-    "SparseEncoder",
-]
-
 
 class Embedder(Protocol):
     """Turns texts into unit vectors of one embedding space.

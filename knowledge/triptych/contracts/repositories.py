@@ -24,8 +24,6 @@ from triptych.records import (
     StoredUnit,
 )
 
-__all__ = ["ChunkRepo", "ChunkSigReader", "DocumentRepo", "LayerRepo"]
-
 
 class DocumentRepo(Protocol):
     """Keeps source documents: lossless, versioned, the single truth."""

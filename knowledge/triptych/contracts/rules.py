@@ -35,36 +35,6 @@ from triptych.records import (
 from triptych.records.expiry import system_has_expired
 from triptych.records.metadata import same_metadata
 
-__all__ = [
-    "CHANGE_EMBEDDER",
-    "after_puts",
-    "can_replace",
-    "can_update_source_version",
-    "check_delete",
-    "check_if_version",
-    "check_loadable",
-    "check_unused",
-    "check_widths",
-    "copy_document",
-    "copy_vector",
-    "document_of",
-    "embedding_spaces",
-    "has_source",
-    "is_of_document",
-    "is_pending",
-    "may_put_layer",
-    "metadata_after",
-    "missing_dataset",
-    "next_version",
-    "only_dataset",
-    "page_of_names",
-    "plan_put",
-    "read_chunk",
-    "read_only",
-    "system_after",
-    "versions_to_load",
-]
-
 CHANGE_EMBEDDER = (
     "to change to this embedder while the other one serves, set it as next_embedder, run "
     "`triptych admin spaces fill`, then `triptych admin spaces swap`; or open the store with the "

@@ -21,17 +21,6 @@ from triptych.records import (
     Vector,
 )
 
-__all__ = [
-    "AnswerabilityJudge",
-    "HitReader",
-    "Postprocessor",
-    "QueryProbe",
-    "QueryRewriter",
-    "Ranker",
-    "Reranker",
-    "Retriever",
-]
-
 
 class Retriever(Protocol):
     """One lane of a search. Stateless as to the query: all state lives in the repositories.

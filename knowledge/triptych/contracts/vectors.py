@@ -7,8 +7,6 @@ from typing import Protocol, TypeVar
 
 from triptych.records.spaces import AnySpace, SpaceCount, VectorSpace
 
-__all__ = ["VectorRepo"]
-
 V = TypeVar("V")
 
 

@@ -27,8 +27,6 @@ from triptych.records import (
 )
 from triptych.text import languages
 
-__all__ = ["DamagedError", "DatasetCheck", "check_settings", "parsed"]
-
 _LARGEST: Final = 2**62
 """Above all numbers of a store."""
 _LARGEST_VERSION: Final = 2**53

@@ -30,18 +30,6 @@ from triptych.signatures import document_info
 
 T = TypeVar("T")
 
-__all__ = [
-    "FORMAT",
-    "HEADER",
-    "MANIFEST",
-    "SETTINGS",
-    "VERSION",
-    "Archive",
-    "ArchiveSummary",
-    "DatasetSummary",
-    "dataset_folder",
-]
-
 FORMAT: Final = "triptych-archive"
 VERSION: Final = 1
 HEADER: Final = "archive.json"

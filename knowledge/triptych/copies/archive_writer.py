@@ -34,8 +34,6 @@ from triptych.copies.states import StateSource, json_line
 from triptych.errors import StoreError, ValidationError
 from triptych.records import NameState
 
-__all__ = ["write_archive"]
-
 _OLDEST: Final = (1980, 1, 1, 0, 0, 0)
 _UNIX: Final = 3
 _SHOW_EVERY: Final = 64

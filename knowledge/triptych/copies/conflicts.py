@@ -10,15 +10,6 @@ from triptych.contracts import Store
 from triptych.copies.states import MARKS, StateSource, StoreStates
 from triptych.errors import ConflictError, ValidationError
 
-__all__ = [
-    "REPLACE",
-    "another_configuration",
-    "another_writer",
-    "check_conflicts",
-    "check_two_stores",
-    "listed",
-]
-
 REPLACE: Final = "the same command with --replace makes what is copied equal to the source"
 """What to do where the destination holds something else."""
 

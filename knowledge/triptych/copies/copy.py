@@ -32,8 +32,6 @@ from triptych.copies.writer import StateWriter
 from triptych.errors import CorruptStoreError, NotFoundError
 from triptych.records import NameState
 
-__all__ = ["check_datasets", "copy_dataset", "copy_states", "copy_store", "opened_source"]
-
 _NAMES_AT_ONCE: Final = 64
 _SIZE_AT_ONCE: Final = 4_000_000
 

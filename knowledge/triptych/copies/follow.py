@@ -31,8 +31,6 @@ from triptych.errors import (
 from triptych.records import ChangeCursor, Layer
 from triptych.records.spaces import sparse
 
-__all__ = ["follow_store"]
-
 T = TypeVar("T")
 
 _CHANGES: Final = 1_000

@@ -15,8 +15,6 @@ from triptych.copies.states import MARKS, StateSource, is_kept_setting
 from triptych.errors import ConflictError, ValidationError
 from triptych.records import ChangeCursor
 
-__all__ = ["ReplicaMark"]
-
 _MAKES_REPLICA: Final = (
     "the same command with --replace makes it a replica: what the source does not have is then "
     "removed from it"

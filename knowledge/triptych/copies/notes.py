@@ -20,21 +20,6 @@ from triptych._internal.drafts import drafts_of, left_drafts
 from triptych.contracts import SettingsStore, Store
 from triptych.errors import StoreError
 
-__all__ = [
-    "BACKUPS",
-    "ERASED",
-    "UNFINISHED",
-    "Erasures",
-    "UnfinishedStoreWarning",
-    "abandoned_drafts",
-    "forget_copies",
-    "note_copy",
-    "note_purge",
-    "noted_backup",
-    "unfinished_copy",
-    "unfinished_until_done",
-]
-
 UNFINISHED: Final = "unfinished."
 """What the keys of these notes begin with in the settings of a store."""
 

@@ -8,8 +8,6 @@ import attrs
 
 from triptych.records import NameState
 
-__all__ = ["CopyReport", "Counts", "DatasetCopy", "count"]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class Counts:

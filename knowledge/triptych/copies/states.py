@@ -32,18 +32,6 @@ from triptych.records import (
 from triptych.records.serialization import to_dict
 from triptych.records.spaces import sparse
 
-__all__ = [
-    "MARKS",
-    "DatasetHead",
-    "StateSource",
-    "StoreStates",
-    "is_kept_setting",
-    "is_same_version",
-    "json_line",
-    "state_digest",
-    "with_same_name",
-]
-
 T = TypeVar("T")
 
 _PAGE: Final = 500

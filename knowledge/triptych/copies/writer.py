@@ -15,9 +15,6 @@ from triptych.errors import ConflictError, NotAvailableError
 from triptych.records import Layer, ModelUsage, NameState, SparseVector
 from triptych.records.spaces import sparse
 
-__all__ = ["SettingsCopy", "StateWriter"]
-
-
 _ATTEMPTS: Final = 20
 
 

@@ -10,16 +10,6 @@ import attrs
 from triptych.errors import ValidationError
 from triptych.records import Failure, NewDocument, PutOutcome, PutReport
 
-__all__ = [
-    "BATCH_CHARACTERS",
-    "PutReportBuilder",
-    "RefreshResult",
-    "batches",
-    "check_documents",
-    "check_progress",
-    "new_documents",
-]
-
 _BATCH_DOCUMENTS = 256
 BATCH_CHARACTERS = 1_000_000
 _BATCH_SECONDS = 1.0

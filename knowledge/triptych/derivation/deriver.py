@@ -45,8 +45,6 @@ from triptych.vectors.filler import Filler
 from triptych.vectors.model import VectorModel, embedding_model, encoding_model
 from triptych.vectors.progress import EmbeddingProgress
 
-__all__ = ["Derivation", "Deriver", "KnownVectors"]
-
 V = TypeVar("V")
 
 EmbedAtOnce = Callable[[Mapping[str, Mapping[str, str]]], Mapping[str, Vector]]

@@ -7,8 +7,6 @@ from typing import Final
 from triptych.contracts import Store, VersionReader
 from triptych.records import PurgeReceipt
 
-__all__ = ["BEYOND", "DAMAGED", "count_held"]
-
 BEYOND: Final = (
     "copies, backups, archives, snapshots of Qdrant, Git's history: purge there too",
     "a file that it was synced from: delete it, or the next sync puts it back",

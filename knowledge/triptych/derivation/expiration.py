@@ -13,8 +13,6 @@ from triptych.records import Condition, DocumentInfo, FilterTree, SourceDocument
 from triptych.records.expiry import expired_by, has_expired, not_expired_by
 from triptych.records.filters import NAME, all_of
 
-__all__ = ["LivingDocuments", "remove_expired"]
-
 _PAGE = 256
 
 

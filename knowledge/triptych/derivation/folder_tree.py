@@ -15,19 +15,6 @@ from triptych.contracts import LayerRepo
 from triptych.records import MAX_NAME_BYTES, DerivedLayer, DocumentSummary, Layer
 from triptych.signatures import SummariesDigest
 
-__all__ = [
-    "Folder",
-    "FolderWalk",
-    "children",
-    "children_of",
-    "folder_inputs",
-    "is_folder",
-    "line_size",
-    "pages_of",
-    "parent_of",
-    "summaries_of",
-]
-
 _PAGE = 500
 _NEAR_PAGE = 64
 _LAST = "\U0010ffff" * (MAX_NAME_BYTES // 4)

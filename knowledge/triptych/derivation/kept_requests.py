@@ -7,8 +7,6 @@ from typing import Final
 
 from triptych.contracts import SettingsStore
 
-__all__ = ["BODIES", "KEPT_REQUESTS", "PLACE", "STATES", "forget_requests"]
-
 KEPT_REQUESTS: Final = "http.idempotency."
 """What the names of these settings begin with. They may hold whole documents."""
 BODIES: Final = f"{KEPT_REQUESTS}body."

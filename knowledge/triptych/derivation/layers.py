@@ -44,8 +44,6 @@ from triptych.records import (
 from triptych.signatures import summaries_input_sig
 from triptych.vectors.embedding import embed
 
-__all__ = ["Inputs", "LayerService", "inputs_of", "layer_stale_reason"]
-
 
 def layer_stale_reason(
     sig: DerivedSig,

@@ -32,8 +32,6 @@ from triptych.records.filters import EXPIRES_AT, NAME, UPDATED_AT, VERSION, all_
 from triptych.records.metadata import ComparisonKey, comparison_key
 from triptych.signatures import document_info
 
-__all__ = ["DocumentManager", "sort_key", "which_documents"]
-
 _PAGE = 256
 _TRIES = 8
 """How often a document is looked at again that others change meanwhile."""

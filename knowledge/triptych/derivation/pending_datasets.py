@@ -18,8 +18,6 @@ from triptych.records.expiry import has_expired
 from triptych.vectors.filler import FillResult
 from triptych.vectors.progress import EmbeddingProgress
 
-__all__ = ["PendingEmbedder"]
-
 
 class PendingEmbedder:
     """See `Service.embed_pending`."""

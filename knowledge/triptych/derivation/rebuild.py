@@ -20,8 +20,6 @@ from triptych.records import DocumentInfo, Failure, RebuildReport, SourceDocumen
 from triptych.vectors.failures import derivation_error
 from triptych.vectors.progress import EmbeddingProgress
 
-__all__ = ["RebuildRunner"]
-
 _PAGE = 256
 
 

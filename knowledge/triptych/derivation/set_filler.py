@@ -16,8 +16,6 @@ from triptych.records import Vector
 from triptych.vectors.filler import Filler, FillResult
 from triptych.vectors.progress import EmbeddingProgress
 
-__all__ = ["SetFiller"]
-
 
 class SetFiller(CloseOnExit):
     """A `Filler` for the embedder, and one for each further model.

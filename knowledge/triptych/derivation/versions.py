@@ -16,8 +16,6 @@ from triptych.records import (
     check_whole,
 )
 
-__all__ = ["VersionHistory", "restored", "unified_diff"]
-
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _SHOWN = 12
 """Kept versions that an error lists."""

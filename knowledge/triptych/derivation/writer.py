@@ -41,8 +41,6 @@ from triptych.records import (
 from triptych.vectors.failures import derivation_error
 from triptych.vectors.progress import EmbeddingProgress
 
-__all__ = ["Writer"]
-
 _TRIES = 8
 """How often a set is swapped in while the dataset is deleted, and begun again, beneath it."""
 

@@ -8,8 +8,6 @@ import attrs
 
 from triptych.records import Finding
 
-__all__ = ["CHECKS", "EXAMPLES", "Check", "FindingCollector"]
-
 EXAMPLES = 5
 """So many of a finding's places are named; the others are counted, however many."""
 

@@ -15,8 +15,6 @@ from triptych.errors import CancelledError, StoreError
 from triptych.records import DatasetStats, DerivedLayer, DocumentInfo, Layer
 from triptych.vectors.embedding import CoverageGate
 
-__all__ = ["Counted", "DatasetExaminer", "serves"]
-
 _PAGE = 256
 _KINDS = (Layer.ABSTRACT, Layer.OVERVIEW)
 

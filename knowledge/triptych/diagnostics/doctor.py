@@ -24,8 +24,6 @@ from triptych.records import (
 )
 from triptych.vectors.embedding import CoverageGate, embed_query
 
-__all__ = ["Doctor"]
-
 _PAGE = 256
 _DROPS = frozenset(
     check.name for check in CHECKS.values() if check.repair.startswith("the chunk set is dropped")

@@ -25,8 +25,6 @@ from triptych.records.metadata import text_of
 from triptych.signatures import content_sha256, document_input_sig, embedding_input_sig
 from triptych.vectors.embedding import CoverageGate
 
-__all__ = ["Examined", "examine_document"]
-
 _UNIT_TOLERANCE = 1e-3
 _TRIES = 5
 

@@ -17,8 +17,6 @@ from triptych.records import DatasetStats, Health, HealthCheck
 from triptych.vectors.embedding import embed_query
 from triptych.vectors.sparse_encoding import encode_sparse
 
-__all__ = ["answering", "check_health", "dataset_checks"]
-
 _PROBE = "health check"
 _PATIENCE = 5.0
 

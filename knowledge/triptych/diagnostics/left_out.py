@@ -9,8 +9,6 @@ from triptych.chunking.line_ends import LineEnds
 from triptych.diagnostics.checks import EXAMPLES
 from triptych.records import DatasetConfig, DerivedChunk, DocumentInfo
 
-__all__ = ["LeftOut", "unchunked"]
-
 _BY_PARSERS = {
     "csv": "the names of columns without values",
     "docx": "Word's tables of contents, page headers and footers, notes and comments",

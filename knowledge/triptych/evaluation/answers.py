@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from triptych.service import Service
     from triptych.service.pipeline import PipelineView
 
-__all__ = ["AbstentionScore", "CollectedAnswers", "collect_answers"]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class AbstentionScore:

@@ -26,8 +26,6 @@ from triptych.evaluation.collections import (
 )
 from triptych.records import NewDocument
 
-__all__ = ["read_beir"]
-
 
 def read_beir(path: str | os.PathLike[str], *, split: str = "test") -> Collection:
     """The collection in a folder or zip file: the judged queries of ``split``, in file order.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-__all__ = ["DEFAULT_BUDGETS", "evidence_within"]
-
 DEFAULT_BUDGETS = (500, 1_000, 2_000, 4_000)
 """Tokens of returned text."""
 

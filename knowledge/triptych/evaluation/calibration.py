@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from triptych.search.pipeline import SearchPipeline
     from triptych.service import Service
 
-__all__ = ["CalibrationReport", "JudgedSignals", "calibrate", "collect_signals", "fit_model"]
-
 FOLDS = 5
 LEAST = 10
 """So many questions of each kind are needed."""

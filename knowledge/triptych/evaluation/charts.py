@@ -11,8 +11,6 @@ from html import escape
 
 from triptych.evaluation.significance import Estimate
 
-__all__ = ["bars", "differences", "legend", "lines"]
-
 WIDTH, HEIGHT = 720, 280
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 12, 44
 INNER = WIDTH - LEFT - RIGHT

@@ -14,8 +14,6 @@ from triptych.records import Hit, Query
 if TYPE_CHECKING:
     from triptych.service import Service
 
-__all__ = ["CHECKS", "check_answers", "keyword_coverage"]
-
 TOP_K = 10
 CHECKS = ("keywords@1", f"keywords@{TOP_K}", "abstention_precision", "abstention_recall")
 """The names of what `check_answers` gives, where the questions have something to check."""

@@ -12,8 +12,6 @@ from triptych.errors import ValidationError
 if TYPE_CHECKING:
     from triptych.records import NewDocument
 
-__all__ = ["Collection", "JudgedPassage", "JudgedQuery", "MalformedFileError", "whole_grade"]
-
 _MOST = 1000  # 2 to this power is the gain of a grade, and still far from a float's end
 
 

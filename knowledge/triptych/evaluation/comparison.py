@@ -18,8 +18,6 @@ from triptych.evaluation.significance import (
     randomisation_tests,
 )
 
-__all__ = ["Comparison", "Difference", "compare", "compare_modes"]
-
 _SAME = 1e-12  # values that differ by less are ties
 
 

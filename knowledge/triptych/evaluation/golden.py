@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
     from triptych.evaluation.yaml_nodes import NodeReader
 
-__all__ = ["read_golden"]
-
 _TOP = ("name", "reviewed", "queries")
 _QUERY = (
     *("id", "question", "expected_files", "relevance", "passages", "expected_answer"),

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from triptych.evaluation.collections import JudgedQuery
 from triptych.search.question_log import LoggedQuestion
 
-__all__ = ["golden_yaml", "logged_yaml"]
-
 _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 

@@ -23,21 +23,6 @@ import numpy as np
 from triptych.errors import ValidationError
 from triptych.records import check_whole
 
-__all__ = [
-    "DEFAULT_CUTOFFS",
-    "Gain",
-    "average_precision",
-    "in_trec_order",
-    "metric_names",
-    "ndcg_at",
-    "precision_at",
-    "recall_at",
-    "reciprocal_rank",
-    "score_ranking",
-    "score_run",
-    "success_at",
-]
-
 Gain = Literal["linear", "exponential"]
 Metric = Callable[[Sequence[str], Mapping[str, int]], float]
 

@@ -26,8 +26,6 @@ from triptych.text.tokens import estimate_tokens
 if TYPE_CHECKING:
     from triptych.service import Service
 
-__all__ = ["ablation_stages", "evaluate_pipelines", "service_pipeline"]
-
 
 def service_pipeline(service: Service) -> Pipeline:
     """What a search of the Service does that names no pipeline."""

@@ -27,8 +27,6 @@ from triptych.records import Message, SourceDocument, Usage, check_whole
 if TYPE_CHECKING:
     from triptych.service import Service
 
-__all__ = ["Proposals", "propose_questions"]
-
 _PAGE = 1_000
 _EXCERPT = 6_000  # code points of a document that the model reads
 _LEAST_EVIDENCE = 12  # code points: fewer stand anywhere

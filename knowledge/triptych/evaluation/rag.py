@@ -28,19 +28,6 @@ from triptych.records import Hit, Mode, Usage, check_whole
 if TYPE_CHECKING:
     from triptych.service import Service
 
-__all__ = [
-    "RAG_METRICS",
-    "JudgeProblem",
-    "RagEvaluation",
-    "RagSample",
-    "answer_relevance",
-    "collect_samples",
-    "context_precision",
-    "context_recall",
-    "evaluate_answers",
-    "faithfulness",
-]
-
 RAG_METRICS = ("faithfulness", "answer_relevance", "context_precision", "context_recall")
 
 

@@ -17,8 +17,6 @@ from triptych.evaluation.comparison import Comparison, compare_modes
 from triptych.evaluation.rag import RagEvaluation
 from triptych.evaluation.results import Evaluation
 
-__all__ = ["answer_rows", "answers_html", "comparison_html", "evaluation_html", "headline"]
-
 _WANTED = ("ndcg@10", "ndcg_exp@10", "recall@10", "precision@10", "success@10", "mrr", "map")
 _BASELINE = "bm25"
 

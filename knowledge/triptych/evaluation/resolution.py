@@ -11,8 +11,6 @@ from triptych.evaluation.targets import DocumentNames, Targets, find_passage
 if TYPE_CHECKING:
     from triptych.service import Service
 
-__all__ = ["find_targets"]
-
 _PAGE = 1_000
 
 

@@ -11,8 +11,6 @@ import numpy as np
 
 from triptych.evaluation.significance import Estimate
 
-__all__ = ["Evaluation", "Granularity", "Latency", "ModeResult"]
-
 
 class Granularity(StrEnum):
     """What is ranked: whole documents, or chunks; or documents, each where its best chunk is."""

@@ -37,8 +37,6 @@ from triptych.text.tokens import estimate_tokens
 if TYPE_CHECKING:
     from triptych.service import Service
 
-__all__ = ["EvaluationRun", "evaluate"]
-
 _STEP = 20  # queries between two calls of the progress callback
 _SHOWN = 5
 

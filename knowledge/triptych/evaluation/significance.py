@@ -15,18 +15,6 @@ from numpy.typing import NDArray
 
 from triptych.errors import ValidationError
 
-__all__ = [
-    "FEWEST_QUERIES",
-    "PERMUTATIONS",
-    "RESAMPLES",
-    "Estimate",
-    "bootstrap",
-    "few_queries_warning",
-    "holm",
-    "randomisation_test",
-    "randomisation_tests",
-]
-
 RESAMPLES = 1_000
 PERMUTATIONS = 10_000
 FEWEST_QUERIES = 50

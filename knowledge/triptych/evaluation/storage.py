@@ -16,15 +16,6 @@ from triptych.evaluation.results import Evaluation, Granularity, ModeResult
 from triptych.evaluation.significance import Estimate
 from triptych.records.serialization import from_dict, to_dict
 
-__all__ = [
-    "FORMAT",
-    "answers_json",
-    "comparison_json",
-    "evaluation_json",
-    "read_evaluation",
-    "write_evaluation",
-]
-
 FORMAT = "triptych-evaluation/1"
 """The form's name and version. Fields may be added under it, none changed or removed."""
 

@@ -12,8 +12,6 @@ from triptych.errors import ValidationError
 from triptych.evaluation.collections import JudgedQuery
 from triptych.records import Hit
 
-__all__ = ["DocumentNames", "Place", "Targets", "chunk_places", "document_places", "find_passage"]
-
 Span = tuple[int, int]
 
 

@@ -19,8 +19,6 @@ from triptych.errors import NotFoundError, ValidationError
 from triptych.evaluation.collections import MalformedFileError, whole_grade
 from triptych.evaluation.metrics import in_trec_order
 
-__all__ = ["read_qrels", "read_run", "write_qrels", "write_run"]
-
 Scored = tuple[str, float]
 _SPACE = re.compile(r"[ \t\n\r\f\v]")
 

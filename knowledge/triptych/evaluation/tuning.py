@@ -28,8 +28,6 @@ from triptych.search.pipeline_record import Pipeline
 if TYPE_CHECKING:
     from triptych.service import Service
 
-__all__ = ["MOST_CHOICES", "Tuning", "grid_of", "is_tuned_on", "tune"]
-
 MOST_CHOICES = 200
 """A grid has at most so many combinations."""
 

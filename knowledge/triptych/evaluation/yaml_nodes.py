@@ -8,8 +8,6 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from triptych.evaluation.collections import MalformedFileError, whole_grade
 
-__all__ = ["NodeReader"]
-
 
 @attrs.frozen
 class NodeReader:

@@ -6,8 +6,6 @@ import threading
 import time
 from typing import Protocol
 
-__all__ = ["Clock", "SystemClock"]
-
 
 class Clock(Protocol):
     """Where a reloader's seconds come from."""

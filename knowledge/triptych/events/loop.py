@@ -20,8 +20,6 @@ from triptych.events.wait import wait_for
 from triptych.events.window import Taken, Window
 from triptych.records import ChangeEvent, RebuildReport, RebuildScope
 
-__all__ = ["RebuildLoop"]
-
 _logger = logging.getLogger("triptych.events")
 
 

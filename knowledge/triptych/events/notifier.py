@@ -10,8 +10,6 @@ from triptych.errors import ValidationError
 from triptych.events.wait import wait_for
 from triptych.records import ChangeEvent, EventKind, check_whole
 
-__all__ = ["QueueNotifier"]
-
 
 class QueueNotifier:
     """An `EventNotifier` that any thread of the program may tell of changes.

@@ -9,8 +9,6 @@ import attrs
 
 from triptych.errors import ValidationError
 
-__all__ = ["ReloaderOptions"]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class ReloaderOptions:

@@ -8,8 +8,6 @@ import attrs
 
 from triptych.records import RebuildReport, RebuildScope
 
-__all__ = ["RebuildCallback", "RebuildRecord"]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class RebuildRecord:

@@ -16,8 +16,6 @@ from triptych.events.options import ReloaderOptions
 from triptych.events.record import RebuildCallback
 from triptych.records import ChangeEvent, RebuildReport, RebuildScope
 
-__all__ = ["EventReloader"]
-
 _logger = logging.getLogger("triptych.events")
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from triptych.errors import ValidationError
 from triptych.records import ChangeEvent, EventKind, RebuildReport, RebuildScope
 
-__all__ = ["failed_scope", "join_scopes", "scope_of"]
-
 
 def scope_of(event: ChangeEvent) -> RebuildScope:
     """The document of an event, its dataset, or everything.

@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 from triptych import deadlines
 
-__all__ = ["wait_for"]
-
 POLL = 0.1
 
 

@@ -10,8 +10,6 @@ from triptych.events.options import ReloaderOptions
 from triptych.events.scopes import join_scopes
 from triptych.records import RebuildScope
 
-__all__ = ["Taken", "Window"]
-
 _MAX_DOUBLINGS = 64
 
 

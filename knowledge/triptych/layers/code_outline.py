@@ -13,8 +13,6 @@ import attrs
 from triptych.chunking.outline import Part
 from triptych.layers.code_syntax import Syntax, masked, patterns
 
-__all__ = ["CodeOutline", "Definition", "read_code"]
-
 _MOST_CHARACTERS: Final = 400_000
 _MOST_DEFINITIONS: Final = 2_000
 _LONGEST_HEADER: Final = 160

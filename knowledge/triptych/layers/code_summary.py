@@ -11,8 +11,6 @@ from triptych.layers.sentences import clip
 from triptych.text.sentences import split_sentences
 from triptych.text.tokens import estimate_tokens
 
-__all__ = ["code_abstract", "code_overview"]
-
 _PROSE_SHARE: Final = 0.4
 """Of an overview, what the file's own words may take before there are definitions."""
 _SHORT_SENTENCE_TOKENS: Final = 12

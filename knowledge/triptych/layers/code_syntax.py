@@ -14,8 +14,6 @@ from typing import Final
 
 import attrs
 
-__all__ = ["Syntax", "masked", "patterns", "syntax_of"]
-
 
 @attrs.frozen(kw_only=True)
 class Syntax:

@@ -14,8 +14,6 @@ from triptych.layers.sentences import clip
 from triptych.records import DocumentSummary
 from triptych.text.tokens import estimate_tokens
 
-__all__ = ["dataset_abstract", "dataset_overview"]
-
 # What people name the document that introduces the others.
 _INTRODUCTION: Final = regex.compile(
     r"(?<![^\W_\d])(?:readme|index|introduction|intro|overview|home)(?![^\W_])",

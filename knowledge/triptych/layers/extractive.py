@@ -22,8 +22,6 @@ from triptych.layers.sentences import clip
 from triptych.records import DatasetContext, DocumentContext, DocumentSummary
 from triptych.text import Analyzer, get_analyzer
 
-__all__ = ["SIGNATURE_PREFIX", "ExtractiveSummarizer"]
-
 SIGNATURE_PREFIX: Final = "extractive"
 """How the prompt signature begins of every layer that an extractive summariser made."""
 

@@ -35,14 +35,6 @@ from triptych.records import (
     check_whole,
 )
 
-__all__ = [
-    "ABSTRACT_MAX_TOKENS",
-    "OVERVIEW_MAX_TOKENS",
-    "generate_dataset_context",
-    "generate_document_context",
-    "prompt_sig",
-]
-
 # Twice what the prompts ask for: a ceiling is there for answers that do not end.
 ABSTRACT_MAX_TOKENS: Final = 256
 OVERVIEW_MAX_TOKENS: Final = 2048

@@ -6,8 +6,6 @@ from typing import Final
 
 import regex
 
-__all__ = ["visible_text"]
-
 _CONTROL: Final = regex.compile(r"[\p{Cc}\p{Zl}\p{Zp}]+", regex.V1)
 _SPACE: Final = regex.compile(r"\s+", regex.V1)
 # Code spans and escaped signs: no mark-up is looked for in them.

@@ -15,8 +15,6 @@ import regex
 
 from triptych.layers.inline import visible_text
 
-__all__ = ["Block", "BlockKind", "Section", "read_outline"]
-
 
 class BlockKind(IntEnum):
     """What a block is, the most telling first."""

@@ -11,8 +11,6 @@ from triptych.layers.ranking import is_redundant
 from triptych.layers.sentences import clip
 from triptych.text.tokens import estimate_tokens
 
-__all__ = ["write_overview"]
-
 _HEADING_SHARE: Final = 0.3
 """Of the budget, what headings may take before there are sentences."""
 _MAX_HEADING_TOKENS: Final = 30

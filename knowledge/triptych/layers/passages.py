@@ -14,8 +14,6 @@ from triptych.layers.ranking import RankedText, centrality, shape, title_overlap
 from triptych.layers.sentences import clip
 from triptych.text.sentences import split_sentences
 
-__all__ = ["Passage", "passages", "salience"]
-
 _MAX_CHARACTERS: Final = 200_000
 """Raw code points that are read as sentences; bounds the work on huge documents."""
 _MAX_BLOCK: Final = 8_000

@@ -18,8 +18,6 @@ from typing import Final
 import attrs
 import regex
 
-__all__ = ["RankedText", "centrality", "is_redundant", "shape", "title_overlap"]
-
 MAX_OVERLAP: Final = 0.6
 """Share of the smaller sentence's terms above which two sentences say the same."""
 

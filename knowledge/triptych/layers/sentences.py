@@ -9,8 +9,6 @@ import regex
 
 from triptych.text.tokens import MOST_CHARACTERS, estimate_tokens
 
-__all__ = ["clip"]
-
 _CLAUSE: Final = regex.compile(r"[,;:—–)]\s|[，、；：）]", regex.V1)
 
 

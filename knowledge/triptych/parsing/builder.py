@@ -7,13 +7,6 @@ import re
 from triptych.chunking.outline import Locator, Part
 from triptych.errors import ParseError
 
-__all__ = [
-    "ContentBuilder",
-    "fit",
-    "markdown_safe",
-    "one_line",
-]
-
 _LIKE_MARKDOWN = re.compile(r"^([ ]{0,3})(#{1,6}(?:\s|$)|`{3}|~{3}|=+[ \t]*$|-+[ \t]*$)", re.M)
 # What UTF-8 cannot hold, and the control characters that no text has.
 _UNFIT = re.compile("[\ud800-\udfff\x00-\x08\x0b\x0e-\x1f\ufffe\uffff]")

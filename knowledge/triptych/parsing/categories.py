@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["CATEGORIES", "DEFAULT_CATEGORY", "category"]
-
 DEFAULT_CATEGORY = "documentation"
 
 CATEGORIES: dict[str, frozenset[str]] = {

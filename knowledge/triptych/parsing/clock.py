@@ -9,8 +9,6 @@ from typing import TypeVar
 from triptych import deadlines
 from triptych.errors import ParseError
 
-__all__ = ["timed"]
-
 _Each = TypeVar("_Each")
 _STEPS = 2048
 

@@ -12,8 +12,6 @@ from triptych.errors import ParseError
 from triptych.parsing.encoding_declaration import declared_encoding
 from triptych.parsing.encoding_guess import GUESSED, guess_encoding, has_controls, unmarked_utf16
 
-__all__ = ["DecodedText", "decode_text"]
-
 _SAMPLE = 65_536
 _MAGIC = (
     b"%PDF-",

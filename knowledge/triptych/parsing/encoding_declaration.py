@@ -6,8 +6,6 @@ import codecs
 import re
 from pathlib import PurePosixPath
 
-__all__ = ["declared_encoding", "is_html"]
-
 _SNIFFED = 4096
 _HTML = frozenset((".htm", ".html", ".xhtml"))
 _PYTHON = frozenset((".py", ".pyi", ".pyw"))

@@ -6,8 +6,6 @@ import re
 import unicodedata
 from itertools import islice
 
-__all__ = ["GUESSED", "guess_encoding", "has_controls", "unmarked_utf16"]
-
 _SAMPLE = 65_536
 """Bytes, or units of another kind, that a guess looks at: its time has an upper bound."""
 

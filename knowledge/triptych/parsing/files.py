@@ -7,8 +7,6 @@ from pathlib import Path, PurePosixPath
 
 import attrs
 
-__all__ = ["Skipped", "name_of"]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class Skipped:

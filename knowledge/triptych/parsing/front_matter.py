@@ -10,8 +10,6 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["front_matter"]
-
 _LIMIT = 65_536
 """Code points within which it must end."""
 

@@ -9,14 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 
-__all__ = [
-    "GENERATED",
-    "MARKERS_INSIDE",
-    "folders_beside",
-    "generated_kind",
-    "markers_beside",
-]
-
 PACKAGES, CACHE = "installed packages", "a cache"
 ENVIRONMENT, OUTPUT = "a virtual environment", "generated files"
 GENERATED = frozenset((PACKAGES, CACHE, ENVIRONMENT, OUTPUT))

@@ -15,8 +15,6 @@ from triptych.parsing.clock import timed
 from triptych.parsing.html_tokens import END, START, Token, tokens
 from triptych.parsing.limits import ParseLimits
 
-__all__ = ["Block", "BlockReader"]
-
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())

@@ -13,8 +13,6 @@ from triptych.parsing.html_blocks import Block, BlockReader
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import Decode, ParsedFile
 
-__all__ = ["HtmlParser"]
-
 _LEAST_MAIN = 200
 _LEAST_LEFT = 50
 _SHARE = 0.25

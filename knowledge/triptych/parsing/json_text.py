@@ -15,8 +15,6 @@ from triptych.parsing.decoder import decode_text
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import Decode, ParsedFile
 
-__all__ = ["JsonParser", "scan_json"]
-
 LEAST = 240
 """Members that are shorter (code points, with their key) stay with their neighbours."""
 

@@ -8,8 +8,6 @@ import attrs
 
 from triptych.errors import ValidationError
 
-__all__ = ["ParseLimits"]
-
 
 def _positive(_: object, attribute: attrs.Attribute[Any], value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:

@@ -15,8 +15,6 @@ from triptych.parsing.json_text import scan_json
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import Decode, ParsedFile
 
-__all__ = ["NotebookParser"]
-
 _FENCES = re.compile(r"`{3,}")
 
 

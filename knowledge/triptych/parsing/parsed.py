@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from triptych.records import NewDocument
     from triptych.records.metadata import Metadata
 
-__all__ = ["Decode", "FileParser", "ParsedFile"]
-
 Decode: TypeAlias = Callable[[bytes, str], DecodedText | None]
 """From a file's bytes and name to its text; None where it is none."""
 

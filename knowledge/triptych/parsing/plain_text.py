@@ -9,8 +9,6 @@ from triptych.parsing.decoder import decode_text
 from triptych.parsing.front_matter import front_matter
 from triptych.parsing.parsed import Decode, ParsedFile
 
-__all__ = ["MarkdownParser", "TextParser"]
-
 _MARKDOWN = frozenset((".markdown", ".md", ".mdown", ".mdx"))
 _OTHERS = frozenset((".adoc", ".asciidoc", ".jsonl", ".log", ".ndjson", ".org", ".text", ".txt"))
 

@@ -13,8 +13,6 @@ from triptych.errors import ParseError, TriptychError, ValidationError
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import FileParser, ParsedFile
 
-__all__ = ["FileParsers", "not_text"]
-
 
 class FileParsers:
     """Parsers behind one `parse`, under one set of limits.

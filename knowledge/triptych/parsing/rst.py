@@ -13,8 +13,6 @@ from triptych.parsing.decoder import decode_text
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import Decode, ParsedFile
 
-__all__ = ["RestructuredTextParser"]
-
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*[ \t]*")
 _DIRECTIVE = re.compile(r"\.\.[ \t]+(?:\|[^|]+\|[ \t]+)?([\w:.+-]+?)::(?:[ \t]+(.*))?")
 _NOTE = re.compile(r"\.\.[ \t]+\[[^\]]+\](?:[ \t]+(.*))?")

@@ -16,8 +16,6 @@ from triptych.parsing.decoder import decode_text
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import Decode, ParsedFile
 
-__all__ = ["CsvParser", "add_rows", "column_letters"]
-
 _SNIFFED = 65_536
 _QUOTED = re.compile(r'"[^"]*+"')
 

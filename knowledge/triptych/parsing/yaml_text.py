@@ -10,8 +10,6 @@ from triptych.chunking.outline import Locator, Part
 from triptych.parsing.decoder import decode_text
 from triptych.parsing.parsed import Decode, ParsedFile
 
-__all__ = ["YamlParser"]
-
 LEAST = 240
 _MAX_PARTS = 20_000
 # A key at the margin. Whatever belongs to it, block scalars too, is indented, a list aside.

@@ -10,8 +10,6 @@ import attrs
 from triptych.records.checks import vector_comparison
 from triptych.records.values import Vector
 
-__all__ = ["CacheStats", "CachedAnswer", "CachedQuestion"]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class CachedQuestion:

@@ -12,8 +12,6 @@ from typing import Any, ClassVar, overload
 
 from triptych.records.queries import Candidate
 
-__all__ = ["CandidateRow", "Candidates"]
-
 CandidateRow = tuple[Any, ...]
 """(minus the score, document name, chunk index, dataset, key, …): rows in ascending order are
 best first, with ties in their defined order. What comes after the key is the repository's."""

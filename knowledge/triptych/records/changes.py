@@ -9,8 +9,6 @@ import attrs
 
 from triptych.errors import ValidationError
 
-__all__ = ["ChangeCursor", "ChangeKind", "ChangePage", "DocumentChange"]
-
 ChangeKind = Literal["added", "updated", "deleted"]
 """What became of a document between two moments."""
 

@@ -12,24 +12,6 @@ import numpy as np
 from triptych.errors import ValidationError
 from triptych.records.values import MAX_NAME_BYTES, Vector
 
-__all__ = [
-    "check_document_name",
-    "check_identifier",
-    "check_text",
-    "check_whole",
-    "document_content",
-    "expiry",
-    "layer_content",
-    "optional_expiry",
-    "optional_system_text",
-    "optional_version",
-    "provenance",
-    "summary_part",
-    "system_text",
-    "vector_comparison",
-]
-
-
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 

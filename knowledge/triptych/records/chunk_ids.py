@@ -7,8 +7,6 @@ from typing import Final
 
 from triptych._internal.digests import digest
 
-__all__ = ["chunk_id"]
-
 _CHUNKS: Final = uuid.UUID("b6482900-31b6-52d6-af5d-00d5479f083c")
 """The namespace of chunk ids; never to be changed."""
 

@@ -9,15 +9,6 @@ from triptych.records.checks import layer_content, vector_comparison
 from triptych.records.chunk_ids import chunk_id
 from triptych.records.values import Layer, StaleReason, Vector, to_layer
 
-__all__ = [
-    "DatasetConfig",
-    "DatasetContext",
-    "DerivedChunk",
-    "DerivedLayer",
-    "DerivedSig",
-    "DocumentContext",
-]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class DerivedSig:

@@ -20,14 +20,6 @@ from triptych.records.checks import (
 )
 from triptych.records.metadata import Metadata, optional_metadata
 
-__all__ = [
-    "DocumentInfo",
-    "DocumentSummary",
-    "NewDocument",
-    "SourceDocument",
-    "SystemData",
-]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class SystemData:

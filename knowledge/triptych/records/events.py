@@ -11,11 +11,6 @@ from triptych.errors import ValidationError
 from triptych.records.checks import check_text
 from triptych.records.values import EventKind, to_event_kind
 
-__all__ = [
-    "ChangeEvent",
-    "RebuildScope",
-]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class ChangeEvent:

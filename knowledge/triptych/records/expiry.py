@@ -8,8 +8,6 @@ from triptych.records.documents import DocumentInfo, SourceDocument, SystemData
 from triptych.records.filters import EXPIRES_AT, Condition, FilterTree, Not
 from triptych.records.metadata import comparison_key
 
-__all__ = ["expired_by", "has_expired", "not_expired_by", "system_has_expired"]
-
 
 def expired_by(moment: datetime) -> Condition:
     """The condition that a document's `SystemData.expires_at` is ``moment`` or before."""

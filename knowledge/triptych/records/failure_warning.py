@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Self
 
-__all__ = ["FailureWarning", "public_warning"]
-
 
 class FailureWarning(str):
     """The text of a warning that ends with an error's message: ``what: reason``.

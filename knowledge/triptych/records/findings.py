@@ -7,8 +7,6 @@ from typing import ClassVar
 
 import attrs
 
-__all__ = ["DoctorReport", "Finding"]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class Finding:

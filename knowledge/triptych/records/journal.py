@@ -9,8 +9,6 @@ import attrs
 
 from triptych.records.values import Layer, to_layer
 
-__all__ = ["ModelUsage", "ParkedReason", "QuarantinedLayer"]
-
 ParkedReason = Literal["empty", "refusal", "endless", "instructions", "unusable"]
 """What was wrong with the answer: blank; a refusal; cut at its ceiling of tokens; it did what the
 text asked for, or gave the prompt away; it cannot be stored, or is none. A provider that failed

@@ -10,23 +10,6 @@ from typing import Any, Literal, TypeAlias
 
 from triptych.errors import ValidationError
 
-__all__ = [
-    "DATE",
-    "ComparisonKey",
-    "Metadata",
-    "MetadataValue",
-    "check_metadata",
-    "comparison_key",
-    "copy_metadata",
-    "dump_metadata",
-    "metadata_from_plain",
-    "metadata_to_plain",
-    "microseconds",
-    "optional_metadata",
-    "same_metadata",
-    "text_of",
-]
-
 Scalar: TypeAlias = str | bool | int | float | datetime | date
 MetadataValue: TypeAlias = str | bool | int | float | datetime | date | Sequence[Scalar]
 """Text, a number, true or false, a day, a moment, or a list of these. Documents have lists as

@@ -8,13 +8,6 @@ import attrs
 
 from triptych.errors import ValidationError
 
-__all__ = [
-    "Generation",
-    "Message",
-    "Prices",
-    "Usage",
-]
-
 
 @attrs.frozen(slots=True)
 class Message:

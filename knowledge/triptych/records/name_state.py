@@ -10,8 +10,6 @@ from triptych.records.derived import DerivedChunk, DerivedLayer, DerivedSig
 from triptych.records.documents import SourceDocument
 from triptych.records.journal import QuarantinedLayer
 
-__all__ = ["NameState"]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class NameState:

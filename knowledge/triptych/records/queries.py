@@ -39,21 +39,6 @@ from triptych.records.values import (
 if TYPE_CHECKING:
     from triptych.text.injection import Sign
 
-__all__ = [
-    "Candidate",
-    "ChunkPlace",
-    "ChunkQuery",
-    "Filter",
-    "Hit",
-    "LayerQuery",
-    "Query",
-    "RankedList",
-    "ResolvedQuery",
-    "Result",
-    "StoredUnit",
-]
-
-
 _REPR_LENGTH = 60
 _REPR_HITS = 10
 

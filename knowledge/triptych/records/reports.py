@@ -12,23 +12,6 @@ from triptych.records.derived import DatasetConfig
 from triptych.records.documents import SourceDocument
 from triptych.records.sparse import SparseSpace
 
-__all__ = [
-    "DatasetStats",
-    "DeleteReport",
-    "EmbedReport",
-    "EmbeddingSpace",
-    "Failure",
-    "Health",
-    "HealthCheck",
-    "MetadataReport",
-    "PurgeReceipt",
-    "PutOutcome",
-    "PutReport",
-    "RebuildReport",
-    "ScrubReport",
-    "raise_first",
-]
-
 _NOTES = 10
 """How many other failures an error that is raised for all of them names."""
 

@@ -14,14 +14,6 @@ from triptych.errors import ValidationError
 from triptych.records.models import Message
 from triptych.records.values import Layer, Mode, Scope
 
-__all__ = [
-    "DatasetSearchOptions",
-    "QuestionOptions",
-    "SearchOptions",
-    "check_option_names",
-    "split_options",
-]
-
 # What other libraries call an option.
 _HINTS = {
     **dict.fromkeys(

@@ -35,8 +35,6 @@ from triptych.records.documents import SourceDocument
 from triptych.records.metadata import Metadata, metadata_from_plain, metadata_to_plain
 from triptych.records.values import Vector
 
-__all__ = ["NOT_PLAIN", "View", "from_dict", "plain_hints", "to_dict", "to_json"]
-
 T = TypeVar("T")
 View = Callable[[Any], Any]
 """What a record is shown as: one of its class."""

@@ -10,8 +10,6 @@ from triptych.records.derived import DatasetConfig
 from triptych.records.sparse import SparseVector
 from triptych.records.values import Vector
 
-__all__ = ["AnySpace", "AnyVector", "SpaceCount", "SpaceKind", "VectorSpace", "dense", "sparse"]
-
 SpaceKind: TypeAlias = Literal["dense", "sparse"]
 """What the vectors of a space are: of an embedder, or of a sparse encoder."""
 

@@ -14,8 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from triptych.errors import ValidationError
 
-__all__ = ["SparseSpace", "SparseVector"]
-
 _HEAD = struct.Struct("<BI")
 _MOST = 2**32 - 1
 _NARROW = 2**16

@@ -10,29 +10,6 @@ from numpy.typing import NDArray
 
 from triptych.errors import ValidationError
 
-__all__ = [
-    "MAX_NAME_BYTES",
-    "NO_CHUNK",
-    "OPENING",
-    "SNIPPET_LENGTH",
-    "Answerability",
-    "EmbedKind",
-    "EmbedWhen",
-    "EventKind",
-    "Layer",
-    "Mode",
-    "Scope",
-    "StaleReason",
-    "Vector",
-    "is_valid_layer",
-    "is_valid_mode",
-    "to_event_kind",
-    "to_layer",
-    "to_mode",
-    "to_scope",
-]
-
-
 Vector = NDArray[np.float32]
 """A float32 array of shape (dimension,)."""
 

@@ -12,8 +12,6 @@ from triptych.records.checks import check_text
 from triptych.records.journal import ModelUsage
 from triptych.records.values import EmbedKind
 
-__all__ = ["QueryVariant", "Rewriting"]
-
 
 def _several(texts: Any) -> tuple[str, ...]:
     if isinstance(texts, str) or not isinstance(texts, Iterable):

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["cosine_similarity"]
-
 
 def cosine_similarity(
     left: Sequence[float] | NDArray[np.floating], right: Sequence[float] | NDArray[np.floating]

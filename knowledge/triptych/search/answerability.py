@@ -13,8 +13,6 @@ from triptych.search.request import Found, SearchRequest
 from triptych.search.signals import signals_of
 from triptych.text import get_analyzer
 
-__all__ = ["ResultJudge"]
-
 _Lists = Sequence[tuple[ResolvedQuery, RankedList]]
 
 

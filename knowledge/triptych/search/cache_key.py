@@ -18,8 +18,6 @@ from triptych.records import Message
 from triptych.search.request import SearchRequest
 from triptych.text import get_analyzer
 
-__all__ = ["describe", "request_digest"]
-
 _FORM = "1"  # of the answers as they are kept
 _WORD = re.compile(r"\S+")
 _AROUND = "\"'`*_([{«„“”‚‘’¿¡"  # what may open a word without being part of it

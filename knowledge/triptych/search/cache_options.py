@@ -9,8 +9,6 @@ import attrs
 from triptych.contracts import Retriever
 from triptych.errors import ValidationError
 
-__all__ = ["SemanticCache", "check_lanes", "own_lanes", "to_cache"]
-
 
 @attrs.frozen(kw_only=True)
 class SemanticCache:

@@ -19,19 +19,6 @@ from triptych.records.serialization import from_dict, to_dict
 from triptych.search.signals import SIGNALS
 from triptych.text import get_analyzer
 
-__all__ = [
-    "CALIBRATION_VERSION",
-    "Calibration",
-    "HeldOut",
-    "LaneModel",
-    "calibrated_dataset",
-    "calibration_text",
-    "forget_calibration",
-    "lanes_key",
-    "parse_calibration",
-    "save_calibration",
-]
-
 CALIBRATION_VERSION = 1
 """That of the signals and of the record's form: one of another version is not used."""
 

@@ -17,8 +17,6 @@ from triptych.search.fusion import min_max
 from triptych.search.query import MAX_TOP_K, over_fetch
 from triptych.text.shingles import shingles
 
-__all__ = ["MMR", "NearDuplicates"]
-
 _OVERSAMPLED = 4  # times as many hits as are asked for
 _DIGITS = 9  # as fused scores are rounded
 _THRESHOLDS = {"text": 0.8, "vector": 0.97}

@@ -21,8 +21,6 @@ from triptych.records import Candidate, Candidates, ChunkPlace, Mode, RankedList
 from triptych.records.failure_warning import FailureWarning
 from triptych.search.fusion import ZScoreRanker, best_of, depth_of, in_order
 
-__all__ = ["FusedRanking", "SearchEngine", "Target"]
-
 Target = Literal["chunk", "layer", "document"]
 T = TypeVar("T")
 _Call = Callable[[], Sequence[Candidate]]

@@ -10,8 +10,6 @@ from triptych.contracts import HitReader
 from triptych.errors import ValidationError
 from triptych.records import DerivedChunk, Hit, ResolvedQuery, check_whole
 
-__all__ = ["Neighbours", "Parents"]
-
 
 @attrs.frozen
 class Neighbours:

@@ -16,14 +16,6 @@ if TYPE_CHECKING:
     from triptych.contracts import SettingsStore
     from triptych.records import DocumentInfo
 
-__all__ = [
-    "FOLDER_SETTINGS",
-    "check_sync_roots",
-    "file_locator",
-    "remember_folder",
-    "synced_folders",
-]
-
 FOLDER_SETTINGS = "sync.folder."
 """What the keys of `synced_folders` begin with, among the settings of the store."""
 

@@ -22,20 +22,6 @@ from triptych.records import (
 )
 from triptych.search.query import over_fetch
 
-__all__ = [
-    "DEFAULT_RRF_K",
-    "RANKERS",
-    "RRFRanker",
-    "WeightedRanker",
-    "ZScoreRanker",
-    "best_of",
-    "depth_of",
-    "in_order",
-    "min_max",
-    "reciprocal_ranks",
-    "standard_scores",
-]
-
 DEFAULT_RRF_K = 60
 """The constant of reciprocal rank fusion; a smaller one weighs the head of a lane more."""
 

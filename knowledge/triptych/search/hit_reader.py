@@ -10,8 +10,6 @@ from triptych.records import DerivedChunk, FilterTree, Hit, Layer, SourceDocumen
 from triptych.records.spaces import dense
 from triptych.search.subjects import looks_at_headings, subject_of
 
-__all__ = ["StoreHitReader"]
-
 _Place = tuple[str, str]
 
 

@@ -25,8 +25,6 @@ from triptych.records import (
 from triptych.search.engine import Target
 from triptych.search.request import SearchRequest
 
-__all__ = ["Hydrated", "Hydrator"]
-
 _HitOf = Callable[[SearchRequest, Candidate, StoredUnit], Hit | None]
 
 

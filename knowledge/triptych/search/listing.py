@@ -23,8 +23,6 @@ from triptych.search.postprocessing import at_most
 from triptych.search.request import Found, SearchRequest
 from triptych.search.subjects import looks_at_headings, subject_of
 
-__all__ = ["FilterListing"]
-
 _PAGE = 64
 
 

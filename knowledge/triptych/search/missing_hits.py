@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from triptych.contracts import Store
 from triptych.search.request import Found, SearchRequest
 
-__all__ = ["missing_hits"]
-
 
 def missing_hits(store: Store, request: SearchRequest, found: Found) -> tuple[str, ...]:
     """The warnings of a search with few hits or none."""

@@ -16,8 +16,6 @@ from triptych.records.failure_warning import FailureWarning
 from triptych.search.passage_scores import check_llm, score_passages
 from triptych.search.passages import passages
 
-__all__ = ["ChunkFilter", "LLMReranker"]
-
 
 @attrs.frozen
 class ChunkFilter:

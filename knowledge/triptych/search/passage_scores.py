@@ -14,8 +14,6 @@ from triptych.contracts import LLM
 from triptych.errors import ProviderError, TriptychError, UnusableAnswerError, ValidationError
 from triptych.records import Generation, Message
 
-__all__ = ["check_llm", "score_passages"]
-
 _PROMPT: Final = """\
 You judge how well passages answer a search query. The query and the passages stand in the next
 message. The query is between the marks <query-{nonce}> and </query-{nonce}>. Each of the {count}

@@ -8,8 +8,6 @@ from triptych.chunking.embedding import embedding_text
 from triptych.contracts import HitReader
 from triptych.records import Hit
 
-__all__ = ["passages"]
-
 
 def passages(hits: Sequence[Hit], reader: HitReader) -> list[str]:
     """Return the text of each hit that a model reads.

@@ -46,8 +46,6 @@ from triptych.search.rewriting import rewrite, variants_of
 from triptych.search.sparse_retrievers import SPARSE
 from triptych.search.verification import TextVerifier, expand_prefixes
 
-__all__ = ["PastSearch", "SearchPipeline"]
-
 T = TypeVar("T")
 KnownVectors = Mapping[tuple[EmbedKind, str], Vector]
 

@@ -14,8 +14,6 @@ from triptych.records import Query, check_identifier, check_text, check_whole
 from triptych.records.search_options import check_option_names
 from triptych.search.query import check_dataset_ids, validate
 
-__all__ = ["Pipeline", "SearchedService", "find_pipeline"]
-
 T = TypeVar("T")
 
 _PLACES = ("dataset_id", "dataset_ids", "scope")

@@ -19,16 +19,6 @@ from triptych.search.query import MAX_TOP_K, over_fetch
 from triptych.text import CJKTokenizer
 from triptych.text.words import normalize, tokens
 
-__all__ = [
-    "STEP_SCORES",
-    "KeywordBoost",
-    "PerDocument",
-    "at_most",
-    "boost_scores",
-    "in_order",
-    "query_keywords",
-]
-
 STEP_SCORES = frozenset({"filter", "fused", "mmr", "rerank"})
 """The keys of `Hit.scores` that steps add, beside those of the lanes."""
 

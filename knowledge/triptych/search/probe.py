@@ -12,8 +12,6 @@ from triptych.search.query import has_words
 from triptych.search.request import SearchRequest
 from triptych.vectors.embedding import embed_query
 
-__all__ = ["SearchProbe"]
-
 _EMBEDDED = (Mode.HYBRID, Mode.VECTOR)
 
 

@@ -27,20 +27,6 @@ from triptych.records import (
 from triptych.records.search_options import check_option_names
 from triptych.search.past.moments import to_moment
 
-__all__ = [
-    "DEFAULT_THRESHOLD",
-    "MAX_TOP_K",
-    "check_conversation",
-    "check_dataset_ids",
-    "check_length",
-    "check_queries",
-    "has_words",
-    "over_fetch",
-    "query_of",
-    "resolve_mode",
-    "validate",
-]
-
 DEFAULT_THRESHOLD = 0.1 / 2.2
 """A keyword score below which a chunk says little, for ``min_scores={"bm25": …}``. Nothing uses
 it by itself.

@@ -14,8 +14,6 @@ from triptych.search.query import has_words
 from triptych.search.request import SearchRequest
 from triptych.vectors.embedding import embed_each, mean_vector
 
-__all__ = ["embed_queries"]
-
 _EMBEDDED = (Mode.HYBRID, Mode.VECTOR)
 
 

@@ -21,8 +21,6 @@ from triptych.records import Answerability, Hit
 from triptych.records.failure_warning import FailureWarning
 from triptych.records.serialization import from_dict, to_dict
 
-__all__ = ["MOST_QUESTIONS", "LoggedQuestion", "QuestionLog", "unlogged"]
-
 MOST_QUESTIONS = 200
 """How many questions are kept: of more, those that were asked last."""
 

@@ -35,8 +35,6 @@ from triptych.search.syntax import TextConditions, merge_where, parse_query
 from triptych.text import get_analyzer
 from triptych.vectors.waiting import count_waiting
 
-__all__ = ["Found", "RequestResolver", "SearchRequest"]
-
 VECTOR = str(Mode.VECTOR)
 
 

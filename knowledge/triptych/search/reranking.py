@@ -18,8 +18,6 @@ from triptych.search.passages import passages
 from triptych.search.postprocessing import in_order
 from triptych.search.query import MAX_TOP_K
 
-__all__ = ["Rerank"]
-
 _OVERSAMPLED = 2  # times as many hits as are asked for
 _MOST_CANDIDATES = 1000
 _DIGITS = 9  # as fused scores are rounded

@@ -12,13 +12,6 @@ from triptych.errors import ValidationError
 from triptych.records import Hit, Layer, Result
 from triptych.records.metadata import text_of
 
-__all__ = [
-    "FORMATS",
-    "format_json",
-    "format_text",
-    "format_xml",
-]
-
 _STEERING = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _LINE_END = re.compile(r"\r\n?|\n")
 

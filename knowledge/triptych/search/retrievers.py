@@ -18,15 +18,6 @@ from triptych.errors import NotAvailableError
 from triptych.records import Candidate, ChunkQuery, Layer, LayerQuery, Mode, ResolvedQuery, Vector
 from triptych.vectors.embedding import CoverageGate, embed_each, mean_vector
 
-__all__ = [
-    "BM25Retriever",
-    "DocumentBM25Retriever",
-    "DocumentVectorRetriever",
-    "LayerRetriever",
-    "VectorRetriever",
-]
-
-
 _WORTH_A_THREAD = 0.0005  # seconds: having another thread do it costs about half of this
 
 

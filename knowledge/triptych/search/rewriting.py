@@ -12,13 +12,6 @@ from triptych.records import Mode, Query, QueryVariant, ResolvedQuery, Rewriting
 from triptych.records.failure_warning import FailureWarning
 from triptych.search.query import over_fetch
 
-__all__ = [
-    "MAX_VARIANTS",
-    "call_rewriter",
-    "rewrite",
-    "variants_of",
-]
-
 MAX_VARIANTS = 32
 """Each variant is a search of its own in every lane."""
 

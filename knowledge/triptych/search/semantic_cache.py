@@ -46,8 +46,6 @@ from triptych.search.query import has_words
 from triptych.search.request import RequestResolver, SearchRequest
 from triptych.vectors.embedding import embed_each
 
-__all__ = ["CachedSearches"]
-
 _EMBEDDED = (Mode.HYBRID, Mode.VECTOR)
 _TRIED = 3  # answers that are read for one question: one may have gone since it was listed
 _WAITING = 64  # answers that wait to be kept; more are not kept

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from triptych.records import Candidates, RankedList
 from triptych.text import CorpusStats
 
-__all__ = ["SIGNALS", "signals_of"]
-
 SIGNALS: Mapping[str, str] = {
     "bm25_share": "bm25",
     "bm25_best": "bm25",

@@ -11,8 +11,6 @@ from triptych.errors import NotAvailableError
 from triptych.records import Candidate, ChunkQuery, Layer, ResolvedQuery, SparseVector
 from triptych.vectors.sparse_encoding import encode_sparse
 
-__all__ = ["SPARSE", "DocumentSparseRetriever", "SparseRetriever"]
-
 SPARSE = "sparse"
 """The lane's name: a mode, and a key of ``min_scores`` and `Hit.scores`."""
 

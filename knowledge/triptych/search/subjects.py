@@ -9,8 +9,6 @@ from triptych.records import DerivedChunk, DocumentInfo, FilterTree, Query, Subj
 from triptych.records.filters import HEADING, conditions_of
 from triptych.search.syntax import merge_where, parse_query
 
-__all__ = ["asks_for_headings", "looks_at_headings", "subject_of"]
-
 
 def looks_at_headings(tree: FilterTree | None) -> bool:
     """Whether one chunk of a document may pass ``tree`` and another not."""

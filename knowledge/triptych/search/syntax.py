@@ -21,16 +21,6 @@ from triptych.records import Query, check_text
 from triptych.search.query import check_length
 from triptych.text.words import normalize
 
-__all__ = [
-    "FIELDS",
-    "MOST_CONDITIONS",
-    "ParsedQuery",
-    "TextConditions",
-    "fold",
-    "merge_where",
-    "parse_query",
-]
-
 MOST_CONDITIONS: Final = 64
 """Phrases, prefixes and exclusions of one query, together."""
 

@@ -13,8 +13,6 @@ from triptych.records import NO_CHUNK, Candidate, ChunkPlace
 from triptych.search.engine import Target
 from triptych.search.request import SearchRequest
 
-__all__ = ["MAX_EXPANSIONS", "TextVerifier", "expand_prefixes"]
-
 MAX_EXPANSIONS = 1000
 """The most words that the prefixes of one query stand for."""
 

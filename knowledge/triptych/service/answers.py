@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 from triptych.service.base import ServiceBase
 
-__all__ = ["Answers"]
-
 
 class Answers(ServiceBase):
     """How a Service answers questions."""

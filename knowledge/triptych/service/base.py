@@ -34,8 +34,6 @@ from triptych.search.question_log import QuestionLog
 from triptych.service.options import ServiceOptions
 from triptych.service.parts import Parts, SearchParts, build_search
 
-__all__ = ["ServiceBase", "check_names"]
-
 
 class ServiceBase(CloseOnExit):
     """A Service before its methods."""

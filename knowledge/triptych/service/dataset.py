@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from triptych.answers.records import Answer
     from triptych.service import Service
 
-__all__ = ["Dataset"]
-
 
 @attrs.frozen(repr=False)
 class Dataset:

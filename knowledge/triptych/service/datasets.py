@@ -27,8 +27,6 @@ from triptych.service.base import ServiceBase, check_names
 from triptych.service.operations import Effect, operation
 from triptych.service.options import check_language
 
-__all__ = ["Datasets"]
-
 
 class Datasets(ServiceBase):
     """What a Service does with datasets, and how it deletes."""

@@ -36,8 +36,6 @@ from triptych.records import (
 from triptych.service.base import ServiceBase, check_names
 from triptych.service.operations import Effect, operation
 
-__all__ = ["Documents"]
-
 
 class Documents(ServiceBase):
     """What a Service does with documents."""

@@ -17,8 +17,6 @@ from triptych.records import (
 from triptych.service.base import ServiceBase, check_names
 from triptych.service.operations import Effect, operation
 
-__all__ = ["Layers"]
-
 
 class Layers(ServiceBase):
     """What a Service does with layers."""

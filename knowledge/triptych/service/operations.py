@@ -9,8 +9,6 @@ from typing import Any, TypeVar, cast
 
 import attrs
 
-__all__ = ["Effect", "OperationTraits", "operation", "operations_of"]
-
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 _NAME = "__triptych_operation__"
 

@@ -35,8 +35,6 @@ from triptych.vectors.sparse_encoding import check_sparse_encoder
 if TYPE_CHECKING:
     from triptych.answers.retrieval import ContextParameters
 
-__all__ = ["OpenOptions", "ServiceOptions", "check_language"]
-
 
 class OpenOptions(TypedDict, total=False):
     """What `triptych.open` takes beside the store and its models; None is as if left out.

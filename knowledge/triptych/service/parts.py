@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from triptych.answers.context import ContextBuilder
     from triptych.search.semantic_cache import CachedSearches
 
-__all__ = ["Parts", "SearchParts", "build", "build_search"]
-
 
 @attrs.frozen
 class SearchParts:

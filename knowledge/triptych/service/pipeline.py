@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from triptych.search.semantic_cache import CachedSearches
     from triptych.service import Service
 
-__all__ = ["PipelineView"]
-
 
 @attrs.frozen(repr=False)
 class PipelineView:

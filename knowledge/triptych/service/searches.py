@@ -14,8 +14,6 @@ from triptych.search.query import check_queries, query_of
 from triptych.service.base import ServiceBase
 from triptych.service.operations import Effect, operation
 
-__all__ = ["Searches"]
-
 
 class Searches(ServiceBase):
     """How a Service searches."""

@@ -22,8 +22,6 @@ from triptych.records import (
 from triptych.service.base import ServiceBase, check_names
 from triptych.service.operations import Effect, operation
 
-__all__ = ["Upkeep"]
-
 
 class Upkeep(ServiceBase):
     """How a Service is kept in order."""

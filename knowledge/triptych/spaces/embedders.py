@@ -8,15 +8,6 @@ from triptych.errors import NotAvailableError, NotFoundError
 from triptych.records import DatasetConfig, SpaceCount
 from triptych.service import Service
 
-__all__ = [
-    "config_of",
-    "embedder_of",
-    "kept_spaces",
-    "next_signature",
-    "previous_signature",
-    "space_repo",
-]
-
 
 def space_repo(service: Service) -> VectorRepo:
     """The store's vectors, of spaces beside the one that serves.

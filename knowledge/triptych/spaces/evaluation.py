@@ -19,8 +19,6 @@ from triptych.signatures import embedding_input_sig
 from triptych.spaces.embedders import config_of, next_signature, space_repo
 from triptych.spaces.filling import lacking
 
-__all__ = ["space_service"]
-
 _PAGE = 256
 
 

@@ -21,8 +21,6 @@ from triptych.spaces.embedders import config_of, embedder_of, next_signature, sp
 from triptych.spaces.records import FillReport
 from triptych.vectors.progress import EmbeddingProgress
 
-__all__ = ["fill", "fill_space", "lacking"]
-
 _PASSES = 3
 """How often what was written meanwhile is looked for."""
 

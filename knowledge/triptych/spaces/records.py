@@ -6,8 +6,6 @@ import attrs
 
 from triptych.records import Failure
 
-__all__ = ["FillReport", "SpaceState", "SwapReport"]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class SpaceState:

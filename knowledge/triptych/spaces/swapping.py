@@ -24,8 +24,6 @@ from triptych.spaces.embedders import (
 from triptych.spaces.filling import fill, lacking
 from triptych.spaces.records import SpaceState, SwapReport
 
-__all__ = ["drop_space", "list_spaces", "swap_back", "swap_space"]
-
 _SHOWN = 3
 
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)

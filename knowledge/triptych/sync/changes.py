@@ -14,8 +14,6 @@ from triptych.sync.roots import SyncRoot
 from triptych.sync.scanner import Scanner
 from triptych.sync.state import FileRecord
 
-__all__ = ["Running", "StoredBelow", "events_of"]
-
 _MANY = 1000
 """More changed paths than this at once are not looked at one by one."""
 

@@ -16,8 +16,6 @@ from triptych.signatures import embedding_input_sig
 from triptych.vectors.embedding import CoverageGate
 from triptych.vectors.run import EMBED_BATCH
 
-__all__ = ["Price", "price", "price_pending"]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class Price:

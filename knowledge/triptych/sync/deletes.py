@@ -11,14 +11,6 @@ from triptych.records import DocumentInfo, Failure, Layer
 from triptych.service import Service
 from triptych.sync.roots import SyncRoot
 
-__all__ = [
-    "DELETED_AT_ONCE",
-    "delete_documents",
-    "delete_documents_of",
-    "documents_of",
-    "layered",
-]
-
 DELETED_AT_ONCE = 64
 """Documents that go in one transaction: the disk is waited for once, and other writers soon
 have their turn. No more than a scope can name."""

@@ -26,8 +26,6 @@ from triptych.sync.scanner import FileStat, Scanner
 from triptych.sync.state import FileRecord, load_state, save_state, state_file
 from triptych.sync.target import target_of
 
-__all__ = ["DirectorySync"]
-
 _logger = logging.getLogger("triptych.sync")
 
 

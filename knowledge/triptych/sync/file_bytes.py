@@ -12,8 +12,6 @@ from pathlib import Path
 from triptych.sync.scanner import FileStat
 from triptych.sync.tree import Tree, is_hidden, is_link
 
-__all__ = ["read_file"]
-
 _TRIES = 3
 _RACY_NS = 2_000_000_000
 """A file that is this young may change once more without another time: the coarsest clock of a

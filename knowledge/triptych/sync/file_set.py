@@ -18,8 +18,6 @@ from triptych.sync.read_ahead import file_error
 from triptych.sync.roots import SyncOptions
 from triptych.sync.scanner import Scanner
 
-__all__ = ["FileSet"]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class _File:

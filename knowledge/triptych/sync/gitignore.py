@@ -11,8 +11,6 @@ from triptych import deadlines
 from triptych.sync.patterns import Pattern, Patterns, parse_pattern
 from triptych.sync.tree import Folder, Tree
 
-__all__ = ["IGNORE_FILES", "IgnoreStack", "ignore_stack"]
-
 IGNORE_FILES = (".gitignore", ".triptychignore")
 """Later files win over earlier ones of the same folder."""
 

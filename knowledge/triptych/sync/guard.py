@@ -12,8 +12,6 @@ from collections.abc import Callable
 
 import attrs
 
-__all__ = ["WAVE", "DeletionGuard", "Wave"]
-
 WAVE = 60.0
 """Seconds without a deletion after which the next one is counted from the beginning. A watched
 folder that is emptied tells of its files a few at a time, and each few alone are no half."""

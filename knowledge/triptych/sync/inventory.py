@@ -14,8 +14,6 @@ from triptych.sync.roots import SyncRoot, prefix_hint
 from triptych.sync.scanner import FileStat, Scan, Scanner
 from triptych.sync.target import ChunkState, SyncTarget
 
-__all__ = ["File", "Inventory", "take_inventory"]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class File:

@@ -16,8 +16,6 @@ import attrs
 from triptych import deadlines
 from triptych.errors import ValidationError
 
-__all__ = ["Pattern", "Patterns", "compile_patterns", "parse_pattern"]
-
 _LONGEST = 32_767
 """Bytes of the longest path of any system: a pattern with more tokens matches nothing."""
 

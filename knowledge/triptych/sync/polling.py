@@ -12,8 +12,6 @@ from triptych.records import ChangeEvent
 from triptych.sync.directory import DirectorySync
 from triptych.sync.scanner import FileStat
 
-__all__ = ["PollingNotifier"]
-
 _RACY_NS = 2_000_000_000
 
 

@@ -25,15 +25,6 @@ from triptych.sync.inventory import File
 from triptych.sync.roots import SyncOptions, SyncRoot, prefix_hint
 from triptych.sync.state import LEFT_OUT, FileRecord, outcome_of
 
-__all__ = [
-    "FileReader",
-    "MetadataFunction",
-    "ParsedCandidate",
-    "SourceFile",
-    "Task",
-    "file_error",
-]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class SourceFile:

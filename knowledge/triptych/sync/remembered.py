@@ -28,8 +28,6 @@ from triptych.errors import (
 )
 from triptych.sync.roots import SyncOptions, SyncRoot
 
-__all__ = ["RememberedRoot", "RememberedRoots"]
-
 _KEY = "sync.roots"
 _TRIES = 100
 _KEPT = ("include", "exclude", "max_bytes", "all_folders", "delete", "adopt")

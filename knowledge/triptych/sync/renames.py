@@ -13,8 +13,6 @@ from triptych.records.spaces import dense
 from triptych.service import Service
 from triptych.signatures import embedding_input_sig
 
-__all__ = ["move_layers", "renames", "replaced"]
-
 
 def renames(
     gone: Iterable[DocumentInfo], added: Iterable[tuple[str, str]]

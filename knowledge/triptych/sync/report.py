@@ -12,8 +12,6 @@ from triptych.parsing.files import Skipped
 from triptych.records import Failure, RebuildReport
 from triptych.records.reports import raise_first
 
-__all__ = ["HeldDeletions", "SyncPlan", "SyncReport"]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class HeldDeletions:

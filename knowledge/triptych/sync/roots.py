@@ -14,8 +14,6 @@ from triptych._internal.digests import digest
 from triptych.errors import ValidationError
 from triptych.records import check_identifier, check_text, check_whole
 
-__all__ = ["SyncOptions", "SyncRoot", "check_roots", "prefix_hint"]
-
 
 def _folder(path: Any) -> Path:
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else path

@@ -27,8 +27,6 @@ from triptych.service import Service
 from triptych.signatures import content_sha256
 from triptych.sync.deletes import DELETED_AT_ONCE, delete_documents
 
-__all__ = ["RowPage", "RowReport", "RowSource", "SourceRow", "follow_rows"]
-
 PAGE: Final = 200
 _IDS: Final = 5_000
 

@@ -27,8 +27,6 @@ from triptych.sync.scanner import Scanner
 from triptych.sync.state import FileRecord
 from triptych.sync.target import target_of
 
-__all__ = ["SyncRun"]
-
 _ROUNDS = 3
 """How often a file or document that others touch meanwhile is looked at again."""
 

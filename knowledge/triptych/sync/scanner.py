@@ -21,8 +21,6 @@ from triptych.sync.patterns import compile_patterns
 from triptych.sync.roots import SyncOptions
 from triptych.sync.tree import Folder, Tree, is_hidden, is_link
 
-__all__ = ["FileStat", "Scan", "Scanner"]
-
 _SETTINGS_FILE = "triptych.toml"
 """It says how to index, and is nothing to look for."""
 

@@ -26,17 +26,6 @@ from triptych.records.metadata import metadata_to_plain
 from triptych.search.file_location import synced_folders
 from triptych.sync.scanner import FileStat
 
-__all__ = [
-    "LEFT_OUT",
-    "FileRecord",
-    "broken_states",
-    "forget_files",
-    "load_state",
-    "outcome_of",
-    "save_state",
-    "state_file",
-]
-
 _FORMAT = "triptych-sync/1"
 _DRAFT = ".new-"
 _ENDED = 3600.0

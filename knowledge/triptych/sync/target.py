@@ -33,8 +33,6 @@ from triptych.service import Service
 from triptych.sync import deletes, renames
 from triptych.sync.cost_estimate import Price, price, price_pending
 
-__all__ = ["ChunkState", "ServiceTarget", "StoreTarget", "SyncTarget", "target_of"]
-
 ChunkState = Literal["stale", "pending"]
 """Chunks that are missing or of another text or configuration, or that lack vectors."""
 

@@ -17,8 +17,6 @@ import attrs
 
 from triptych._internal.close_on_exit import CloseOnExit
 
-__all__ = ["Folder", "Tree", "is_hidden", "is_link"]
-
 Parts = Sequence[str]
 """The names on the way from the root."""
 

@@ -35,8 +35,6 @@ from triptych.testing.builders import (
 from triptych.testing.harness import Harness, HarnessTests, or_skip
 from triptych.testing.sparse import encode
 
-__all__ = ["AnswerTests"]
-
 NOW = datetime(2026, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
 _TEXT = "# Kettle\n\nThe lid whistles.\n\nWater boils."
 

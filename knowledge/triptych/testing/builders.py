@@ -35,28 +35,6 @@ from triptych.signatures import embedding_input_sig
 if TYPE_CHECKING:
     from triptych.contracts import Store
 
-__all__ = [
-    "CONFIG",
-    "DIMENSION",
-    "SPARSE",
-    "SPARSE_TERMS",
-    "chunks_of",
-    "derive",
-    "fill",
-    "fill_at_once",
-    "filter_of",
-    "ids",
-    "keyword_query",
-    "layer_of",
-    "layer_query",
-    "put",
-    "set_config",
-    "sig_of",
-    "sparse_of",
-    "vector_of",
-    "vector_query",
-]
-
 DIMENSION = 16
 CONFIG = DatasetConfig(chunker_sig="paragraphs/1", embed_sig="space/1")
 SPARSE = "sparse/1"

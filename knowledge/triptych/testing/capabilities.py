@@ -16,8 +16,6 @@ from triptych.records.spaces import dense, sparse
 from triptych.testing.builders import CONFIG, SPARSE, fill, sparse_of, vector_of
 from triptych.testing.harness import HarnessTests
 
-__all__ = ["CapabilityTests", "lacking"]
-
 
 def lacking(part: object, contract: type) -> set[str]:
     """Those members of ``contract``, a Protocol, that ``part`` has not."""

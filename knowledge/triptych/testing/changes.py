@@ -17,8 +17,6 @@ from triptych.testing.builders import derive, fill, put, set_config
 from triptych.testing.harness import Harness, HarnessTests, or_skip
 from triptych.testing.processes import Worker
 
-__all__ = ["ChangeTests", "Follower", "Versions", "assert_difference", "snapshot"]
-
 Versions = dict[tuple[str, str], int]
 """The version of each document, by dataset and name."""
 

@@ -29,8 +29,6 @@ from triptych.testing.builders import (
 from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import Harness, HarnessTests
 
-__all__ = ["ChunkTests"]
-
 OTHERS = {
     "chunker": attrs.evolve(CONFIG, chunker_sig="other"),
     "embedder": attrs.evolve(CONFIG, embed_sig="other"),

@@ -23,8 +23,6 @@ from triptych.testing.builders import (
 from triptych.testing.harness import HarnessTests
 from triptych.text import get_analyzer
 
-__all__ = ["CollectionTests"]
-
 WORDS = ("storm", "tide", "rope", "anchor", "keeper")
 NAMES = ("a", "b/c", "b/d", "e")
 OURS = Filter(within=parse_filter({"team": "ours"}))

@@ -29,8 +29,6 @@ from triptych.testing.harness import Harness, HarnessTests
 from triptych.testing.processes import Worker
 from triptych.testing.work import count_up
 
-__all__ = ["ConcurrencyTests"]
-
 THREADS = 4
 T = TypeVar("T")
 

@@ -29,8 +29,6 @@ from triptych.testing.sparse import SparseTests
 from triptych.testing.stateful import StatefulTests
 from triptych.testing.vectors import VectorTests
 
-__all__ = ["BackendConformance"]
-
 
 class BackendConformance(
     CapabilityTests,

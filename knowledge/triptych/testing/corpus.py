@@ -11,16 +11,6 @@ from triptych.records import Metadata
 from triptych.testing.builders import fill_at_once, vector_of
 from triptych.testing.oracle import Entry
 
-__all__ = [
-    "DATASETS",
-    "METADATA",
-    "QUERIES",
-    "chunk_entries",
-    "document_entries",
-    "fill_corpus",
-    "layer_entries",
-]
-
 VOCABULARY = (
     "harbour lighthouse keeper storm signal lantern tide ferry captain anchor the of and is "
     "running runs run HTTPServer parse_json_file naïve café 灯塔 港口 今天天气 東京タワー 서울"

@@ -17,8 +17,6 @@ from triptych.testing.harness import Harness, HarnessTests, examined
 from triptych.testing.operations import DATASET, State, apply, operations, stored
 from triptych.testing.processes import Worker
 
-__all__ = ["CrashTests"]
-
 KILLS = int(os.environ.get("TRIPTYCH_KILLS", "3"))
 """How often a process is killed; raise it for a longer run."""
 

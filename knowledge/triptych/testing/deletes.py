@@ -23,8 +23,6 @@ from triptych.testing.builders import (
 from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import Contents, Harness, HarnessTests
 
-__all__ = ["DeleteTests"]
-
 TEXT = "doomed fish\n\ndoomed bird"
 
 

@@ -19,8 +19,6 @@ from triptych.testing.builders import keyword_query, put, set_config
 from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import Harness, HarnessTests
 
-__all__ = ["CONTENTS", "DocumentTests"]
-
 CONTENTS = {
     "empty": "",
     "CRLF": "one\r\ntwo\rthree\nfour\r\n",

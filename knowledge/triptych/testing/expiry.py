@@ -17,8 +17,6 @@ from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import FakeEmbedder
 from triptych.testing.harness import HarnessTests
 
-__all__ = ["ExpiryTests"]
-
 PAST = datetime(2001, 2, 3, 4, 5, 6, 789, tzinfo=UTC)
 FUTURE = datetime(2999, 12, 31, 23, 0, tzinfo=UTC)
 

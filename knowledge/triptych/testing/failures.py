@@ -15,8 +15,6 @@ from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import Harness, HarnessTests
 from triptych.testing.reopen import everything
 
-__all__ = ["FailingTests"]
-
 OTHER = attrs.evolve(CONFIG, language="german")
 
 

@@ -23,18 +23,6 @@ from triptych.errors import ProviderError
 from triptych.records import EmbedKind, Generation, Message, SparseVector, Usage
 from triptych.testing.builders import DIMENSION, SPARSE, SPARSE_TERMS, sparse_of, vector_of
 
-__all__ = [
-    "CoveringEmbedder",
-    "Failing",
-    "FakeEmbedder",
-    "FakeLLM",
-    "FakeSparseEncoder",
-    "ScriptedLLM",
-    "failing_store",
-    "fenced_text",
-    "kept_open",
-]
-
 
 class FakeEmbedder:
     """An `Embedder` whose vectors are a hash of the text: equal texts are at 1, others near 0.

@@ -20,8 +20,6 @@ from triptych.testing.fakes import FakeEmbedder, kept_open
 from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import HarnessTests, or_skip
 
-__all__ = ["FillerTests"]
-
 _DOCUMENTS = 150
 _SECONDS = 0.002
 

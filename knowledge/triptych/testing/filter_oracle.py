@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from triptych.records import Metadata, Subject
 
-__all__ = ["METADATA", "NAMES", "SCALARS", "WHERES", "passes"]
-
 MISSING: Any = object()
 KEYS = ("a", "b", "lang")
 NAMES = ("a", "a/b", "b", "n")

@@ -45,8 +45,6 @@ from triptych.testing.harness import HarnessTests, or_skip
 from triptych.testing.oracle import Entry, best_documents, bm25, dot_products, entries
 from triptych.testing.search import assert_same_ranking
 
-__all__ = ["FilterTests"]
-
 FRESH = DerivedSig(chunker_sig=CONFIG.chunker_sig, embed_sig=CONFIG.embed_sig)
 
 FILTERS = {

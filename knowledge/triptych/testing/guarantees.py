@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["GUARANTEES", "guarantee", "guarantees_of"]
-
 GUARANTEES = range(1, 11)
 
 _Test = TypeVar("_Test", bound=Callable[..., Any])

@@ -12,8 +12,6 @@ import pytest
 from triptych.contracts import Store
 from triptych.records import Finding
 
-__all__ = ["Child", "Contents", "Harness", "HarnessTests", "examined", "or_skip"]
-
 P = TypeVar("P")
 
 

@@ -16,8 +16,6 @@ from triptych.testing.documents import CONTENTS
 from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import Harness, HarnessTests, or_skip
 
-__all__ = ["HistoryTests"]
-
 
 class HistoryTests(HarnessTests):
     """Every sentence of `VersionReader`."""

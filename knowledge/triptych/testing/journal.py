@@ -14,8 +14,6 @@ from triptych.records import DerivedLayer, Layer, ModelUsage, ParkedReason, Quar
 from triptych.testing.builders import layer_of, put
 from triptych.testing.harness import Harness, HarnessTests, or_skip
 
-__all__ = ["JournalTests"]
-
 L0, L1 = Layer.ABSTRACT, Layer.OVERVIEW
 NAMES = ("", "a", "a/", "a/b", "a/c", "b", "b/", "z\U0010ffff", "z\U0010ffff\U0010ffff")
 

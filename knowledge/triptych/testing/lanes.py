@@ -20,8 +20,6 @@ from triptych.testing.builders import (
     vector_query,
 )
 
-__all__ = ["DENSE", "LANES", "SPARSE_LANE", "Lane"]
-
 
 @attrs.frozen(kw_only=True)
 class Lane:

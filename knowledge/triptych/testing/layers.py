@@ -29,8 +29,6 @@ from triptych.testing.harness import HarnessTests
 from triptych.testing.oracle import bm25, dot_products, entries
 from triptych.testing.search import assert_same_ranking
 
-__all__ = ["LayerTests"]
-
 L0, L1 = Layer.ABSTRACT, Layer.OVERVIEW
 
 

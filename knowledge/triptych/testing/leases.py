@@ -15,8 +15,6 @@ from triptych.testing.harness import Harness, HarnessTests, or_skip
 from triptych.testing.processes import Worker
 from triptych.testing.work import take_leases
 
-__all__ = ["LeaseTests"]
-
 _LONG = 600.0
 _NAMES = [f"n{number}" for number in range(24)]
 

@@ -19,8 +19,6 @@ from triptych.testing.fakes import FakeEmbedder
 from triptych.testing.filter_oracle import SCALARS, passes
 from triptych.testing.harness import HarnessTests
 
-__all__ = ["ManagementTests"]
-
 METADATA: Mapping[str, Mapping[str, MetadataValue]] = {
     "a/1": {"lang": "en", "year": 2024},
     "a/2": {"lang": "de", "year": 2023.5, "tags": ["x"]},

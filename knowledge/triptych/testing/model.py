@@ -18,18 +18,6 @@ from triptych.records import (
 )
 from triptych.testing.builders import CONFIG
 
-__all__ = [
-    "CONFIGS",
-    "CONTENTS",
-    "DATASETS",
-    "EXAMPLES",
-    "LAYERS",
-    "METADATA",
-    "NAMES",
-    "WHEN",
-    "Dataset",
-]
-
 NAMES = st.sampled_from(["a", "b", "dir/é\u0301"])
 DATASETS = st.sampled_from(["d", "d", "e"])
 CONFIGS = st.sampled_from(

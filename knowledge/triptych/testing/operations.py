@@ -15,8 +15,6 @@ from triptych.testing.builders import derive, ids, keyword_query, layer_of, put
 if TYPE_CHECKING:
     from triptych.contracts import Store
 
-__all__ = ["Operation", "State", "apply", "operations", "stored"]
-
 NAMES = ("a", "b", "folder/c", "é")
 DATASET = "d"
 

@@ -14,8 +14,6 @@ import attrs
 from triptych.records import Candidate, Vector
 from triptych.text import get_analyzer
 
-__all__ = ["Entry", "best_documents", "bm25", "dot_products", "entries"]
-
 
 @attrs.frozen(kw_only=True)
 class Entry:

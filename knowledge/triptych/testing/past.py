@@ -20,8 +20,6 @@ from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import FakeEmbedder, FakeSparseEncoder, kept_open
 from triptych.testing.harness import Harness, HarnessTests, or_skip
 
-__all__ = ["PastTests"]
-
 _NAMES = ("a.md", "b.md", "c.md")
 _TEXTS = (
     "# Ferry\n\nThe ferry is late.\n\n## Storms\n\nStorms keep the harbour shut.\n",

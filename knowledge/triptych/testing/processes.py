@@ -11,8 +11,6 @@ from typing import Any, Self
 
 from triptych.testing.harness import Child
 
-__all__ = ["Worker"]
-
 
 class Worker:
     """A process that runs `triptych.testing.work`. A context manager; leaving it ends it.

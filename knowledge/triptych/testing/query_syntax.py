@@ -18,8 +18,6 @@ from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import FakeEmbedder, kept_open
 from triptych.testing.harness import HarnessTests, or_skip
 
-__all__ = ["QuerySyntaxTests"]
-
 WORDS = ("storm", "storms", "stormy", "tide", "tides", "ferry", "late", "harbour")
 _ALL = 10_000
 

@@ -21,8 +21,6 @@ from triptych.testing.harness import Harness, HarnessTests
 from triptych.testing.processes import Worker
 from triptych.testing.work import service_over, write_layered
 
-__all__ = ["RaceTests", "SteppedStore"]
-
 ROUNDS = 20
 TIMES = 40
 OLD, NEW = "an old fish", "a new fish"

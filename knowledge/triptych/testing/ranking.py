@@ -24,8 +24,6 @@ from triptych.testing.harness import Harness
 from triptych.testing.oracle import Entry, entries
 from triptych.testing.search import assert_same_ranking
 
-__all__ = ["assert_backends_rank_alike"]
-
 
 def assert_backends_rank_alike(first: Harness, second: Harness, *, tolerance: float = 0.0) -> None:
     """Fill both stores with the kit's corpus and compare every lane, filtered and not.

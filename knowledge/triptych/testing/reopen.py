@@ -25,8 +25,6 @@ from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import Harness, HarnessTests
 from triptych.testing.oracle import entries
 
-__all__ = ["ReopeningTests", "everything"]
-
 
 class ReopeningTests(HarnessTests):
     """For persistent stores."""

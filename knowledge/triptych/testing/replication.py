@@ -35,8 +35,6 @@ from triptych.testing.builders import (
 )
 from triptych.testing.harness import Harness, HarnessTests, examined, or_skip
 
-__all__ = ["ReplicationTests"]
-
 OTHER = attrs.evolve(CONFIG, chunker_sig="other/1", embed_sig="space/2")
 
 

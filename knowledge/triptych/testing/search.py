@@ -36,8 +36,6 @@ from triptych.testing.harness import HarnessTests, or_skip
 from triptych.testing.oracle import Entry, best_documents, bm25, dot_products, entries
 from triptych.text import corpus_stats, get_analyzer
 
-__all__ = ["SearchTests", "assert_same_ranking"]
-
 LIMITS = (1, 3, 10, 1000)
 
 

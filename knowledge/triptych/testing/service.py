@@ -41,8 +41,6 @@ from triptych.testing.past import PastTests
 from triptych.testing.query_syntax import QuerySyntaxTests
 from triptych.testing.sparse_service import SparseServiceTests
 
-__all__ = ["ServiceTests"]
-
 TEXT = "# Start\n\nCats sleep all day.\n\n## Install\n\nRun the installer twice.\n"
 
 

@@ -14,8 +14,6 @@ from triptych.testing.harness import Harness, HarnessTests, or_skip
 from triptych.testing.processes import Worker
 from triptych.testing.work import count_settings
 
-__all__ = ["SettingsTests"]
-
 _ROUNDS = 20
 
 

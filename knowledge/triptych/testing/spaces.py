@@ -31,8 +31,6 @@ from triptych.testing.builders import (
 )
 from triptych.testing.harness import Harness, HarnessTests, examined, or_skip
 
-__all__ = ["SpaceTests", "prepare"]
-
 OLD = CONFIG.embed_sig
 NEW = "space/2"
 NEXT = attrs.evolve(CONFIG, embed_sig=NEW)

@@ -25,8 +25,6 @@ from triptych.testing.builders import (
 )
 from triptych.testing.harness import HarnessTests, examined, or_skip
 
-__all__ = ["SparseTests", "encode", "sparse_query"]
-
 OURS = attrs.evolve(CONFIG, sparse_sig=SPARSE)
 OTHER = attrs.evolve(CONFIG, sparse_sig="sparse/2")
 SPACE = sparse(SPARSE)

@@ -20,8 +20,6 @@ from triptych.testing.builders import SPARSE, sparse_of
 from triptych.testing.fakes import FakeEmbedder, FakeSparseEncoder, kept_open
 from triptych.testing.harness import Harness, HarnessTests, or_skip
 
-__all__ = ["SparseServiceTests"]
-
 PARTS = (
     "The kettle whistles when the water boils. " * 12,
     "The owl sleeps by day, and hunts at night. " * 12,

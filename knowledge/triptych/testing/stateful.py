@@ -50,8 +50,6 @@ from triptych.testing.model import (
 from triptych.testing.oracle import Entry, bm25, dot_products, entries
 from triptych.testing.search import assert_same_ranking
 
-__all__ = ["StatefulTests", "run_stateful"]
-
 
 class BackendMachine(RuleBasedStateMachine):
     """Give it `harness`, as `run_stateful` does.

@@ -29,8 +29,6 @@ from triptych.testing.guarantees import guarantee
 from triptych.testing.harness import Harness, HarnessTests, examined, or_skip
 from triptych.testing.lanes import DENSE, LANES, Lane
 
-__all__ = ["VectorTests"]
-
 OURS = CONFIG.embed_sig
 OTHER = attrs.evolve(CONFIG, embed_sig="space/2")
 LATER = attrs.evolve(DENSE, space=dense(OTHER.embed_sig), config=OTHER)

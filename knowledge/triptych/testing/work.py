@@ -24,16 +24,6 @@ from triptych.testing.operations import apply, operations
 if TYPE_CHECKING:
     from triptych.contracts import Store, WorkLeases
 
-__all__ = [
-    "answers",
-    "count_settings",
-    "count_up",
-    "main",
-    "service_over",
-    "take_leases",
-    "write_layered",
-]
-
 
 def service_over(store: Store) -> Service:
     """A Service over an open store, which stays open when the Service is closed."""

@@ -12,8 +12,6 @@ from typing import Final, Literal
 import attrs
 import regex
 
-__all__ = ["Sign", "SignKind", "suspicious"]
-
 SignKind = Literal["instruction", "comment", "template", "fence", "invisible", "bidi", "tags"]
 """instruction: the text tells a model what to do. comment: so does an HTML comment, which no reader
 sees. template: it holds marks of chat templates. fence: it imitates the delimiters that Triptych

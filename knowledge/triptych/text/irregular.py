@@ -21,8 +21,6 @@ from typing import Final
 
 import Stemmer  # type: ignore[import-not-found]  # a C extension, which has no stubs
 
-__all__ = ["IRREGULAR_FORMS", "irregular_forms"]
-
 # Each base with its forms.
 _TABLE: Final = """
 abdomen abdomina; airman airmen; alderman aldermen; alumnus alumni; apex apices; apparatus

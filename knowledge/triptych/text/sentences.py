@@ -6,8 +6,6 @@ from typing import Final
 
 import regex
 
-__all__ = ["sentence_spans", "split_sentences"]
-
 # Full stops that need no space after them, as Chinese and Japanese write them; closing quotes
 # and brackets belong to the sentence they end. A row of full stops is looked at once, from its
 # beginning, or a long one would take quadratic time.

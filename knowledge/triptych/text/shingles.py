@@ -7,8 +7,6 @@ from typing import Final
 
 import regex
 
-__all__ = ["shingles"]
-
 _WIDTH: Final = 5
 # A word, or a character of a script without blanks between words.
 _TOKEN: Final = regex.compile(

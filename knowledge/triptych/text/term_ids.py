@@ -9,8 +9,6 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Numbering"]
-
 CACHE_RUNS: Final = 1 << 17
 CACHE_RUN_LENGTH: Final = 64
 CACHE_RUN_TERMS: Final = 16

@@ -20,14 +20,6 @@ from typing import Any, Final
 from triptych.errors import NotAvailableError
 from triptych.installation import lacking
 
-__all__ = [
-    "ENCODING",
-    "ENCODING_SHA256",
-    "fetch_vocabulary",
-    "find_vocabulary",
-    "load_encoding",
-]
-
 ENCODING: Final = "o200k_base"
 """The vocabulary that tiktoken is asked for."""
 

@@ -12,8 +12,6 @@ from triptych.contracts import Embedder
 from triptych.errors import ProviderError, TriptychError, ValidationError
 from triptych.records import EmbedKind, Vector, check_text
 
-__all__ = ["CoverageGate", "check_embedder", "embed", "embed_each", "embed_query", "mean_vector"]
-
 _CANCELLED = 1e-6  # a mean shorter than this has no direction but that of rounding
 _UNIT_TOLERANCE = 1e-3  # float16 and int8 models are off by less; more is worth repairing
 

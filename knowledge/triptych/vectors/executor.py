@@ -25,8 +25,6 @@ from triptych.contracts import Embedder, SparseEncoder
 from triptych.errors import ProviderError, ValidationError
 from triptych.records import EmbedKind, SparseVector
 
-__all__ = ["EmbedderOnExecutor", "EncoderOnExecutor", "check_executor"]
-
 _LOOK_EVERY: Final = 0.1
 """Seconds between two looks at whether the deadline has passed."""
 _SMALL: Final = 65_536

@@ -5,8 +5,6 @@ from __future__ import annotations
 from triptych.errors import DerivationError
 from triptych.records import SourceDocument
 
-__all__ = ["derivation_error"]
-
 
 def derivation_error(
     document: SourceDocument, error: Exception, *, found: bool = False

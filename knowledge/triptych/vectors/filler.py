@@ -24,8 +24,6 @@ from triptych.vectors.model import VectorModel
 from triptych.vectors.progress import EmbeddingProgress
 from triptych.vectors.run import EmbeddingRun
 
-__all__ = ["FillResult", "Filler"]
-
 V = TypeVar("V")
 
 _AT_ONCE = 256

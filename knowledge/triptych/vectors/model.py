@@ -19,8 +19,6 @@ from triptych.vectors.pace import Pace
 from triptych.vectors.run import EmbeddingRun
 from triptych.vectors.sparse_encoding import encode_sparse
 
-__all__ = ["VectorModel", "embedding_model", "encoding_model"]
-
 V = TypeVar("V")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Pace"]
-
 _CHEAP = 0.02
 """A call that is shorter than so many seconds costs little more than claiming its texts."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from triptych._internal.progress import Progress, ProgressCallback
 
-__all__ = ["EmbeddingProgress"]
-
 
 class EmbeddingProgress:
     """Counts chunks that get vectors for a progress callback, and remembers what that raised.

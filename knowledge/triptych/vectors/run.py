@@ -16,8 +16,6 @@ from triptych.errors import CancelledError
 from triptych.leases import LeaseHolder
 from triptych.vectors.pace import Pace
 
-__all__ = ["EMBED_BATCH", "EmbeddingRun"]
-
 EMBED_BATCH = 64
 _SMALLEST_BATCH = 8
 _CALL_SECONDS = 2.0

@@ -9,8 +9,6 @@ from triptych.contracts import SparseEncoder, VectorRepo
 from triptych.errors import NotAvailableError, ProviderError, TriptychError, ValidationError
 from triptych.records import EmbedKind, SparseVector, check_text
 
-__all__ = ["check_keeps_sparse", "check_sparse_encoder", "encode_sparse"]
-
 
 def check_keeps_sparse(repo: VectorRepo | None, encoder: SparseEncoder | None) -> None:
     """Refuse an encoder whose vectors the store does not keep.

@@ -13,8 +13,6 @@ from triptych.records.expiry import expired_by
 from triptych.records.filters import NAME, all_of
 from triptych.records.spaces import dense, sparse
 
-__all__ = ["count_waiting", "living_stats"]
-
 
 def count_waiting(
     documents: DocumentRepo,

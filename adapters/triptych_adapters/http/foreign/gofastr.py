@@ -34,8 +34,6 @@ from triptych_adapters.http.server import Server
 from triptych_adapters.wire.arguments import json_schema, read_arguments
 from triptych_adapters.wire.routes import query_arguments
 
-__all__ = ["gofastr_routes"]
-
 _TOP_K: Final = 10
 _METADATA: Final = {
     **json_schema(NewDocument)["properties"]["metadata"]["anyOf"][0],

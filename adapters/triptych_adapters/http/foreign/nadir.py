@@ -27,8 +27,6 @@ from triptych_adapters.http.route_description import (
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import streamed_answer
 
-__all__ = ["nadir_routes"]
-
 _TEXT: Final = {"type": "string"}
 _TOP_K: Final = 5
 _PLAIN: Final = "text/plain; charset=utf-8"

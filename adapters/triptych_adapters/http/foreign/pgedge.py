@@ -28,8 +28,6 @@ from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import EVENTS_TYPE, event, streamed_answer
 from triptych_adapters.wire.arguments import json_schema
 
-__all__ = ["pgedge_routes"]
-
 _TEXT: Final = {"type": "string"}
 
 LIST: Final = RouteDescription(

@@ -22,8 +22,6 @@ from triptych_backends.in_place.postgres.connections import Reader
 from triptych_backends.in_place.source import MANY
 from triptych_backends.in_place.spec import ColumnPair, Distance, TableSpec, parse_name
 
-__all__ = ["Pair", "Table", "TextSearch", "findings", "load_table"]
-
 _RELATION: Final = """
 SELECT c.oid::int8, n.nspname, c.relname, c.relkind::text, c.reltuples::float8
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace

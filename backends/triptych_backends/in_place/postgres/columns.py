@@ -12,8 +12,6 @@ from psycopg import sql
 
 from triptych.records.metadata import MetadataValue
 
-__all__ = ["Column", "Kind", "identifier", "kind_of", "read_value", "select"]
-
 # fmt: off
 Kind: TypeAlias = Literal[
     "int", "float", "numeric", "bool", "text", "uuid", "other",

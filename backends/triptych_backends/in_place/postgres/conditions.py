@@ -32,8 +32,6 @@ from triptych.records.metadata import ComparisonKey
 from triptych_backends.in_place.postgres.columns import Column, identifier, in_calendar, is_flat
 from triptych_backends.in_place.rows import ROW_VERSION, moment_of
 
-__all__ = ["Columns", "Parameters", "condition", "name_condition"]
-
 _TRUE, _FALSE = sql.SQL("true"), sql.SQL("false")
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _SQL: Final = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}

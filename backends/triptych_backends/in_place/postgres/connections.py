@@ -20,8 +20,6 @@ from triptych_backends.postgres.errors import is_lost, store_error
 from triptych_backends.postgres.location import PostgresLocation, parse_url
 from triptych_backends.postgres.watched import WatchedConnection
 
-__all__ = ["ForeignDatabase", "Reader"]
-
 T = TypeVar("T")
 _Driver: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 

@@ -17,8 +17,6 @@ from triptych_backends.in_place.postgres.rows import read_rows, searched
 from triptych_backends.in_place.postgres.source import PostgresTable, TableSource
 from triptych_backends.in_place.spec import TableSpec
 
-__all__ = ["TableRows"]
-
 
 class TableRows(FollowedRows[PostgresTable]):
     """A `RowSource` over one table of a PostgreSQL database, which it only reads.

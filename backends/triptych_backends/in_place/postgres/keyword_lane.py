@@ -16,8 +16,6 @@ from triptych_backends.in_place.postgres.rows import searched
 from triptych_backends.in_place.query_words import QueryWord
 from triptych_backends.in_place.table import WantedWord
 
-__all__ = ["best_texts", "matches"]
-
 _LONG: Final = 200_000
 """Bytes of a text from which on its ``tsvector`` may exceed what the server allows, 1 MB."""
 _PART: Final = 40_000

@@ -15,8 +15,6 @@ from triptych_backends.in_place.postgres.conditions import Parameters, condition
 from triptych_backends.in_place.postgres.connections import Reader
 from triptych_backends.in_place.rows import EPOCH, Row
 
-__all__ = ["read_rows", "searched"]
-
 
 def searched(table: Table, tree: FilterTree | None, values: Parameters) -> sql.Composable:
     """The condition that a row is one of the dataset's and passes ``tree``."""

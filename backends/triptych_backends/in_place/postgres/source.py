@@ -23,8 +23,6 @@ from triptych_backends.in_place.source import InPlaceSource
 from triptych_backends.in_place.spec import TableSpec
 from triptych_backends.in_place.table import Near, Text, WantedWord
 
-__all__ = ["PostgresTable", "TableSource"]
-
 T = TypeVar("T")
 
 _MANY: Final = 1_000_000

@@ -16,8 +16,6 @@ from triptych_backends.in_place.postgres.conditions import Parameters
 from triptych_backends.in_place.postgres.connections import Reader
 from triptych_backends.in_place.postgres.rows import searched
 
-__all__ = ["check_width", "find_nearest"]
-
 _OPERATORS: Final = {"cosine": "<=>", "l2": "<->", "ip": "<#>"}
 _EFFORT: Final = {
     # Filters act after the index: it goes on until enough rows pass, or it has seen so many.

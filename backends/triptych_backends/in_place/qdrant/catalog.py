@@ -23,8 +23,6 @@ from triptych_backends.in_place.rows import EPOCH, ROW_VERSION, Row
 from triptych_backends.in_place.source import MANY
 from triptych_backends.in_place.spec import TableSpec
 
-__all__ = ["Collection", "Pair", "Passing", "findings", "load_collection"]
-
 POINT_ID = "id"
 """As ``id`` of a spec: the point's own id."""
 

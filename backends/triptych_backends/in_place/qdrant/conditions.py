@@ -31,8 +31,6 @@ from triptych_backends.in_place.qdrant.connection import PointId
 from triptych_backends.in_place.qdrant.fields import Path
 from triptych_backends.in_place.rows import EPOCH, ROW_VERSION
 
-__all__ = ["Narrowing", "has_id", "has_value", "narrowed", "point_id"]
-
 Narrowing: TypeAlias = models.Condition | bool
 """A condition; True where every point may pass, False where none does."""
 

@@ -16,15 +16,6 @@ from triptych._internal.redaction import shown_url
 from triptych.errors import StoreError
 from triptych_backends.qdrant import AwayError, ClientCollections, parse_url
 
-__all__ = [
-    "FoundPoint",
-    "Layout",
-    "PointId",
-    "PointReader",
-    "VectorSpace",
-    "reader_of",
-]
-
 PointId: TypeAlias = int | str
 
 

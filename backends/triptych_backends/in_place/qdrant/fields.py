@@ -13,8 +13,6 @@ from triptych.errors import ValidationError
 from triptych.records.metadata import MetadataValue, check_metadata
 from triptych_backends.in_place.spec import split_name
 
-__all__ = ["Path", "name_of", "read_moment", "read_value"]
-
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 
 

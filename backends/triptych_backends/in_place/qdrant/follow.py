@@ -20,8 +20,6 @@ from triptych_backends.in_place.qdrant.source import CollectionSource, OpenColle
 from triptych_backends.in_place.rows import moment_of
 from triptych_backends.in_place.spec import TableSpec
 
-__all__ = ["CollectionRows"]
-
 _ORDERED: Final = ("datetime", "integer", "float")
 """Payload indexes that a field can be ordered by."""
 

@@ -15,8 +15,6 @@ from triptych_backends.in_place.qdrant.connection import PointId, PointReader
 from triptych_backends.in_place.query_words import QueryWord
 from triptych_backends.in_place.table import WantedWord
 
-__all__ = ["find_by_words", "holds"]
-
 _PAGE: Final = 1_000
 
 

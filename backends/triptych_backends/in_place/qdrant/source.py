@@ -22,8 +22,6 @@ from triptych_backends.in_place.source import InPlaceSource
 from triptych_backends.in_place.spec import TableSpec
 from triptych_backends.in_place.table import Near, Text, WantedWord
 
-__all__ = ["CollectionSource", "OpenCollection"]
-
 T = TypeVar("T")
 
 PAGE: Final = 500

@@ -13,8 +13,6 @@ from triptych_backends.in_place.qdrant.catalog import Pair, Passing
 from triptych_backends.in_place.qdrant.connection import FoundPoint, PointReader, VectorSpace
 from triptych_backends.in_place.rows import Row
 
-__all__ = ["find_nearest"]
-
 _DEEPER: Final = 4
 
 

@@ -24,8 +24,6 @@ from triptych.layers.builder.records import Stop
 from triptych.records import Generation, Message, ModelUsage, Prices, Usage, check_whole
 from triptych.text.tokens import estimate_tokens
 
-__all__ = ["BudgetedLLM", "Ceilings", "OutOfBudgetError", "prompt_tokens"]
-
 _MOST_TOKENS = 10**12
 """Of one call. No model reads so many; the sum of a million such calls fits into 64 bits."""
 

@@ -22,8 +22,6 @@ from triptych.layers.generation import ABSTRACT_MAX_TOKENS, OVERVIEW_MAX_TOKENS
 from triptych.records import Layer, ModelUsage, Prices, QuarantinedLayer, check_text, check_whole
 from triptych.service import Service
 
-__all__ = ["INPUT_TOKENS", "RESERVED_TOKENS", "LayerBuilder"]
-
 RESERVED_TOKENS: Final = 2_692
 """What a prompt and the longest answer take beside the input."""
 

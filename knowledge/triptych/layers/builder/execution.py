@@ -45,9 +45,6 @@ from triptych.records import (
 )
 from triptych.signatures import content_sha256, summaries_input_sig
 
-__all__ = ["Run"]
-
-
 _MOST_TOO_LARGE: Final = 1_000
 """After so many that do not fit, and none that does, the run ends."""
 

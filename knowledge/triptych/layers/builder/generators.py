@@ -34,8 +34,6 @@ from triptych.records import (
 from triptych.records.metadata import text_of
 from triptych.text.tokens import estimate_tokens
 
-__all__ = ["ExtractiveGenerator", "LLMGenerator", "LayerGenerator", "LayerModel", "Source"]
-
 BYTES_A_TOKEN: Final = 3
 """Bytes of UTF-8 that a prompt shows for each of its tokens: no fewer are a token of prose in
 any script. It is part of signatures, so a new estimate does not change it."""

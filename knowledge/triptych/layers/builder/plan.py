@@ -22,8 +22,6 @@ from triptych.layers.builder.records import Cost, LayerPlan, PlannedLayer, PlanR
 from triptych.records import DerivedLayer, DocumentInfo, Layer, QuarantinedLayer
 from triptych.service import Service
 
-__all__ = ["LAYERS", "Scope", "make_plan", "walk"]
-
 LAYERS = (Layer.ABSTRACT, Layer.OVERVIEW)
 _PAGE = 500
 _MOST_TOLD = 10

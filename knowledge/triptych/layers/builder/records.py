@@ -18,16 +18,6 @@ from triptych.layers.prompts import (
 from triptych.records import Failure, Layer, ModelUsage, QuarantinedLayer, check_text
 from triptych.records.serialization import NOT_PLAIN
 
-__all__ = [
-    "Cost",
-    "LayerPlan",
-    "LayerPrompts",
-    "LayerReport",
-    "PlanReason",
-    "PlannedLayer",
-    "Stop",
-]
-
 PlanReason = Literal["new", "source", "input", "prompt", "model", "quarantined", "gone"]
 """Why an artifact is in a plan: it was never made; its document changed; the abstracts below it
 changed; another prompt is wanted; another model is; it broke the model and nothing has changed

@@ -27,8 +27,6 @@ from triptych.search.past.layers import fill_layers
 from triptych.search.past.moments import Moment, VersionThen, version_then
 from triptych.vectors.filler import Filler
 
-__all__ = ["DatasetFiller", "OutdatedError"]
-
 V = TypeVar("V")
 
 _PAGE = 64

@@ -16,8 +16,6 @@ from triptych.records import DerivedLayer, Layer, Vector
 from triptych.signatures import embedding_input_sig
 from triptych.vectors.embedding import embed
 
-__all__ = ["fill_layers"]
-
 _AT_ONCE = 64
 _Key = tuple[str, Layer]
 

@@ -12,8 +12,6 @@ from triptych.errors import ValidationError
 from triptych.records import DocumentInfo, Query
 from triptych.records.expiry import has_expired
 
-__all__ = ["Moment", "VersionThen", "by_moment", "to_moment", "version_then"]
-
 Moment = int | datetime
 """A time in UTC, or the greatest version that a document may have."""
 

@@ -18,8 +18,6 @@ from triptych.search.engine import SearchEngine
 from triptych.search.past.filling import DatasetFiller, OutdatedError
 from triptych.search.past.moments import Moment
 
-__all__ = ["PastStore", "PastStores", "Wants"]
-
 _KEPT = 2
 """Moments whose stores are kept for the next query."""
 _TRIES = 3

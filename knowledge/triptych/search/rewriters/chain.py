@@ -13,8 +13,6 @@ from triptych.records import ModelUsage, Query, QueryVariant, Rewriting
 from triptych.records.failure_warning import FailureWarning
 from triptych.search.rewriting import MAX_VARIANTS, call_rewriter
 
-__all__ = ["ChainRewriter", "one_rewriter", "rewriters_of"]
-
 _WORKERS = 4
 
 

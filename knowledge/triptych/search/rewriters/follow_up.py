@@ -25,8 +25,6 @@ from triptych.search.rewriters.model import (
     one_line,
 )
 
-__all__ = ["STANDALONE_PROMPT", "FollowUpRewriter", "make_standalone"]
-
 STANDALONE_PROMPT: Final = """\
 You are shown the end of a conversation and the user's next question. Rewrite that question so
 that somebody who has not read the conversation understands it: replace words such as "it", "that

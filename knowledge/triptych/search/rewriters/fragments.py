@@ -9,8 +9,6 @@ from triptych.errors import ValidationError
 from triptych.records import Query, QueryVariant, check_whole
 from triptych.search.rewriting import MAX_VARIANTS
 
-__all__ = ["FRAGMENT_ENDS", "FragmentRewriter", "fragments"]
-
 FRAGMENT_ENDS: Final = r"[.?;\u3002\uff0e\uff1f\uff1b]+\s*"
 """What separates fragments: full stop, question mark, semicolon, also those of Chinese."""
 

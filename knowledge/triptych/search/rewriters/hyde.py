@@ -14,8 +14,6 @@ from triptych.errors import ProviderError, ValidationError
 from triptych.records import Mode, Query, QueryVariant, Rewriting, check_text, check_whole
 from triptych.search.rewriters.model import ModelCalls, as_it_came, check_model, check_seconds
 
-__all__ = ["HYDE_PROMPT", "HYDE_PROMPTS", "HyDE"]
-
 HYDE_PROMPT: Final = """\
 Somebody asks a question of a collection of documents. Write the passage of such a document that
 answers it: one paragraph of 60 to 120 words, in the style of a manual, an article or notes. If you

@@ -17,8 +17,6 @@ from triptych.search.rewriters.model import (
 )
 from triptych.search.rewriting import MAX_VARIANTS
 
-__all__ = ["PARAPHRASE_PROMPT", "ParaphraseRewriter"]
-
 PARAPHRASE_PROMPT: Final = """\
 Write {n} other wordings of a question that somebody asks of a collection of documents. Each asks
 for the same thing in other words: synonyms, the technical term for an everyday word, the everyday
