@@ -10,7 +10,7 @@ from triptych.contracts import AnswerabilityJudge
 from triptych.deadlines import deadline
 from triptych.errors import TriptychError, ValidationError
 from triptych.records import Message, check_identifier, check_text, check_whole
-from triptych.records.search_options import DatasetSearchOptions, check_option_names
+from triptych.records.queries import DatasetSearchOptions, check_option_names
 from triptych.service import Service, ServiceOptions
 from triptych_adapters.services import check_service
 

@@ -10,7 +10,7 @@ from triptych import search
 from triptych._internal.nearest import did_you_mean
 from triptych.contracts import LLM, Embedder, Ranker, Reranker
 from triptych.errors import ValidationError
-from triptych.records.search_options import SearchOptions
+from triptych.records.queries import SearchOptions
 from triptych.search.fusion import RANKERS
 from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service

@@ -30,7 +30,7 @@ from triptych.records import (
     SourceDocument,
     check_text,
 )
-from triptych.records.search_options import QuestionOptions
+from triptych.records.queries import QuestionOptions
 from triptych.search.result_formats import FORMATS
 from triptych.service import Service
 from triptych.sync.file_set import FileSet

@@ -19,8 +19,7 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Protocol, Self
 
-from triptych.records.journal import ModelUsage
-from triptych.records.models import Generation
+from triptych.records.models import Generation, ModelUsage
 
 Value = str | int | float | bool
 _log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ import triptych
 from support.cli_run import Shell, fresh_shell
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import Failure, PutReport, RebuildReport, Result
-from triptych.records.search_options import DatasetSearchOptions, QuestionOptions, SearchOptions
+from triptych.records.queries import DatasetSearchOptions, QuestionOptions, SearchOptions
 from triptych.sync import SyncReport
 
 TEXTS = {

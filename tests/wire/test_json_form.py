@@ -17,7 +17,7 @@ from triptych import errors, records
 from triptych.answers import ContextPack
 from triptych.events import RebuildRecord
 from triptych.layers import LayerPlan
-from triptych.records.failure_warning import FailureWarning
+from triptych.records.reports import FailureWarning
 from triptych.records.serialization import from_dict, to_dict, to_json
 from triptych.sync import SyncReport
 from triptych_backends.embedders import HashEmbedder

@@ -15,7 +15,7 @@ from triptych.derivation.batches import PutReportBuilder, new_documents
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import NewDocument, Query, check_text
 from triptych.records.metadata import check_metadata
-from triptych.records.search_options import check_option_names, split_options
+from triptych.records.queries import check_option_names, split_options
 from triptych.records.serialization import to_dict
 from triptych.search.query import query_of, validate
 from triptych.service import Service

@@ -32,7 +32,7 @@ from triptych.records import (
     Result,
     SourceDocument,
 )
-from triptych.records.search_options import SearchOptions
+from triptych.records.queries import SearchOptions
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.query import check_queries, query_of
 from triptych.service import Service, ServiceOptions

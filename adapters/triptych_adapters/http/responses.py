@@ -11,7 +11,7 @@ import attrs
 from starlette.responses import Response
 
 from triptych.records import Failure, HealthCheck, Hit, QuarantinedLayer
-from triptych.records.failure_warning import public_warning
+from triptych.records.reports import public_warning
 from triptych.records.serialization import to_json
 from triptych_adapters.http.problems import Problem
 from triptych_adapters.wire.errors import public_error, public_message

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from triptych.answers.pack import ContextPack
 from triptych.errors import NotFoundError
 from triptych.records import Query, Scope, check_identifier, check_whole
-from triptych.records.failure_warning import public_warning
+from triptych.records.reports import public_warning
 from triptych.service import Service
 from triptych.text.tokens import TokenCounter
 from triptych_adapters.services import check_service

@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from triptych.records import Layer, Query, Scope
-from triptych.records.failure_warning import public_warning
+from triptych.records.reports import public_warning
 from triptych.records.serialization import to_json as to_plain
 from triptych_adapters.tools.base import QUOTED, Base, compact, cursor_schema
 from triptych_adapters.tools.paging import Place, check_cursor, next_cursor, read_cursor

@@ -25,8 +25,8 @@ from triptych.records import (
     StoredUnit,
     VectorSpace,
 )
-from triptych.records.failure_warning import FailureWarning
 from triptych.records.filters import all_of
+from triptych.records.reports import FailureWarning
 from triptych_backends.in_place.keyword_lane import Part, find_by_keyword
 from triptych_backends.in_place.query_words import query_words
 from triptych_backends.in_place.read_only import ReadOnlyChunks

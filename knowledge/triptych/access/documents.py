@@ -18,7 +18,7 @@ from triptych.records import (
     PutOutcome,
     SourceDocument,
 )
-from triptych.records.expiry import expired_by, has_expired
+from triptych.records.documents import expired_by, has_expired
 from triptych.records.filters import NAME, all_of
 from triptych.search.file_location import check_sync_roots
 

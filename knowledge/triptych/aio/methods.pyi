@@ -43,7 +43,7 @@ from triptych.records import (
     Result,
     SourceDocument,
 )
-from triptych.records.search_options import DatasetSearchOptions, SearchOptions
+from triptych.records.queries import DatasetSearchOptions, SearchOptions
 
 __all__ = ["AsyncDatasetMethods", "AsyncPipelineMethods", "AsyncServiceMethods"]
 

@@ -9,13 +9,7 @@ from triptych.answers.options import AskOptions, ContextOptions
 from triptych.answers.pack import ContextPack
 from triptych.answers.pieces import Citation, Piece, Verification
 from triptych.answers.prompt import AnswerPrompt
-from triptych.answers.records import (
-    Abstention,
-    Answer,
-    AnswerReceipt,
-    AnswerSentence,
-    CitedSource,
-)
+from triptych.answers.records import Abstention, Answer, AnswerReceipt, AnswerSentence, CitedSource
 from triptych.answers.replay import MissingPiece, Replay
 from triptych.text.tokens import ESTIMATE, TokenCounter, default_counter
 

@@ -21,16 +21,8 @@ from triptych.answers.records import Abstention, Answer, CitedSource
 from triptych.answers.retrieval import Retrieved
 from triptych.contracts import LLM, AnswerabilityJudge
 from triptych.errors import NotAvailableError, ProviderError, UnusableAnswerError, ValidationError
-from triptych.records import (
-    Answerability,
-    Layer,
-    Message,
-    ModelUsage,
-    Prices,
-    Query,
-    check_whole,
-)
-from triptych.records.failure_warning import FailureWarning
+from triptych.records import Answerability, Layer, Message, ModelUsage, Prices, Query, check_whole
+from triptych.records.reports import FailureWarning
 from triptych.search.rewriters.follow_up import make_standalone
 from triptych.telemetry import Operation
 from triptych.text.tokens import TokenCounter

@@ -8,7 +8,7 @@ from typing import Final, TypedDict
 from triptych.answers.prompt import AnswerPrompt
 from triptych.contracts import LLM, AnswerabilityJudge
 from triptych.records import Layer, Prices
-from triptych.records.search_options import DatasetSearchOptions, SearchOptions
+from triptych.records.queries import DatasetSearchOptions, SearchOptions
 from triptych.text.tokens import TokenCounter
 
 

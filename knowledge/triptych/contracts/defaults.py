@@ -30,7 +30,7 @@ from triptych.records import (
     ScrubReport,
     Vector,
 )
-from triptych.records.expiry import expired_by
+from triptych.records.documents import expired_by
 from triptych.records.spaces import AnySpace, SpaceCount, VectorSpace, dense
 
 V = TypeVar("V")

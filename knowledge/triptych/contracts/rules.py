@@ -32,7 +32,7 @@ from triptych.records import (
     Vector,
     copy_metadata,
 )
-from triptych.records.expiry import system_has_expired
+from triptych.records.documents import system_has_expired
 from triptych.records.metadata import same_metadata
 
 CHANGE_EMBEDDER = (

@@ -10,7 +10,7 @@ import attrs
 from triptych import deadlines
 from triptych.contracts import DocumentRepo
 from triptych.records import Condition, DocumentInfo, FilterTree, SourceDocument
-from triptych.records.expiry import expired_by, has_expired, not_expired_by
+from triptych.records.documents import expired_by, has_expired, not_expired_by
 from triptych.records.filters import NAME, all_of
 
 _PAGE = 256

@@ -27,9 +27,9 @@ from triptych.records import (
     check_text,
     parse_filter,
 )
-from triptych.records.checks import check_document_name
 from triptych.records.filters import EXPIRES_AT, NAME, UPDATED_AT, VERSION, all_of
 from triptych.records.metadata import ComparisonKey, comparison_key
+from triptych.records.values import check_document_name
 from triptych.signatures import document_info
 
 _PAGE = 256

@@ -14,7 +14,7 @@ from triptych.derivation.layers import LayerService
 from triptych.derivation.writer import Writer
 from triptych.errors import CancelledError, ConflictError, ModelMismatchError
 from triptych.records import DatasetStats, EmbedReport, Failure
-from triptych.records.expiry import has_expired
+from triptych.records.documents import has_expired
 from triptych.vectors.filler import FillResult
 from triptych.vectors.progress import EmbeddingProgress
 

@@ -20,7 +20,7 @@ from triptych.records import (
     DocumentInfo,
     SourceDocument,
 )
-from triptych.records.expiry import has_expired
+from triptych.records.documents import has_expired
 from triptych.records.metadata import text_of
 from triptych.signatures import content_sha256, document_input_sig, embedding_input_sig
 from triptych.vectors.embedding import CoverageGate

@@ -21,7 +21,7 @@ from triptych.evaluation.collections import Collection, JudgedQuery
 from triptych.evaluation.comparison import Difference, compare
 from triptych.evaluation.pipelines import evaluate_pipelines
 from triptych.evaluation.results import Evaluation
-from triptych.records.search_options import SearchOptions
+from triptych.records.queries import SearchOptions
 from triptych.search.fusion import RANKERS
 from triptych.search.pipeline_record import Pipeline
 

@@ -6,72 +6,72 @@ the exception: it carries whatever the caller wrote, and `Service.search` valida
 
 from __future__ import annotations
 
-from triptych.records.answers import CachedAnswer, CachedQuestion, CacheStats
-from triptych.records.candidates import IN_ORDER, CandidateRow, Candidates
-from triptych.records.changes import ChangeCursor, ChangeKind, ChangePage, DocumentChange
-from triptych.records.checks import (
-    check_document_name,
-    check_identifier,
-    check_text,
-    check_whole,
+from triptych.records.changes import (
+    ChangeCursor,
+    ChangeEvent,
+    ChangeKind,
+    ChangePage,
+    DocumentChange,
+    RebuildScope,
 )
-from triptych.records.derived import (
+from triptych.records.documents import (
     DatasetConfig,
     DatasetContext,
     DerivedChunk,
     DerivedLayer,
     DerivedSig,
     DocumentContext,
-)
-from triptych.records.documents import (
     DocumentInfo,
     DocumentSummary,
+    NameState,
     NewDocument,
     SourceDocument,
     SystemData,
 )
-from triptych.records.events import (
-    ChangeEvent,
-    RebuildScope,
+from triptych.records.filters import And, Condition, FilterTree, Not, Or, Subject, parse_filter
+from triptych.records.hits import (
+    IN_ORDER,
+    CachedAnswer,
+    CachedQuestion,
+    CacheStats,
+    Candidate,
+    CandidateRow,
+    Candidates,
+    ChunkPlace,
+    Hit,
+    RankedList,
+    Result,
+    StoredUnit,
 )
-from triptych.records.filters import (
-    And,
-    Condition,
-    FilterTree,
-    Not,
-    Or,
-    Subject,
-    parse_filter,
-)
-from triptych.records.findings import DoctorReport, Finding
-from triptych.records.journal import ModelUsage, ParkedReason, QuarantinedLayer
 from triptych.records.metadata import Metadata, MetadataValue, check_metadata, copy_metadata
 from triptych.records.models import (
     Generation,
     Message,
+    ModelUsage,
+    ParkedReason,
     Prices,
+    QuarantinedLayer,
     Usage,
 )
-from triptych.records.name_state import NameState
 from triptych.records.queries import (
-    Candidate,
-    ChunkPlace,
     ChunkQuery,
+    DatasetSearchOptions,
     Filter,
-    Hit,
     LayerQuery,
     Query,
-    RankedList,
+    QueryVariant,
     ResolvedQuery,
-    Result,
-    StoredUnit,
+    Rewriting,
+    SearchOptions,
 )
 from triptych.records.reports import (
     DatasetStats,
     DeleteReport,
+    DoctorReport,
     EmbeddingSpace,
     EmbedReport,
     Failure,
+    Finding,
     Health,
     HealthCheck,
     MetadataReport,
@@ -81,9 +81,16 @@ from triptych.records.reports import (
     RebuildReport,
     ScrubReport,
 )
-from triptych.records.search_options import DatasetSearchOptions, SearchOptions
-from triptych.records.spaces import AnySpace, AnyVector, SpaceCount, SpaceKind, VectorSpace
-from triptych.records.sparse import SparseSpace, SparseVector
+from triptych.records.spaces import (
+    AnySpace,
+    AnyVector,
+    SpaceCount,
+    SpaceKind,
+    SparseSpace,
+    SparseVector,
+    VectorSpace,
+    cosine_similarity,
+)
 from triptych.records.values import (
     MAX_NAME_BYTES,
     NO_CHUNK,
@@ -98,6 +105,10 @@ from triptych.records.values import (
     Scope,
     StaleReason,
     Vector,
+    check_document_name,
+    check_identifier,
+    check_text,
+    check_whole,
     is_valid_layer,
     is_valid_mode,
     to_event_kind,
@@ -105,8 +116,6 @@ from triptych.records.values import (
     to_mode,
     to_scope,
 )
-from triptych.records.variants import QueryVariant, Rewriting
-from triptych.records.vectors import cosine_similarity
 
 __all__ = [
     "IN_ORDER",

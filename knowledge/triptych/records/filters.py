@@ -15,7 +15,6 @@ from typing import Any, Literal, TypeAlias, assert_never
 import attrs
 
 from triptych.errors import ValidationError
-from triptych.records.checks import check_text
 from triptych.records.metadata import (
     DATE,
     ComparisonKey,
@@ -24,6 +23,7 @@ from triptych.records.metadata import (
     comparison_key,
     value_from_plain,
 )
+from triptych.records.values import check_text
 
 __all__ = [
     "EXPIRES_AT",

@@ -44,7 +44,7 @@ def check_metadata(metadata: Any) -> dict[str, MetadataValue]:
     Raises:
         ValidationError: a key is no text, or a value is none of `MetadataValue`.
     """
-    from triptych.records.checks import check_text
+    from triptych.records.values import check_text
 
     if metadata is None:
         return {}
@@ -77,7 +77,7 @@ def _scalar(value: Any, what: str) -> Scalar:
     Raises:
         ValidationError: it is another, or a number that JSON or 64 bits cannot hold.
     """
-    from triptych.records.checks import check_text
+    from triptych.records.values import check_text
 
     if isinstance(value, str):
         return str(check_text(value, what))

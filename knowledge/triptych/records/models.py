@@ -1,12 +1,14 @@
-"""Messages to language models, and their answers."""
+"""Messages to language models and their answers; what those cost, and what broke the model."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Literal
 
 import attrs
 
 from triptych.errors import ValidationError
+from triptych.records.values import Layer, to_layer
 
 
 @attrs.frozen(slots=True)
@@ -53,3 +55,54 @@ class Prices:
     def of(self, input_tokens: int, output_tokens: int) -> float:
         """What so many tokens cost."""
         return (input_tokens * self.input + output_tokens * self.output) / 1_000_000
+
+
+ParkedReason = Literal["empty", "refusal", "endless", "instructions", "unusable"]
+"""What was wrong with the answer: blank; a refusal; cut at its ceiling of tokens; it did what the
+text asked for, or gave the prompt away; it cannot be stored, or is none. A provider that failed
+parks nothing."""
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class QuarantinedLayer:
+    """A layer that could not be made, with what it was to be made from and by.
+
+    It is not tried again while ``input_sig`` and ``prompt_sig`` are what a fresh layer would
+    carry. ``message`` says in words what came instead.
+    """
+
+    dataset_id: str
+    doc_name: str
+    layer: Layer = attrs.field(converter=to_layer)
+    input_sig: str
+    prompt_sig: str
+    reason: ParkedReason
+    message: str
+    quarantined_at: datetime
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ModelUsage:
+    """What one model was asked, and what that cost.
+
+    ``failures`` of the ``calls`` brought no answer. ``cost`` is in the currency of the prices
+    that were given, 0 where none were.
+    """
+
+    model: str
+    calls: int = 0
+    failures: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+
+    def __add__(self, other: ModelUsage) -> ModelUsage:
+        """Both together, under this one's model."""
+        return ModelUsage(
+            model=self.model,
+            calls=self.calls + other.calls,
+            failures=self.failures + other.failures,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost=self.cost + other.cost,
+        )

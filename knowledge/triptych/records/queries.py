@@ -1,46 +1,28 @@
-"""Queries, from what a caller writes to what a lane is asked, and what comes back."""
+"""Queries, from what a caller writes to what a lane is asked; their options and wordings."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
+from typing import Any, Literal, TypedDict, overload
 
 import attrs
 
-from triptych._internal.xml_text import element_text
-from triptych.errors import NotAvailableError
-from triptych.installation import install_command
-from triptych.records.checks import vector_comparison
-from triptych.records.chunk_ids import chunk_id
-from triptych.records.derived import DerivedChunk, DerivedLayer, DerivedSig
-from triptych.records.documents import DocumentInfo
+from triptych.errors import ValidationError
+from triptych.records.documents import DerivedSig
 from triptych.records.filters import FilterTree, Subject
-from triptych.records.journal import ModelUsage
-from triptych.records.metadata import Metadata
-from triptych.records.models import Message
-from triptych.records.serialization import to_json
-from triptych.records.sparse import SparseVector
+from triptych.records.models import Message, ModelUsage
+from triptych.records.spaces import SparseVector
 from triptych.records.values import (
-    NO_CHUNK,
-    SNIPPET_LENGTH,
-    Answerability,
     EmbedKind,
     Layer,
     Mode,
     Scope,
-    StaleReason,
     Vector,
+    check_text,
     to_layer,
+    vector_comparison,
 )
-
-if TYPE_CHECKING:
-    from triptych.text.injection import Sign
-
-_REPR_LENGTH = 60
-_REPR_HITS = 10
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -209,257 +191,185 @@ class LayerQuery(ChunkQuery):
     layer: Layer = attrs.field(default=Layer.ABSTRACT, converter=to_layer)
 
 
-@attrs.frozen(kw_only=True, slots=True)
-class Candidate:
-    """One entry of a lane: who it is and its score there.
+# What other libraries call an option.
+_HINTS = {
+    **dict.fromkeys(
+        ("k", "limit", "n", "n_results", "similarity_top_k", "size", "top_n"),
+        "the number of hits is 'top_k'; ",
+    ),
+    **dict.fromkeys(("filter", "filters"), "conditions are 'where'; "),
+}
 
-    ``key`` is the repository's own handle for `fetch`; it names one state of the unit, so
-    that a candidate of a replaced set is never mistaken for the new one. ``index`` is the
-    chunk's, or `NO_CHUNK`. ``source`` is the lane's name. A lane of your own that does not know
-    keys leaves ``key`` None: the chunk is then found by its document and index.
+
+# Every call that searches takes the fields of `Query` but its text as keywords. A field that is
+# added there is added here, and nowhere else; a test compares the two.
+
+
+class QuestionOptions(TypedDict, total=False):
+    """How one dataset is searched, but for how many hits there are; see `Query`.
+
+    Keys:
+        mode: "bm25", "vector", "hybrid" or a lane of your own; None takes hybrid where it can.
+        layer: "L2" finds chunks, "L0" abstracts, "L1" overviews.
+        threshold: the minimum fused score; None for none.
+        min_scores: the minimum score in a lane, before fusion.
+        where: conditions on metadata and on the document; None for none.
+        fresh_only: whether stale hits are left out.
+        keyword_boost: raises a hit's score by this share for each word of the query it holds.
+        syntax: whether the text is read as the query language.
+        conversation: what was said before the query, for a rewriter of follow-up questions.
+        as_of: the moment, or the version, to search what was stored at; None for now.
+    """
+
+    mode: Mode | str | None
+    layer: Layer | str
+    threshold: float | None
+    min_scores: Mapping[str, float]
+    where: Mapping[str, Any] | None
+    fresh_only: bool
+    keyword_boost: float
+    syntax: bool
+    conversation: Sequence[Message]
+    as_of: int | datetime | str | None
+
+
+class DatasetSearchOptions(QuestionOptions, total=False):
+    """What a search of one dataset takes beside the query's text; see `Query`.
+
+    Keys:
+        top_k: the maximum number of hits, from 1.
+        offset: how many of the best hits to skip.
+        per_document: the maximum number of hits of one document; None for any number.
+    """
+
+    top_k: int
+    offset: int
+    per_document: int | None
+
+
+class SearchOptions(DatasetSearchOptions, total=False):
+    """What a search takes beside the query's text: also where it looks; see `Query`.
+
+    Keys:
+        dataset_id: the dataset, needed unless ``dataset_ids`` or ``scope`` says where.
+        dataset_ids: several datasets, searched as one.
+        scope: "single" or "all".
     """
 
     dataset_id: str
-    doc_name: str
-    index: int
-    key: Hashable = None
-    score: float
-    source: str = ""
-    scores: Mapping[str, float] = attrs.field(factory=dict)
+    dataset_ids: Sequence[str]
+    scope: Scope | str
 
 
-@attrs.frozen(slots=True)
-class ChunkPlace:
-    """Where a chunk is: the key of a candidate whose lane knows no keys of the store."""
+def check_option_names(options: Iterable[str]) -> None:
+    """Refuse what is not an option of a search.
 
-    dataset_id: str
-    doc_name: str
-    index: int
+    Raises:
+        ValidationError: the message names the options, and the one that another library's means.
+    """
+    known = SearchOptions.__annotations__
+    for name in options:
+        if name not in known:
+            hint = _HINTS.get(name, "")
+            raise ValidationError(
+                f"a search has no option {name!r}: {hint}the options are {', '.join(known)}"
+            )
+
+
+def split_options(
+    options: Mapping[str, Any], defaults: Mapping[str, Any], wired: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options that ``defaults`` names, each with its default, and all others: a search's.
+
+    ``wired`` are defaults that None stands for, too.
+    """
+    own = {name: options.get(name, default) for name, default in defaults.items()}
+    own |= {name: value for name, value in (wired or {}).items() if options.get(name) is None}
+    return own, {name: given for name, given in options.items() if name not in defaults}
+
+
+def _several(texts: Any) -> tuple[str, ...]:
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise ValidationError(f"embed_texts are several texts, not {texts!r:.60}: give a tuple")
+    return tuple(texts)
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class RankedList:
-    """What one lane found for one variant of a query, best first; ``weight`` is the variant's."""
+class QueryVariant:
+    """One wording of a query, as a `QueryRewriter` returns it.
 
-    lane: str
-    candidates: Sequence[Candidate]
+    Attributes:
+        text: what keyword lanes look for.
+        embed_text: what vector lanes embed; "" embeds ``text``.
+        embed_kind: "query", or "document" where ``embed_text`` or ``embed_texts`` are passages such
+            as the answer may be (HyDE).
+        embed_texts: several texts in place of ``embed_text``. Vector lanes search for the mean of
+            their unit vectors, scaled to unit length.
+        embed_own_text: whether ``text``, embedded as a query, joins the mean of ``embed_texts``.
+        weight: how much the lists that it finds count in fusion, above 0.
+        group: the variants of one group are fused into one ranking. Of several groups each
+            candidate keeps the best score that any ranking gives it.
+    """
+
+    text: str
+    embed_text: str = ""
+    embed_kind: EmbedKind = "query"
+    embed_texts: tuple[str, ...] = attrs.field(default=(), converter=_several)
+    embed_own_text: bool = False
     weight: float = 1.0
+    group: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        check_text(self.text, "the text of a query's variant")
+        check_text(self.embed_text, "the embed_text of a query's variant")
+        check_text(self.group, "the group of a query's variant")
+        if not self.text.strip():
+            raise ValidationError("a query's variant has no text: give it at least one word")
+        if self.embed_kind not in ("query", "document"):
+            raise ValidationError(
+                f"embed_kind is 'query' or 'document', not {self.embed_kind!r:.60}"
+            )
+        for text in self.embed_texts:
+            if not check_text(text, "one of the embed_texts of a query's variant").strip():
+                raise ValidationError("one of the embed_texts is blank: leave it out")
+        if self.embed_texts and self.embed_text:
+            raise ValidationError("a variant has embed_text or embed_texts, not both")
+        if self.embed_own_text and not self.embed_texts:
+            raise ValidationError("embed_own_text joins the text to embed_texts: there are none")
+        if not 0 < self.weight < float("inf"):
+            raise ValidationError(f"the weight of a variant is above 0, not {self.weight!r:.60}")
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class StoredUnit:
-    """What a candidate's key stands for, read in one snapshot with its document.
+class Rewriting(Sequence[QueryVariant]):
+    """The variants of a query, and what a caller should know of how they were made.
 
-    One of ``chunk`` and ``layer`` is given; a whole document has neither, but ``opening``: the
-    first `OPENING` code points of its content. ``sig`` is the signature of the set the chunk
-    belongs to, or the layer's own; a whole document's is its chunk set's, ``DerivedSig()``
-    where it has none. ``document`` is None for layers of folders and datasets.
+    It is the sequence of its variants, so a rewriter may return it in place of a list.
+
+    Attributes:
+        variants: what the lanes are asked.
+        question: the question in full, for the steps after the search, such as a rerank; "" where
+            it is the query's text as it came.
+        warnings: what could not be done, for `Result.warnings`.
+        usage: what language models took.
     """
 
-    key: Hashable
-    sig: DerivedSig
-    document: DocumentInfo | None = None
-    chunk: DerivedChunk | None = None
-    layer: DerivedLayer | None = None
-    opening: str = ""
-
-
-@attrs.frozen(kw_only=True, slots=True, repr=False)
-class Hit:
-    """One ranked result.
-
-    ``score`` is the fused score, ``scores`` the score in each lane that found it (bm25, vector).
-    A step after fusion adds its own to ``scores`` (rerank, mmr, filter), and the score from before
-    as fused. ``content`` is the stored text of document version ``sig.source_version``, which it
-    spans from ``start`` to ``end`` (code points). ``terms`` are the query's, as the dataset's
-    analyzer sees them. ``stale`` is None, or why the text may no longer be true.
-    ``chunk_index`` is `NO_CHUNK` for layers and documents; ``layer`` is None for documents.
-    ``occurrence`` is the chunk's (see `DerivedChunk`).
-    ``window`` is the wider text from ``window_start`` to ``window_end`` that a window chunker
-    shows with a chunk. It is None where the chunk has no window, and where the document's text
-    has changed since, as ``stale`` says. ``metadata`` is the document's. ``locator`` is the
-    place in the original file, in words ("page 3"), where a parser told it.
-    """
-
-    __plain_properties__: ClassVar[tuple[str, ...]] = (
-        "chunk_id",
-        "version",
-        "end_line",
-        "signs",
-        "snippet",
-    )
-
-    dataset_id: str
-    doc_name: str
-    layer: Layer | None
-    content: str
-    score: float
-    chunk_index: int = NO_CHUNK
-    occurrence: int = 0
-    sig: DerivedSig
-    metadata: Metadata = attrs.field(factory=dict)
-    scores: Mapping[str, float] = attrs.field(factory=dict)
-    start: int = 0
-    end: int = 0
-    offset: int = 0
-    start_line: int = 1
-    heading_path: tuple[str, ...] = ()
-    locator: str | None = None
-    window_start: int | None = None
-    window_end: int | None = None
-    window: str | None = None
-    terms: tuple[str, ...] = attrs.field(default=(), repr=False)
-    stale: StaleReason | None = None
-    file: str | None = attrs.field(default=None, eq=False)
-
-    def __repr__(self) -> str:
-        where = self.doc_name if self.layer is None else f"{self.doc_name}:{self.start_line}"
-        if self.layer not in (None, Layer.DETAIL):
-            where = f"{self.doc_name} {self.layer}"
-        text = " ".join(self.snippet.split())
-        text = text if len(text) <= _REPR_LENGTH else f"{text[:_REPR_LENGTH].rstrip()}…"
-        stale = f", stale: {self.stale}" if self.stale else ""
-        return f"<Hit {self.dataset_id}/{where}, {self.score:.4f}{stale}: {text!r}>"
-
-    @property
-    def path(self) -> Path | None:
-        """The file on this machine that the document came from, ``file`` as a path.
-
-        None where that is not known: it is for folders that the store remembers. The file may have
-        changed since, or be gone.
-        """
-        return None if self.file is None else Path(self.file)
-
-    @property
-    def version(self) -> int:
-        """The version of the document that the hit is of: ``sig.source_version``."""
-        return self.sig.source_version
-
-    @property
-    def end_line(self) -> int:
-        """The last line of ``content`` in the document, from 1; the first is ``start_line``."""
-        text = self.content
-        ended = text.endswith(("\n", "\r"))
-        ends = text.count("\n") + text.count("\r") - text.count("\r\n")
-        return self.start_line + max(ends - ended, 0)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The hit as JSON has it: its fields, and `chunk_id`, `version`, `end_line`, `signs` and
-        `snippet`."""
-        fields: dict[str, Any] = to_json(self)
-        return fields
-
-    @property
-    def chunk_id(self) -> str | None:
-        """The chunk's stable id, a UUID; None for layers and documents: their names are their ids.
-
-        It stays while the chunk's text, its headings and the document's title stay, whatever is
-        edited elsewhere in the document (see `triptych.signatures.chunk_id`).
-        `triptych.shortcuts.get_chunk` reads the chunk.
-        """
-        if self.chunk_index == NO_CHUNK:
-            return None
-        return chunk_id(self.dataset_id, self.doc_name, self.sig.input_sig, self.occurrence)
-
-    @property
-    def signs(self) -> tuple[Sign, ...]:
-        """What in ``content`` looks like instructions to a model, or hides from a reader."""
-        from triptych.text.injection import suspicious  # its patterns take a while to compile
-
-        return suspicious(self.content)
-
-    @property
-    def snippet(self) -> str:
-        """The part of ``content`` that holds most of the query's terms: 240 code points."""
-        if len(self.content) <= SNIPPET_LENGTH:
-            return self.content
-        from triptych.text import snippet  # worked out when asked for: most callers do not
-
-        start, end = snippet(self.content, self.terms, length=SNIPPET_LENGTH)
-        return self.content[start:end]
-
-
-@attrs.frozen(kw_only=True, slots=True, repr=False)
-class Result(Sequence[Hit]):
-    """The ordered hits, what went wrong on the way, and whether there is nothing more.
-
-    ``usage`` is what language models took to word the query, an entry each. ``cache_similarity``
-    is None, or where another search's answer was served (`SemanticCache`) the cosine of its
-    question and this one.
-    ``as_of`` is the moment or version that was searched, None for what is stored now.
-    ``answerability`` is whether the hits answer the question, where the dataset has a calibration
-    (`triptych.evaluation.calibrate`) that holds: "enough", "weak" or "nothing". Without one it is
-    None; without a hit it is "nothing" either way.
-    A result is the sequence of its hits: it has their number, is falsy without any, and gives
-    them by index and in order.
-    """
-
-    hits: tuple[Hit, ...] = ()
+    variants: tuple[QueryVariant, ...]
+    question: str = ""
     warnings: tuple[str, ...] = ()
-    exhausted: bool = False
     usage: tuple[ModelUsage, ...] = ()
-    cache_similarity: float | None = None
-    as_of: int | datetime | None = None
-    answerability: Answerability | None = None
 
     def __len__(self) -> int:
-        return len(self.hits)
+        return len(self.variants)
 
-    def __iter__(self) -> Iterator[Hit]:
-        return iter(self.hits)
+    def __iter__(self) -> Iterator[QueryVariant]:
+        return iter(self.variants)
 
     @overload
-    def __getitem__(self, index: int) -> Hit: ...
+    def __getitem__(self, index: int) -> QueryVariant: ...
+
     @overload
-    def __getitem__(self, index: slice) -> tuple[Hit, ...]: ...
-    def __getitem__(self, index: int | slice) -> Hit | tuple[Hit, ...]:
-        return self.hits[index]
+    def __getitem__(self, index: slice) -> tuple[QueryVariant, ...]: ...
 
-    def __repr__(self) -> str:
-        number = "1 hit" if len(self.hits) == 1 else f"{len(self.hits)} hits"
-        head = f"<Result: {number}"
-        if self.warnings:
-            head += f", {len(self.warnings)} warning{'s' if len(self.warnings) > 1 else ''}"
-        lines = [f"  {hit!r}" for hit in self.hits[:_REPR_HITS]]
-        more = len(self.hits) - _REPR_HITS
-        lines += [f"  and {more} more"] if more > 0 else []
-        return "\n".join([head, *lines]) + ">"
-
-    def _repr_html_(self) -> str:
-        """A table for a notebook: place, section, score and snippet of each hit; then warnings."""
-        rows = []
-        for hit in self.hits:
-            place = hit.doc_name if hit.layer is None else f"{hit.doc_name}:{hit.start_line}"
-            cells = (
-                f"{hit.dataset_id}/{place}",
-                " > ".join(hit.heading_path),
-                f"{hit.score:.4f}",
-                hit.snippet,
-            )
-            row = "".join(f"<td>{element_text(each)}</td>" for each in cells)
-            rows.append(f"<tr>{row}</tr>")
-        notes = [f"<p>{element_text(each)}</p>" for each in self.warnings]
-        if not rows:
-            return "\n".join(["<p>no hits</p>", *notes])
-        head = "<tr><th>place</th><th>section</th><th>score</th><th>text</th></tr>"
-        return "\n".join(["<table>", head, *rows, "</table>", *notes])
-
-    def to_dicts(self) -> list[dict[str, Any]]:
-        """Each hit as JSON has it."""
-        return [hit.to_dict() for hit in self.hits]
-
-    def to_pandas(self) -> Any:
-        """The hits as a `pandas.DataFrame`: a row each, the columns of `to_dicts`.
-
-        Raises:
-            NotAvailableError: pandas is not installed.
-        """
-        try:
-            pandas = importlib.import_module("pandas")
-        except ImportError as error:
-            raise NotAvailableError(
-                "to_pandas needs the package pandas, which is not installed: "
-                f"{install_command('pandas')}"
-            ) from error
-        columns = [field.name for field in attrs.fields(Hit)] + [*Hit.__plain_properties__]
-        return pandas.DataFrame(self.to_dicts(), columns=columns)
+    def __getitem__(self, index: int | slice) -> QueryVariant | tuple[QueryVariant, ...]:
+        return self.variants[index]

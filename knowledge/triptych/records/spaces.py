@@ -1,14 +1,181 @@
-"""Vector spaces: what vectors of one model, which may be compared, belong to."""
+"""Vectors, dense and sparse, and the spaces of the models that they are of."""
 
 from __future__ import annotations
 
+import struct
+import zlib
+from collections.abc import Sequence
+from functools import reduce
+from operator import add
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import attrs
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from triptych.records.derived import DatasetConfig
-from triptych.records.sparse import SparseVector
+from triptych.errors import ValidationError
+from triptych.records.documents import DatasetConfig
 from triptych.records.values import Vector
+
+
+def cosine_similarity(
+    left: Sequence[float] | NDArray[np.floating], right: Sequence[float] | NDArray[np.floating]
+) -> float:
+    """The cosine of the angle between two vectors, from -1 to 1.
+
+    0 when the lengths differ, either is empty, or either has zero norm.
+    """
+    a, b = np.asarray(left, dtype=np.float64), np.asarray(right, dtype=np.float64)
+    if a.shape != b.shape or a.size == 0:
+        return 0.0
+    norms = float(np.linalg.norm(a)) * float(np.linalg.norm(b))
+    return float(a @ b) / norms if norms else 0.0
+
+
+_HEAD = struct.Struct("<BI")
+_MOST = 2**32 - 1
+_NARROW = 2**16
+
+
+def _indices(values: ArrayLike) -> NDArray[np.uint32]:
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise ValidationError("the indices of a sparse vector are one row of whole numbers")
+    if array.size and (int(array.min()) < 0 or int(array.max()) > _MOST):
+        raise ValidationError(f"the indices of a sparse vector lie between 0 and {_MOST}")
+    return _kept(array.astype(np.uint32))
+
+
+def _values(values: ArrayLike) -> NDArray[np.float32]:
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "fiu"):
+        raise ValidationError("the values of a sparse vector are one row of numbers")
+    with np.errstate(over="ignore", under="ignore"):  # what float32 cannot hold is refused below
+        return _kept(array.astype(np.float32))
+
+
+def _kept(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array
+
+
+@attrs.frozen(eq=False, slots=True, repr=False)
+class SparseVector:
+    """The weights of some terms; all others weigh nothing.
+
+    ``indices`` are the terms' numbers, uint32 of shape (terms,), ascending, each once. ``values``
+    are their weights, float32 of the same shape, finite and above 0. Both are read-only copies.
+    A text may have no term at all.
+
+    Raises:
+        ValidationError: the arrays are something else.
+    """
+
+    indices: NDArray[np.uint32] = attrs.field(converter=_indices)
+    values: NDArray[np.float32] = attrs.field(converter=_values)
+
+    def __attrs_post_init__(self) -> None:
+        if self.indices.shape != self.values.shape:
+            raise ValidationError(
+                f"a sparse vector has {len(self.indices)} indices and {len(self.values)} values"
+            )
+        if not np.all(self.indices[1:] > self.indices[:-1]):
+            raise ValidationError("the indices of a sparse vector ascend, each of them once")
+        if not (np.isfinite(self.values).all() and (self.values > 0).all()):
+            raise ValidationError("the values of a sparse vector are finite float32 above 0")
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SparseVector):
+            return NotImplemented
+        return np.array_equal(self.indices, other.indices) and np.array_equal(
+            self.values, other.values
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.indices.tobytes(), self.values.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"<SparseVector of {len(self)} terms>"
+
+    @classmethod
+    def of(cls, terms: ArrayLike, weights: ArrayLike, *, most: int | None = None) -> SparseVector:
+        """The vector of ``terms`` in any order, each once, and their ``weights``.
+
+        Weights of 0 and less are left out. ``most`` keeps so many of the heaviest terms; of equal
+        weights those of the smaller number.
+
+        Raises:
+            ValidationError: as `SparseVector`.
+        """
+        numbers, values = np.asarray(terms), np.asarray(weights)
+        if numbers.ndim != 1 or numbers.shape != values.shape:
+            raise ValidationError(
+                f"terms of shape {numbers.shape} have weights of shape {values.shape}"
+            )
+        values = _values(values)
+        kept = ~(values <= 0)  # what is not a number stays, and is refused
+        numbers, values = numbers[kept], values[kept]
+        if most is not None and len(numbers) > most:
+            heaviest = np.lexsort((numbers, -values))[:most]
+            numbers, values = numbers[heaviest], values[heaviest]
+        order = np.argsort(numbers, kind="stable")
+        if not len(numbers):
+            numbers = np.empty(0, np.uint32)
+        return cls(numbers[order], values[order])
+
+    def dot(self, other: SparseVector) -> float:
+        """The dot product, summed in float64 in the order of the terms."""
+        _, mine, theirs = np.intersect1d(
+            self.indices, other.indices, assume_unique=True, return_indices=True
+        )
+        products = self.values[mine].astype(np.float64) * other.values[theirs]
+        # Not by `sum`, which rounds otherwise from Python 3.12 on than the stores do.
+        return float(reduce(add, products.tolist(), 0.0))
+
+    def to_bytes(self) -> bytes:
+        """The vector in 6 bytes a term (8 where the vocabulary has more than 65,536), and 5 more.
+
+        One byte for the width of an index, a CRC-32 of all else, the indices, the values;
+        all little-endian.
+        """
+        narrow = not len(self) or int(self.indices[-1]) < _NARROW
+        width = 2 if narrow else 4
+        body = self.indices.astype("<u2" if narrow else "<u4").tobytes()
+        body += self.values.astype("<f4", copy=False).tobytes()
+        return _HEAD.pack(width, zlib.crc32(body, width)) + body
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> SparseVector:
+        """The vector that `to_bytes` made ``data`` of.
+
+        Raises:
+            ValueError: it is something else, or damaged.
+        """
+        if not isinstance(data, bytes) or len(data) < _HEAD.size:
+            raise ValueError("a sparse vector is cut short")
+        width, checksum = _HEAD.unpack_from(data)
+        body = data[_HEAD.size :]
+        if width not in (2, 4) or len(body) % (width + 4) or zlib.crc32(body, width) != checksum:
+            raise ValueError("a sparse vector fails its checksum")
+        count = len(body) // (width + 4)
+        indices = np.frombuffer(body, f"<u{width}", count)
+        return cls(indices, np.frombuffer(body, "<f4", count, width * count))
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class SparseSpace:
+    """How many sparse vectors of one encoder a dataset has: one for each distinct text.
+
+    ``size`` is what they take in the store, in bytes.
+    """
+
+    sparse_sig: str
+    vectors: int
+    size: int = 0
+
 
 SpaceKind: TypeAlias = Literal["dense", "sparse"]
 """What the vectors of a space are: of an embedder, or of a sparse encoder."""

@@ -18,7 +18,7 @@ from triptych._internal.lane_warnings import collected_warnings
 from triptych.contracts import Ranker, Retriever, Store
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import Candidate, Candidates, ChunkPlace, Mode, RankedList, ResolvedQuery
-from triptych.records.failure_warning import FailureWarning
+from triptych.records.reports import FailureWarning
 from triptych.search.fusion import ZScoreRanker, best_of, depth_of, in_order
 
 Target = Literal["chunk", "layer", "document"]

@@ -12,7 +12,7 @@ from triptych import deadlines
 from triptych.contracts import LLM, HitReader
 from triptych.errors import ProviderError, ValidationError
 from triptych.records import Hit, ResolvedQuery, check_whole
-from triptych.records.failure_warning import FailureWarning
+from triptych.records.reports import FailureWarning
 from triptych.search.passage_scores import check_llm, score_passages
 from triptych.search.passages import passages
 

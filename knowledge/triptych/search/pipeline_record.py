@@ -11,7 +11,7 @@ from triptych._internal.nearest import did_you_mean
 from triptych.contracts import LLM, Postprocessor, QueryRewriter, Ranker
 from triptych.errors import NotFoundError, ValidationError
 from triptych.records import Query, check_identifier, check_text, check_whole
-from triptych.records.search_options import check_option_names
+from triptych.records.queries import check_option_names
 from triptych.search.query import check_dataset_ids, validate
 
 T = TypeVar("T")

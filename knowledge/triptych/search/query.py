@@ -24,7 +24,7 @@ from triptych.records import (
     to_mode,
     to_scope,
 )
-from triptych.records.search_options import check_option_names
+from triptych.records.queries import check_option_names
 from triptych.search.past.moments import to_moment
 
 DEFAULT_THRESHOLD = 0.1 / 2.2

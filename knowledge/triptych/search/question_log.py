@@ -18,7 +18,7 @@ import attrs
 from triptych.contracts import SettingsStore
 from triptych.errors import NotAvailableError, StoreError, ValidationError
 from triptych.records import Answerability, Hit
-from triptych.records.failure_warning import FailureWarning
+from triptych.records.reports import FailureWarning
 from triptych.records.serialization import from_dict, to_dict
 
 MOST_QUESTIONS = 200

@@ -12,7 +12,7 @@ from triptych import telemetry
 from triptych.contracts import HitReader, Reranker
 from triptych.errors import ProviderError, ValidationError
 from triptych.records import Hit, ResolvedQuery
-from triptych.records.failure_warning import FailureWarning
+from triptych.records.reports import FailureWarning
 from triptych.search.fusion import min_max
 from triptych.search.passages import passages
 from triptych.search.postprocessing import in_order

@@ -7,13 +7,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from triptych.contracts import (
-    ChunkRepo,
-    DocLevelSearcher,
-    Embedder,
-    LayerRepo,
-    Store,
-)
+from triptych.contracts import ChunkRepo, DocLevelSearcher, Embedder, LayerRepo, Store
 from triptych.errors import NotAvailableError
 from triptych.records import Candidate, ChunkQuery, Layer, LayerQuery, Mode, ResolvedQuery, Vector
 from triptych.vectors.embedding import CoverageGate, embed_each, mean_vector

@@ -9,7 +9,7 @@ import attrs
 from triptych.contracts import QueryProbe, QueryRewriter
 from triptych.errors import CancelledError, ValidationError
 from triptych.records import Mode, Query, QueryVariant, ResolvedQuery, Rewriting
-from triptych.records.failure_warning import FailureWarning
+from triptych.records.reports import FailureWarning
 from triptych.search.query import over_fetch
 
 MAX_VARIANTS = 32

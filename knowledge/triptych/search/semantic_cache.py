@@ -37,7 +37,7 @@ from triptych.records import (
     Result,
     Vector,
 )
-from triptych.records.failure_warning import FailureWarning
+from triptych.records.reports import FailureWarning
 from triptych.records.serialization import from_dict, to_dict
 from triptych.search.cache_key import describe, request_digest
 from triptych.search.cache_options import SemanticCache

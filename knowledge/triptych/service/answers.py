@@ -12,7 +12,7 @@ from triptych.answers.receipt import ContextReceipt
 from triptych.answers.records import Answer, AnswerReceipt
 from triptych.answers.replay import Replay
 from triptych.records import Query
-from triptych.records.search_options import split_options
+from triptych.records.queries import split_options
 from triptych.search.query import query_of
 from triptych.service.operations import Effect, operation
 

@@ -33,7 +33,7 @@ from triptych.records import (
     SourceDocument,
     check_text,
 )
-from triptych.records.search_options import DatasetSearchOptions
+from triptych.records.queries import DatasetSearchOptions
 
 if TYPE_CHECKING:
     from triptych.answers.answerer import AnswerStream

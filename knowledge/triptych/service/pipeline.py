@@ -10,7 +10,7 @@ import attrs
 from triptych.answers.options import ASK_DEFAULTS, CONTEXT_DEFAULTS, AskOptions, ContextOptions
 from triptych.answers.prompt import AnswerPrompt
 from triptych.records import Query, Result
-from triptych.records.search_options import SearchOptions, split_options
+from triptych.records.queries import SearchOptions, split_options
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.query import check_queries
 

@@ -9,7 +9,7 @@ from triptych.records import (
     Query,
     Result,
 )
-from triptych.records.search_options import SearchOptions
+from triptych.records.queries import SearchOptions
 from triptych.search.query import check_queries, query_of
 from triptych.service.base import ServiceBase
 from triptych.service.operations import Effect, operation

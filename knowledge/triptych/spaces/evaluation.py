@@ -12,7 +12,7 @@ from triptych.contracts import Store
 from triptych.derivation.folder_tree import is_folder
 from triptych.errors import NotAvailableError
 from triptych.records import DerivedChunk, DerivedLayer, Layer, NameState
-from triptych.records.expiry import has_expired
+from triptych.records.documents import has_expired
 from triptych.records.spaces import dense
 from triptych.service import Service
 from triptych.signatures import embedding_input_sig

@@ -14,7 +14,7 @@ from triptych.derivation.deriver import Deriver
 from triptych.derivation.folder_tree import is_folder
 from triptych.errors import CancelledError
 from triptych.records import Failure
-from triptych.records.expiry import has_expired
+from triptych.records.documents import has_expired
 from triptych.records.spaces import dense
 from triptych.service import Service
 from triptych.spaces.embedders import config_of, embedder_of, next_signature, space_repo

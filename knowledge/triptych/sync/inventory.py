@@ -9,7 +9,7 @@ import attrs
 from triptych.errors import ConflictError, NotAvailableError, NotFoundError, ValidationError
 from triptych.parsing.files import Skipped
 from triptych.records import DocumentInfo, Failure
-from triptych.records.checks import check_document_name
+from triptych.records.values import check_document_name
 from triptych.sync.roots import SyncRoot, prefix_hint
 from triptych.sync.scanner import FileStat, Scan, Scanner
 from triptych.sync.target import ChunkState, SyncTarget

@@ -28,7 +28,7 @@ from triptych.records import (
     NewDocument,
     SourceDocument,
 )
-from triptych.records.expiry import expired_by
+from triptych.records.documents import expired_by
 from triptych.service import Service
 from triptych.sync import deletes, renames
 from triptych.sync.cost_estimate import Price, price, price_pending

@@ -9,7 +9,7 @@ import attrs
 
 from triptych.contracts import ChunkRepo, DocumentRepo, Store
 from triptych.records import AnySpace, Condition, DatasetStats, FilterTree, SparseSpace
-from triptych.records.expiry import expired_by
+from triptych.records.documents import expired_by
 from triptych.records.filters import NAME, all_of
 from triptych.records.spaces import dense, sparse
 

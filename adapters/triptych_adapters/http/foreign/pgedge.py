@@ -12,7 +12,7 @@ from starlette.responses import Response
 from triptych.answers import Answer, AnswerStream, Citation
 from triptych.errors import NotFoundError, TriptychError
 from triptych.records import Message
-from triptych.records.failure_warning import public_warning
+from triptych.records.reports import public_warning
 from triptych.records.serialization import from_dict
 from triptych.service.pipeline import PipelineView
 from triptych_adapters.http.problems import INTERNAL, Problem, ProblemError, problem_of

@@ -21,7 +21,7 @@ from triptych.records import (
     SourceDocument,
     VectorSpace,
 )
-from triptych.records.expiry import has_expired
+from triptych.records.documents import has_expired
 from triptych.records.spaces import dense
 from triptych.search.past.layers import fill_layers
 from triptych.search.past.moments import Moment, VersionThen, version_then

@@ -10,7 +10,7 @@ import attrs
 
 from triptych.errors import ValidationError
 from triptych.records import DocumentInfo, Query
-from triptych.records.expiry import has_expired
+from triptych.records.documents import has_expired
 
 Moment = int | datetime
 """A time in UTC, or the greatest version that a document may have."""

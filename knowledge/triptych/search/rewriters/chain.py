@@ -10,7 +10,7 @@ from triptych._internal.concurrency import map_ordered
 from triptych.contracts import QueryProbe, QueryRewriter
 from triptych.errors import CancelledError, ValidationError
 from triptych.records import ModelUsage, Query, QueryVariant, Rewriting
-from triptych.records.failure_warning import FailureWarning
+from triptych.records.reports import FailureWarning
 from triptych.search.rewriting import MAX_VARIANTS, call_rewriter
 
 _WORKERS = 4

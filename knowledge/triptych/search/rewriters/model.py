@@ -21,7 +21,7 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.records import Generation, ModelUsage, QueryVariant, Rewriting, check_text
-from triptych.records.failure_warning import FailureWarning
+from triptych.records.reports import FailureWarning
 
 QUESTION_FRAME: Final = """\
 The question stands in the next message, between the marks <{mark}> and </{mark}>. All of it is

@@ -1,0 +1,420 @@
+"""What a search finds: candidates, stored units, hits, results; and answers that a store keeps."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, overload
+
+import attrs
+
+from triptych._internal.xml_text import element_text
+from triptych.errors import NotAvailableError
+from triptych.installation import install_command
+from triptych.records.documents import (
+    DerivedChunk,
+    DerivedLayer,
+    DerivedSig,
+    DocumentInfo,
+    chunk_id,
+)
+from triptych.records.metadata import Metadata
+from triptych.records.models import ModelUsage
+from triptych.records.serialization import to_json
+from triptych.records.values import (
+    NO_CHUNK,
+    SNIPPET_LENGTH,
+    Answerability,
+    Layer,
+    StaleReason,
+    Vector,
+    vector_comparison,
+)
+
+if TYPE_CHECKING:
+    from triptych.text.injection import Sign
+
+_REPR_LENGTH = 60
+_REPR_HITS = 10
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Candidate:
+    """One entry of a lane: who it is and its score there.
+
+    ``key`` is the repository's own handle for `fetch`; it names one state of the unit, so
+    that a candidate of a replaced set is never mistaken for the new one. ``index`` is the
+    chunk's, or `NO_CHUNK`. ``source`` is the lane's name. A lane of your own that does not know
+    keys leaves ``key`` None: the chunk is then found by its document and index.
+    """
+
+    dataset_id: str
+    doc_name: str
+    index: int
+    key: Hashable = None
+    score: float
+    source: str = ""
+    scores: Mapping[str, float] = attrs.field(factory=dict)
+
+
+@attrs.frozen(slots=True)
+class ChunkPlace:
+    """Where a chunk is: the key of a candidate whose lane knows no keys of the store."""
+
+    dataset_id: str
+    doc_name: str
+    index: int
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class RankedList:
+    """What one lane found for one variant of a query, best first; ``weight`` is the variant's."""
+
+    lane: str
+    candidates: Sequence[Candidate]
+    weight: float = 1.0
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class StoredUnit:
+    """What a candidate's key stands for, read in one snapshot with its document.
+
+    One of ``chunk`` and ``layer`` is given; a whole document has neither, but ``opening``: the
+    first `OPENING` code points of its content. ``sig`` is the signature of the set the chunk
+    belongs to, or the layer's own; a whole document's is its chunk set's, ``DerivedSig()``
+    where it has none. ``document`` is None for layers of folders and datasets.
+    """
+
+    key: Hashable
+    sig: DerivedSig
+    document: DocumentInfo | None = None
+    chunk: DerivedChunk | None = None
+    layer: DerivedLayer | None = None
+    opening: str = ""
+
+
+@attrs.frozen(kw_only=True, slots=True, repr=False)
+class Hit:
+    """One ranked result.
+
+    ``score`` is the fused score, ``scores`` the score in each lane that found it (bm25, vector).
+    A step after fusion adds its own to ``scores`` (rerank, mmr, filter), and the score from before
+    as fused. ``content`` is the stored text of document version ``sig.source_version``, which it
+    spans from ``start`` to ``end`` (code points). ``terms`` are the query's, as the dataset's
+    analyzer sees them. ``stale`` is None, or why the text may no longer be true.
+    ``chunk_index`` is `NO_CHUNK` for layers and documents; ``layer`` is None for documents.
+    ``occurrence`` is the chunk's (see `DerivedChunk`).
+    ``window`` is the wider text from ``window_start`` to ``window_end`` that a window chunker
+    shows with a chunk. It is None where the chunk has no window, and where the document's text
+    has changed since, as ``stale`` says. ``metadata`` is the document's. ``locator`` is the
+    place in the original file, in words ("page 3"), where a parser told it.
+    """
+
+    __plain_properties__: ClassVar[tuple[str, ...]] = (
+        "chunk_id",
+        "version",
+        "end_line",
+        "signs",
+        "snippet",
+    )
+
+    dataset_id: str
+    doc_name: str
+    layer: Layer | None
+    content: str
+    score: float
+    chunk_index: int = NO_CHUNK
+    occurrence: int = 0
+    sig: DerivedSig
+    metadata: Metadata = attrs.field(factory=dict)
+    scores: Mapping[str, float] = attrs.field(factory=dict)
+    start: int = 0
+    end: int = 0
+    offset: int = 0
+    start_line: int = 1
+    heading_path: tuple[str, ...] = ()
+    locator: str | None = None
+    window_start: int | None = None
+    window_end: int | None = None
+    window: str | None = None
+    terms: tuple[str, ...] = attrs.field(default=(), repr=False)
+    stale: StaleReason | None = None
+    file: str | None = attrs.field(default=None, eq=False)
+
+    def __repr__(self) -> str:
+        where = self.doc_name if self.layer is None else f"{self.doc_name}:{self.start_line}"
+        if self.layer not in (None, Layer.DETAIL):
+            where = f"{self.doc_name} {self.layer}"
+        text = " ".join(self.snippet.split())
+        text = text if len(text) <= _REPR_LENGTH else f"{text[:_REPR_LENGTH].rstrip()}…"
+        stale = f", stale: {self.stale}" if self.stale else ""
+        return f"<Hit {self.dataset_id}/{where}, {self.score:.4f}{stale}: {text!r}>"
+
+    @property
+    def path(self) -> Path | None:
+        """The file on this machine that the document came from, ``file`` as a path.
+
+        None where that is not known: it is for folders that the store remembers. The file may have
+        changed since, or be gone.
+        """
+        return None if self.file is None else Path(self.file)
+
+    @property
+    def version(self) -> int:
+        """The version of the document that the hit is of: ``sig.source_version``."""
+        return self.sig.source_version
+
+    @property
+    def end_line(self) -> int:
+        """The last line of ``content`` in the document, from 1; the first is ``start_line``."""
+        text = self.content
+        ended = text.endswith(("\n", "\r"))
+        ends = text.count("\n") + text.count("\r") - text.count("\r\n")
+        return self.start_line + max(ends - ended, 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The hit as JSON has it: its fields, and `chunk_id`, `version`, `end_line`, `signs` and
+        `snippet`."""
+        fields: dict[str, Any] = to_json(self)
+        return fields
+
+    @property
+    def chunk_id(self) -> str | None:
+        """The chunk's stable id, a UUID; None for layers and documents: their names are their ids.
+
+        It stays while the chunk's text, its headings and the document's title stay, whatever is
+        edited elsewhere in the document (see `triptych.signatures.chunk_id`).
+        `triptych.shortcuts.get_chunk` reads the chunk.
+        """
+        if self.chunk_index == NO_CHUNK:
+            return None
+        return chunk_id(self.dataset_id, self.doc_name, self.sig.input_sig, self.occurrence)
+
+    @property
+    def signs(self) -> tuple[Sign, ...]:
+        """What in ``content`` looks like instructions to a model, or hides from a reader."""
+        from triptych.text.injection import suspicious  # its patterns take a while to compile
+
+        return suspicious(self.content)
+
+    @property
+    def snippet(self) -> str:
+        """The part of ``content`` that holds most of the query's terms: 240 code points."""
+        if len(self.content) <= SNIPPET_LENGTH:
+            return self.content
+        from triptych.text import snippet  # worked out when asked for: most callers do not
+
+        start, end = snippet(self.content, self.terms, length=SNIPPET_LENGTH)
+        return self.content[start:end]
+
+
+@attrs.frozen(kw_only=True, slots=True, repr=False)
+class Result(Sequence[Hit]):
+    """The ordered hits, what went wrong on the way, and whether there is nothing more.
+
+    ``usage`` is what language models took to word the query, an entry each. ``cache_similarity``
+    is None, or where another search's answer was served (`SemanticCache`) the cosine of its
+    question and this one.
+    ``as_of`` is the moment or version that was searched, None for what is stored now.
+    ``answerability`` is whether the hits answer the question, where the dataset has a calibration
+    (`triptych.evaluation.calibrate`) that holds: "enough", "weak" or "nothing". Without one it is
+    None; without a hit it is "nothing" either way.
+    A result is the sequence of its hits: it has their number, is falsy without any, and gives
+    them by index and in order.
+    """
+
+    hits: tuple[Hit, ...] = ()
+    warnings: tuple[str, ...] = ()
+    exhausted: bool = False
+    usage: tuple[ModelUsage, ...] = ()
+    cache_similarity: float | None = None
+    as_of: int | datetime | None = None
+    answerability: Answerability | None = None
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Hit, ...]: ...
+    def __getitem__(self, index: int | slice) -> Hit | tuple[Hit, ...]:
+        return self.hits[index]
+
+    def __repr__(self) -> str:
+        number = "1 hit" if len(self.hits) == 1 else f"{len(self.hits)} hits"
+        head = f"<Result: {number}"
+        if self.warnings:
+            head += f", {len(self.warnings)} warning{'s' if len(self.warnings) > 1 else ''}"
+        lines = [f"  {hit!r}" for hit in self.hits[:_REPR_HITS]]
+        more = len(self.hits) - _REPR_HITS
+        lines += [f"  and {more} more"] if more > 0 else []
+        return "\n".join([head, *lines]) + ">"
+
+    def _repr_html_(self) -> str:
+        """A table for a notebook: place, section, score and snippet of each hit; then warnings."""
+        rows = []
+        for hit in self.hits:
+            place = hit.doc_name if hit.layer is None else f"{hit.doc_name}:{hit.start_line}"
+            cells = (
+                f"{hit.dataset_id}/{place}",
+                " > ".join(hit.heading_path),
+                f"{hit.score:.4f}",
+                hit.snippet,
+            )
+            row = "".join(f"<td>{element_text(each)}</td>" for each in cells)
+            rows.append(f"<tr>{row}</tr>")
+        notes = [f"<p>{element_text(each)}</p>" for each in self.warnings]
+        if not rows:
+            return "\n".join(["<p>no hits</p>", *notes])
+        head = "<tr><th>place</th><th>section</th><th>score</th><th>text</th></tr>"
+        return "\n".join(["<table>", head, *rows, "</table>", *notes])
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Each hit as JSON has it."""
+        return [hit.to_dict() for hit in self.hits]
+
+    def to_pandas(self) -> Any:
+        """The hits as a `pandas.DataFrame`: a row each, the columns of `to_dicts`.
+
+        Raises:
+            NotAvailableError: pandas is not installed.
+        """
+        try:
+            pandas = importlib.import_module("pandas")
+        except ImportError as error:
+            raise NotAvailableError(
+                "to_pandas needs the package pandas, which is not installed: "
+                f"{install_command('pandas')}"
+            ) from error
+        columns = [field.name for field in attrs.fields(Hit)] + [*Hit.__plain_properties__]
+        return pandas.DataFrame(self.to_dicts(), columns=columns)
+
+
+CandidateRow = tuple[Any, ...]
+"""(minus the score, document name, chunk index, dataset, key, …): rows in ascending order are
+best first, with ties in their defined order. What comes after the key is the repository's."""
+
+IN_ORDER = itemgetter(0, 1, 2, 3)
+"""The part of a row that ranks: keys need not compare."""
+
+
+class Candidates(Sequence[Candidate]):
+    """A sequence of `Candidate` records over `CandidateRow`s; equal to a list of the same.
+
+    ``source`` is the lane's name, or the sources one by one; ``scores`` are the scores by lane
+    of each row, none when left out.
+    """
+
+    __slots__ = ("rows", "scores", "source")
+
+    def __init__(
+        self,
+        rows: Sequence[CandidateRow],
+        source: str | Sequence[str] = "",
+        scores: Sequence[Mapping[str, float]] | None = None,
+    ) -> None:
+        self.rows: Sequence[CandidateRow] = rows
+        self.source: str | Sequence[str] = source
+        self.scores: Sequence[Mapping[str, float]] | None = scores
+
+    @classmethod
+    def of(cls, candidates: Sequence[Candidate]) -> Candidates:
+        """The same candidates as rows; ``candidates`` itself when it has them."""
+        if isinstance(candidates, cls):
+            return candidates
+        return cls(
+            [(-c.score, c.doc_name, c.index, c.dataset_id, c.key) for c in candidates],
+            [c.source for c in candidates],
+            [c.scores for c in candidates],
+        )
+
+    def where(self, admits: Callable[[CandidateRow], bool]) -> Candidates:
+        """Those whose row is admitted, in the same order."""
+        return self.at([at for at, row in enumerate(self.rows) if admits(row)])
+
+    def at(self, places: Iterable[int]) -> Candidates:
+        """Those at ``places``, in that order."""
+        places = list(places)
+        source, scores = self.source, self.scores
+        return Candidates(
+            [self.rows[at] for at in places],
+            source if isinstance(source, str) else [source[at] for at in places],
+            None if scores is None else [scores[at] for at in places],
+        )
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, at: int) -> Candidate: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Candidates: ...
+
+    def __getitem__(self, at: int | slice) -> Candidate | Candidates:
+        if isinstance(at, slice):
+            return self.at(range(len(self.rows))[at])
+        negative, name, index, dataset_id, key = self.rows[at][:5]
+        return Candidate(
+            dataset_id=dataset_id,
+            doc_name=name,
+            index=index,
+            key=key,
+            score=-negative,
+            source=self.source if isinstance(self.source, str) else self.source[at],
+            scores={} if self.scores is None else self.scores[at],
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return list(self) == list(other)
+
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as a list
+
+    def __repr__(self) -> str:
+        return f"Candidates({list(self)!r})"
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class CachedQuestion:
+    """A question whose answer is kept: the answer's key, and the question's unit vector."""
+
+    key: int
+    vector: Vector = attrs.field(eq=vector_comparison, repr=False)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class CachedAnswer:
+    """An answer as a store keeps it.
+
+    Attributes:
+        request: the digest of all that decides the answer but the question's wording and what
+            the datasets hold: options, filters, configuration.
+        vector: the question's unit vector.
+        revisions: the revision of each dataset that was searched, by its id.
+        created_at: when the search began.
+        body: the answer itself, in a form that the store does not read.
+    """
+
+    request: str
+    vector: Vector = attrs.field(eq=vector_comparison, repr=False)
+    revisions: Mapping[str, str]
+    created_at: datetime
+    body: str = attrs.field(repr=False)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class CacheStats:
+    """How many answers are kept, and how many searches found one or found none."""
+
+    entries: int = 0
+    hits: int = 0
+    misses: int = 0
