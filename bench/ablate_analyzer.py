@@ -19,7 +19,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from triptych.evaluation import ndcg_at, read_beir
-from triptych.text import Analyzer, cjk as unspaced
+from triptych.text import Analyzer, words as unspaced
 from triptych.text.words import fold
 
 K1, B, DEPTH = 1.2, 0.75, 10

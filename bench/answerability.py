@@ -35,7 +35,7 @@ from triptych.evaluation.calibration import (
 )
 from triptych.evaluation.collections import Collection, JudgedQuery
 from triptych.records import NewDocument
-from triptych.search.signals import SIGNALS
+from triptych.search.answerability import SIGNALS
 
 SEED = 7
 MODELS = {

@@ -26,7 +26,7 @@ from triptych.contracts import Ranker
 from triptych.records import Candidate, Layer, Mode, RankedList, ResolvedQuery
 from triptych.search import ZScoreRanker
 from triptych.search.fusion import best_of
-from triptych.search.rewriters.fragments import fragments
+from triptych.search.rewriting import fragments
 
 QUESTIONS = Path(__file__).parent / "data/fastapi-questions.jsonl"
 NOISE = (

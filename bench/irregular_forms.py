@@ -1,4 +1,4 @@
-"""Make the table in knowledge/triptych/text/irregular.py from LemmInflect's lemma table.
+"""Make the table in knowledge/triptych/text/english.py from LemmInflect's lemma table.
 
     pip download --no-deps lemminflect==0.2.3
     python bench/irregular_forms.py lemminflect-0.2.3-py3-none-any.whl
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import Stemmer
 
-from triptych.text.stop_words import ENGLISH_STOP_WORDS
+from triptych.text.english import ENGLISH_STOP_WORDS
 
 LEMMAS = "lemminflect/resources/lemma_lu.csv.gz"
 VOCABULARY = Path(__file__).parent.parent / (

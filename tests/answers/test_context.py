@@ -33,7 +33,7 @@ from triptych.records import Layer, NewDocument, Query
 from triptych.records.serialization import from_dict, to_dict
 from triptych.service import Service
 from triptych.testing import Failing, FakeEmbedder
-from triptych.text import tokens as counting, vocabulary
+from triptych.text import tokens as counting
 from triptych.text.tokens import ESTIMATE, TokenCounter, as_counter
 from triptych_backends.memory import MemoryStore
 
@@ -612,7 +612,7 @@ def test_with_tiktoken_but_no_vocabulary_one_warning_says_how_to_fetch_it(
     kb: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(counting, "_found", [])
-    monkeypatch.setattr(vocabulary, "find_vocabulary", lambda: None)
+    monkeypatch.setattr(counting, "find_vocabulary", lambda: None)
     monkeypatch.setitem(sys.modules, "tiktoken", types.SimpleNamespace())
     kb.put_document("d", "a.md", "The kettle boils.")
     pack = kb.context("kettle", 100, dataset_id="d")
@@ -631,7 +631,7 @@ def test_with_tiktoken_its_vocabulary_counts(
             return text.split()
 
     monkeypatch.setattr(counting, "_found", [])
-    monkeypatch.setattr(vocabulary, "find_vocabulary", lambda: tmp_path / "o200k")
+    monkeypatch.setattr(counting, "find_vocabulary", lambda: tmp_path / "o200k")
     fake = types.SimpleNamespace(get_encoding=lambda name: Encoding())
     monkeypatch.setitem(sys.modules, "tiktoken", fake)
     counter = as_counter(None)

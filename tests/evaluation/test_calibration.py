@@ -17,7 +17,7 @@ from triptych.evaluation import calibrate, read_golden
 from triptych.evaluation.calibration import JudgedSignals, area_under_curve, fit_model
 from triptych.evaluation.collections import Collection, JudgedQuery
 from triptych.records import Candidate, RankedList
-from triptych.search.calibration import (
+from triptych.search.answerability import (
     Calibration,
     HeldOut,
     LaneModel,
@@ -25,8 +25,8 @@ from triptych.search.calibration import (
     lanes_key,
     parse_calibration,
     save_calibration,
+    signals_of,
 )
-from triptych.search.signals import signals_of
 from triptych.testing import ScriptedLLM
 from triptych.text import corpus_stats
 

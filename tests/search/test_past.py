@@ -26,8 +26,9 @@ from triptych.deadlines import deadline
 from triptych.errors import CancelledError, ProviderError
 from triptych.records import Candidate, ResolvedQuery, Result
 from triptych.records.serialization import to_json
-from triptych.search.past.moments import to_moment, version_then
+from triptych.search.past.filling import version_then
 from triptych.search.pipeline_record import Pipeline
+from triptych.search.query import to_moment
 from triptych.testing import FakeEmbedder, ScriptedLLM
 from triptych.testing.past import tick
 from triptych_adapters.wire.operations import OPERATIONS

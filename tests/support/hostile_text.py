@@ -40,13 +40,12 @@ from triptych.parsing.builder import fit, markdown_safe
 from triptych.parsing.decoder import decode_text
 from triptych.parsing.limits import ParseLimits
 from triptych.records import Query
-from triptych.search.rewriters.fragments import fragments
+from triptych.search.rewriting import fragments
 from triptych.search.syntax import TextConditions, parse_query
 from triptych.testing.fakes import fenced_text
 from triptych.text.analyzer import get_analyzer
 from triptych.text.injection import suspicious
-from triptych.text.sentences import split_sentences
-from triptych.text.shingles import shingles
+from triptych.text.sentences import shingles, split_sentences
 from triptych.text.tokenizers import detect_tokenizer, extract_keywords
 from triptych.text.tokens import default_counter
 from triptych_adapters.cli.output import visible

@@ -35,7 +35,7 @@ NOT_FED = {
     "triptych.evaluation.targets: '\\\\s+'.join(words)": "fed by the call evaluation.find_passage",
     "triptych.layers.inline._COMMENT": "fed by layers.visible_text, which cuts the text first",
     "triptych.parsing.html_tokens: f'</{re.escape(name)}(?=[\\\\s/>])'": "fed by parsing.html",
-    "triptych.search.rewriters.fragments: pattern": "fed by the call search.fragments",
+    "triptych.search.rewriting: pattern": "fed by the call search.fragments",
     "triptych.search.syntax: before + middle + after": "fed by the call search.conditions",
     "triptych.search.syntax: before + regex.escape(folded) + '\\\\w*+'": (
         "fed by the call search.conditions"

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 import Stemmer
 
-from triptych.text.irregular import IRREGULAR_FORMS, irregular_forms
-from triptych.text.stop_words import ENGLISH_STOP_WORDS
+from triptych.text.english import ENGLISH_STOP_WORDS, IRREGULAR_FORMS, irregular_forms
 
 STEM = Stemmer.Stemmer("english").stemWord
 

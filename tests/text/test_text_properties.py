@@ -18,8 +18,7 @@ from triptych.text import (
     score_text,
     snippet,
 )
-from triptych.text.cjk import index_terms, query_terms
-from triptych.text.words import MAX_WORD_LENGTH, fold, normalize
+from triptych.text.words import MAX_WORD_LENGTH, fold, index_terms, normalize, query_terms
 
 pytestmark = pytest.mark.property
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from triptych.text.cjk import _pure_python_segmenter, chinese_segmenter, chinese_words
+from triptych.text.words import _pure_python_segmenter, chinese_segmenter, chinese_words
 
 TEXTS = [
     "南京市长江大桥",

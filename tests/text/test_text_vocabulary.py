@@ -14,7 +14,7 @@ import pytest
 
 from triptych.errors import NotAvailableError
 from triptych.installation import install_command
-from triptych.text import vocabulary
+from triptych.text import tokens
 
 FAKE = b"".join(base64.b64encode(bytes([i])) + b" %d\n" % i for i in range(256))
 
@@ -25,14 +25,14 @@ def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
     monkeypatch.delenv("DATA_GYM_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
-    monkeypatch.setattr(vocabulary.tempfile, "gettempdir", lambda: str(tmp_path / "temp"))
-    monkeypatch.setattr(vocabulary, "ENCODING_SHA256", hashlib.sha256(FAKE).hexdigest())
+    monkeypatch.setattr(tokens.tempfile, "gettempdir", lambda: str(tmp_path / "temp"))
+    monkeypatch.setattr(tokens, "ENCODING_SHA256", hashlib.sha256(FAKE).hexdigest())
     return tmp_path
 
 
 def keep(folder: Path, content: bytes = FAKE) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / vocabulary._FILE_NAME
+    path = folder / tokens._FILE_NAME
     path.write_bytes(content)
     return path
 
@@ -40,26 +40,26 @@ def keep(folder: Path, content: bytes = FAKE) -> Path:
 def test_the_vocabulary_is_found_where_tiktoken_keeps_it(
     caches: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert vocabulary.find_vocabulary() is None
+    assert tokens.find_vocabulary() is None
     kept = keep(caches / "temp" / "data-gym-cache")
-    assert vocabulary.find_vocabulary() == kept
+    assert tokens.find_vocabulary() == kept
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(caches / "mine"))
-    assert vocabulary.find_vocabulary() == kept
+    assert tokens.find_vocabulary() == kept
     mine = keep(caches / "mine")
-    assert vocabulary.find_vocabulary() == mine
+    assert tokens.find_vocabulary() == mine
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the folder for caches of Linux")
 def test_the_vocabulary_is_found_where_fetch_keeps_it(caches: Path) -> None:
     kept = keep(caches / "caches" / "triptych" / "tiktoken")
-    assert vocabulary.find_vocabulary() == kept
-    assert vocabulary.fetch_vocabulary() == kept
+    assert tokens.find_vocabulary() == kept
+    assert tokens.fetch_vocabulary() == kept
 
 
 def test_a_damaged_vocabulary_is_none(caches: Path) -> None:
     """tiktoken would delete it and download another at the next call."""
     keep(caches / "temp" / "data-gym-cache", FAKE[:-1])
-    assert vocabulary.find_vocabulary() is None
+    assert tokens.find_vocabulary() is None
 
 
 def test_loading_leaves_the_environment_as_it_was(
@@ -75,7 +75,7 @@ def test_loading_leaves_the_environment_as_it_was(
 
     monkeypatch.setitem(sys.modules, "tiktoken", Tiktoken)
     kept = keep(caches / "temp" / "data-gym-cache")
-    assert vocabulary.load_encoding() == "encoding"
+    assert tokens.load_encoding() == "encoding"
     assert seen == [("o200k_base", str(kept.parent))]
     assert "TIKTOKEN_CACHE_DIR" not in os.environ
 
@@ -83,7 +83,7 @@ def test_loading_leaves_the_environment_as_it_was(
 def test_fetching_without_tiktoken_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tiktoken", None)
     with pytest.raises(NotAvailableError, match=re.escape(install_command(extra="tokens"))):
-        vocabulary.fetch_vocabulary()
+        tokens.fetch_vocabulary()
 
 
 def test_a_failed_download_says_where_a_copy_may_be_put(
@@ -97,8 +97,8 @@ def test_a_failed_download_says_where_a_copy_may_be_put(
     monkeypatch.setitem(sys.modules, "tiktoken", Tiktoken)
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(caches / "mine"))
     with pytest.raises(NotAvailableError, match="ConnectionError") as failed:
-        vocabulary.fetch_vocabulary()
-    assert str(caches / "mine" / vocabulary._FILE_NAME) in str(failed.value)
+        tokens.fetch_vocabulary()
+    assert str(caches / "mine" / tokens._FILE_NAME) in str(failed.value)
 
 
 @pytest.mark.process

@@ -44,7 +44,7 @@ def fetch(
     Budgets of tokens are counted by tiktoken's vocabulary where the extra tokens is installed
     and the vocabulary is on this machine, else by an estimate. No other command downloads it.
     """
-    from triptych.text.vocabulary import fetch_vocabulary
+    from triptych.text.tokens import fetch_vocabulary
 
     path = str(fetch_vocabulary())
     session.output.show({"fetched": str(what), "path": path}, lines=[f"{what}: {path}"])

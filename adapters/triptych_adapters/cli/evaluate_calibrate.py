@@ -36,7 +36,7 @@ def calibrate(
     """
     from triptych.evaluation import calibrate as fit
     from triptych.records.serialization import to_dict
-    from triptych.search.calibration import save_calibration
+    from triptych.search.answerability import save_calibration
 
     collection = read_questions(session, golden, written)
     total = len(collection.queries)

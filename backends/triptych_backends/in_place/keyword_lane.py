@@ -16,7 +16,7 @@ import attrs
 
 from triptych.records import FilterTree
 from triptych.text import Analyzer
-from triptych.text.scoring import CorpusStats, score_text
+from triptych.text.tokenizers import CorpusStats, score_text
 from triptych_backends.in_place.query_words import QueryWord
 from triptych_backends.in_place.source import Counts
 from triptych_backends.in_place.table import OpenTable, Text, WantedWord

@@ -7,8 +7,8 @@ from typing import Final
 
 import attrs
 
-from triptych.text import Analyzer, cjk
-from triptych.text.words import normalize, tokens
+from triptych.text import Analyzer
+from triptych.text.words import normalize, query_terms, tokens
 
 _MOST: Final = 32
 """Words of a query that are looked for; the terms of all are scored."""
@@ -32,7 +32,7 @@ def query_words(analyzer: Analyzer, text: str) -> Sequence[QueryWord]:
     found: dict[str, QueryWord] = {}
     for run, token in tokens(normalize(text)):
         if run:
-            for term in cjk.query_terms(run):
+            for term in query_terms(run):
                 if term in wanted:
                     found.setdefault(term, QueryWord(term, (term,), unspaced=True))
             continue

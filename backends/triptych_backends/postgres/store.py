@@ -8,7 +8,7 @@ import attrs
 
 from triptych.contracts import Capabilities
 from triptych.records import NewDocument, SourceDocument, check_whole
-from triptych.search.calibration import CALIBRATION_SETTINGS
+from triptych.search.answerability import CALIBRATION_SETTINGS
 from triptych.search.file_location import FOLDER_SETTINGS
 from triptych_backends.postgres.database import PostgresDatabase
 from triptych_backends.postgres.diagnostics import PostgresDiagnostics

@@ -32,7 +32,7 @@ from triptych.records import (
     ScrubReport,
     StoredUnit,
 )
-from triptych.text.scoring import CorpusStats
+from triptych.text.tokenizers import CorpusStats
 
 
 class AccessStore(StoreBase):

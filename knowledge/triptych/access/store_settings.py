@@ -10,7 +10,7 @@ from triptych.access.view import AccessView
 from triptych.contracts import AnswerCache, SettingsStore
 from triptych.errors import AccessDeniedError, NotAvailableError
 from triptych.records import Answerability, CachedAnswer, CachedQuestion, CacheStats, Hit
-from triptych.search.calibration import calibrated_dataset
+from triptych.search.answerability import calibrated_dataset
 from triptych.search.question_log import LoggedQuestion, QuestionLog
 
 

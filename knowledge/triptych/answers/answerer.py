@@ -23,7 +23,7 @@ from triptych.contracts import LLM, AnswerabilityJudge
 from triptych.errors import NotAvailableError, ProviderError, UnusableAnswerError, ValidationError
 from triptych.records import Answerability, Layer, Message, ModelUsage, Prices, Query, check_whole
 from triptych.records.reports import FailureWarning
-from triptych.search.rewriters.follow_up import make_standalone
+from triptych.search.model_rewriters import make_standalone
 from triptych.telemetry import Operation
 from triptych.text.tokens import TokenCounter
 

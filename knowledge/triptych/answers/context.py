@@ -18,8 +18,8 @@ from triptych.answers.retrieval import ContextParameters, Retrieved, Sources, re
 from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import ValidationError
 from triptych.records import Layer, Query, check_whole, to_layer
+from triptych.search.hit_reader import asks_for_headings
 from triptych.search.pipeline import SearchPipeline
-from triptych.search.subjects import asks_for_headings
 from triptych.text import ANALYZER_VERSION
 from triptych.text.tokens import TokenCounter, as_counter
 

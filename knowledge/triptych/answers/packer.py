@@ -23,8 +23,7 @@ from triptych.answers.retrieval import (
 )
 from triptych.derivation.folder_tree import is_folder
 from triptych.records import Hit, Layer
-from triptych.text.sentences import sentence_spans
-from triptych.text.shingles import shingles
+from triptych.text.sentences import sentence_spans, shingles
 from triptych.text.tokens import TokenCounter
 
 _SHORTEST: Final = "[1] name:1-2 v1"  # about the least header there is

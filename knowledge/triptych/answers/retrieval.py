@@ -23,9 +23,9 @@ from triptych.records import (
     SourceDocument,
 )
 from triptych.search.fusion import min_max, reciprocal_ranks
+from triptych.search.hit_reader import asks_for_headings
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.postprocessing import STEP_SCORES
-from triptych.search.subjects import asks_for_headings
 
 
 @attrs.frozen(kw_only=True, slots=True)

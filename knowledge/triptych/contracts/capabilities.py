@@ -33,7 +33,7 @@ from triptych.records import (
     SourceDocument,
     StoredUnit,
 )
-from triptych.text.scoring import CorpusStats
+from triptych.text.tokenizers import CorpusStats
 
 
 class VersionReader(Protocol):

@@ -1,8 +1,8 @@
 """Fitting a calibration: from golden questions to whether a result answers.
 
 Each question is searched once. A result answers if a relevant document is among its hits; that of a
-question without an answer never does. The lanes' signals (`triptych.search.signals`) of all results
-are fitted by logistic regression, the two classes with equal weight, and no weight below 0.
+question without an answer never does. The lanes' signals (`triptych.search.answerability`) of all
+results are fitted by logistic regression, the two classes with equal weight, and no weight below 0.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from triptych.evaluation.collections import Collection
 from triptych.evaluation.resolution import find_targets
 from triptych.evaluation.significance import few_queries_warning
 from triptych.records import Mode, Query, check_whole
-from triptych.search.calibration import Calibration, HeldOut, LaneModel, lanes_key
+from triptych.search.answerability import SIGNALS, Calibration, HeldOut, LaneModel, lanes_key
 from triptych.search.question_log import unlogged
-from triptych.search.signals import SIGNALS
 from triptych.text import get_analyzer
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from triptych.evaluation.significance import few_queries_warning
 from triptych.records import Mode, Result
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.question_log import unlogged
-from triptych.search.rewriters.chain import one_rewriter, rewriters_of
+from triptych.search.rewriting import one_rewriter, rewriters_of
 from triptych.service.pipeline import PipelineView
 from triptych.text.tokens import estimate_tokens
 

@@ -31,7 +31,7 @@ from triptych.evaluation.targets import (
 )
 from triptych.records import Hit, Mode, Query, Result, check_whole, is_valid_mode, to_mode
 from triptych.search.question_log import unlogged
-from triptych.search.sparse_retrievers import SPARSE
+from triptych.search.retrievers import SPARSE
 from triptych.text.tokens import estimate_tokens
 
 if TYPE_CHECKING:

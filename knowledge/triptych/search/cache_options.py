@@ -1,13 +1,21 @@
-"""The options of a semantic cache, and what it asks of the parts of a search."""
+"""Semantic caches: their options, and the digest of what decides an answer."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any
 
 import attrs
 
+from triptych._internal.digests import digest
 from triptych.contracts import Retriever
 from triptych.errors import ValidationError
+from triptych.records import Message
+from triptych.search.request import SearchRequest
+from triptych.text import get_analyzer
 
 
 @attrs.frozen(kw_only=True)
@@ -89,3 +97,87 @@ def check_lanes(retrievers: Sequence[Retriever]) -> None:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_FORM = "1"  # of the answers as they are kept
+_WORD = re.compile(r"\S+")
+_AROUND = "\"'`*_([{«„“”‚‘’¿¡"  # what may open a word without being part of it
+_BEHIND = "\"'`*_)]}»“”’.,;:!?…。，、？！"
+_PLAIN = (str, bytes, int, float, bool, type(None), Enum)
+_DEEPEST = 8
+
+
+def describe(part: object, own: str, depth: int = 0) -> str:
+    """Return a text that is equal for parts that work alike, and differs for others.
+
+    A part with a text ``signature`` is its class and that. Records, plain values and objects of
+    Triptych are described by what they hold. What any other object does is not known: it is its
+    class and ``own``, a name that nothing else has.
+    """
+    kind = f"{type(part).__module__}.{type(part).__qualname__}"
+    signature = getattr(part, "signature", None)
+    if isinstance(part, _PLAIN):
+        return repr(part)
+    if isinstance(signature, str) and not isinstance(part, type):
+        return f"{kind}={signature!r}"
+    if depth > _DEEPEST:
+        return f"{kind}#{own}"
+    if isinstance(part, Mapping):
+        items = sorted((repr(key), describe(value, own, depth + 1)) for key, value in part.items())
+        return f"{{{', '.join(': '.join(each) for each in items)}}}"
+    if isinstance(part, set | frozenset):
+        return f"{{{', '.join(sorted(describe(each, own, depth + 1) for each in part))}}}"
+    if isinstance(part, Sequence):
+        return f"[{', '.join(describe(each, own, depth + 1) for each in part)}]"
+    if type(part).__module__.partition(".")[0] == "triptych" or attrs.has(type(part)):
+        held = {
+            name: value
+            for name, value in _fields(part).items()
+            if not name.endswith(("_lock", "__weakref__"))
+        }
+        return f"{kind}{describe(held, own, depth + 1)}"
+    return f"{kind}#{own}"
+
+
+def _fields(part: object) -> dict[str, Any]:
+    kind: Any = type(part)
+    if attrs.has(kind):
+        return {field.name: getattr(part, field.name) for field in attrs.fields(kind)}
+    return vars(part)
+
+
+def request_digest(
+    request: SearchRequest, conversation: Sequence[Message], configuration: str
+) -> str:
+    """Return the digest of a request without its question's wording.
+
+    The numbers and codes of the question (words with a digit, as they are spelt and in their order)
+    are in it: two questions that differ by one of them are near to each other, and ask for
+    different things.
+    """
+    query = attrs.evolve(request.query, text="", vector=None)
+    codes = _codes(request.query.text)
+    return digest(
+        _FORM,
+        get_analyzer("english").signature,
+        configuration,
+        request.target,
+        repr(query),
+        repr(request.conditions),
+        repr(sorted(request.fields.items())),
+        repr(tuple(conversation)),
+        repr(codes),
+    )
+
+
+def _codes(text: str) -> list[str]:
+    """The words that hold a number, in order; a sign before or after one is part of it."""
+    words = _WORD.findall(text.casefold())
+    bare = [word.rstrip(_BEHIND).lstrip(_AROUND) for word in words]
+    return [word for word in bare if any(_is_numeral(character) for character in word)]
+
+
+def _is_numeral(character: str) -> bool:
+    """Whether it is a digit, a fraction, a power or a Roman numeral; not a Chinese numeral, which
+    is in many words that are none."""
+    return unicodedata.category(character) in ("Nd", "Nl", "No")

@@ -15,7 +15,7 @@ from triptych.errors import ValidationError
 from triptych.records import Hit, Layer, ResolvedQuery
 from triptych.search.fusion import min_max
 from triptych.search.query import MAX_TOP_K, over_fetch
-from triptych.text.shingles import shingles
+from triptych.text.sentences import shingles
 
 _OVERSAMPLED = 4  # times as many hits as are asked for
 _DIGITS = 9  # as fused scores are rounded

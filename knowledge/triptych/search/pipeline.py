@@ -29,22 +29,17 @@ from triptych.records import (
     Vector,
     check_text,
 )
-from triptych.search.answerability import ResultJudge
+from triptych.search.answerability import ResultJudge, missing_hits
 from triptych.search.engine import SearchEngine
-from triptych.search.hit_reader import StoreHitReader
-from triptych.search.hydration import Hydrated, Hydrator
-from triptych.search.listing import FilterListing
-from triptych.search.missing_hits import missing_hits
-from triptych.search.past.moments import Moment, by_moment
-from triptych.search.past.stores import PastStores, Wants
+from triptych.search.hit_reader import StoreHitReader, TextVerifier, expand_prefixes
+from triptych.search.hydration import FilterListing, Hydrated, Hydrator
+from triptych.search.past.stores import PastStores, Wants, by_moment
 from triptych.search.postprocessing import KeywordBoost, at_most
-from triptych.search.probe import SearchProbe
-from triptych.search.query import MAX_TOP_K, has_words, validate
-from triptych.search.query_vectors import embed_queries
+from triptych.search.query import MAX_TOP_K, Moment, has_words, validate
+from triptych.search.query_vectors import SearchProbe, embed_queries
 from triptych.search.request import Found, RequestResolver, SearchRequest
+from triptych.search.retrievers import SPARSE
 from triptych.search.rewriting import rewrite, variants_of
-from triptych.search.sparse_retrievers import SPARSE
-from triptych.search.verification import TextVerifier, expand_prefixes
 
 T = TypeVar("T")
 KnownVectors = Mapping[tuple[EmbedKind, str], Vector]
@@ -164,7 +159,7 @@ class SearchPipeline:
     def search_with_signals(self, query: Query) -> tuple[Result, Mapping[str, float]]:
         """Run `search`; also what the lanes say of how well it answers.
 
-        See `triptych.search.signals`.
+        See `triptych.search.answerability`.
         """
 
         def find(requests: Sequence[SearchRequest]) -> tuple[Result, Mapping[str, float]]:

@@ -1,4 +1,4 @@
-"""The vectors of queries: of many, in one call to the embedder."""
+"""The vectors of queries: of many, in one call to the embedder; and those that rewriters probe."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from contextlib import suppress
 
 import attrs
 
+from triptych import deadlines
 from triptych.derivation.deriver import Deriver
 from triptych.errors import ProviderError
 from triptych.records import Mode
+from triptych.search.engine import SearchEngine
 from triptych.search.query import has_words
 from triptych.search.request import SearchRequest
-from triptych.vectors.embedding import embed_each, mean_vector
+from triptych.vectors.embedding import embed_each, embed_query, mean_vector
 
 _EMBEDDED = (Mode.HYBRID, Mode.VECTOR)
 
@@ -57,3 +59,36 @@ def _embedded(derivation: Deriver, requests: Sequence[SearchRequest]) -> Sequenc
             made.append(attrs.evolve(request, variants=variants))
         return made
     return requests
+
+
+class SearchProbe:
+    """The `QueryProbe` of one request: the vector of a text is kept in ``request.vectors``."""
+
+    def __init__(self, engine: SearchEngine, derivation: Deriver, request: SearchRequest) -> None:
+        self._engine = engine
+        self._derivation = derivation.of_space(request.query.embed_sig)
+        self._request = request
+
+    @property
+    def searches_vectors(self) -> bool:
+        """See `QueryProbe.searches_vectors`."""
+        query = self._request.query
+        return (
+            self._derivation.embedder is not None
+            and query.mode in _EMBEDDED
+            and bool(query.vector_dataset_ids)
+        )
+
+    def best_vector_score(self, text: str) -> float | None:
+        """See `QueryProbe.best_vector_score`."""
+        embedder = self._derivation.embedder
+        if embedder is None or not self.searches_vectors:
+            return None
+        if not has_words(text) or not self._derivation.coverage.admits(text):
+            return None
+        deadlines.check("the search")
+        vectors = self._request.vectors
+        if ("query", text) not in vectors:
+            vectors["query", text] = embed_query(embedder, text)
+        query = attrs.evolve(self._request.query, text=text, vector=vectors["query", text])
+        return self._engine.best_score(self._request.target, Mode.VECTOR, query)

@@ -30,7 +30,7 @@ from triptych.records import (
 from triptych.records.spaces import dense, sparse
 from triptych.search.engine import Target
 from triptych.search.query import over_fetch, resolve_mode, validate
-from triptych.search.sparse_retrievers import SPARSE
+from triptych.search.retrievers import SPARSE
 from triptych.search.syntax import TextConditions, merge_where, parse_query
 from triptych.text import get_analyzer
 from triptych.vectors.waiting import count_waiting

@@ -9,14 +9,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych import telemetry
+from triptych.chunking.embedding import embedding_text
 from triptych.contracts import HitReader, Reranker
 from triptych.errors import ProviderError, ValidationError
 from triptych.records import Hit, ResolvedQuery
 from triptych.records.reports import FailureWarning
 from triptych.search.fusion import min_max
-from triptych.search.passages import passages
 from triptych.search.postprocessing import in_order
 from triptych.search.query import MAX_TOP_K
+
+
+def passages(hits: Sequence[Hit], reader: HitReader) -> list[str]:
+    """Return the text of each hit that a model reads.
+
+    This is the window where the chunk has one, else the text with the document's title and the
+    headings before it, as the embedder reads it.
+    """
+    return [
+        _with_headings(hit) if window is None else window
+        for hit, window in zip(hits, reader.windows(hits), strict=True)
+    ]
+
+
+def _with_headings(hit: Hit) -> str:
+    title = hit.metadata.get("title")
+    return embedding_text(title if isinstance(title, str) else None, hit.heading_path, hit.content)
+
 
 _OVERSAMPLED = 2  # times as many hits as are asked for
 _MOST_CANDIDATES = 1000

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
 import attrs
 
+from triptych._internal.concurrency import map_ordered
 from triptych.contracts import QueryProbe, QueryRewriter
 from triptych.errors import CancelledError, ValidationError
-from triptych.records import Mode, Query, QueryVariant, ResolvedQuery, Rewriting
+from triptych.records import (
+    Mode,
+    ModelUsage,
+    Query,
+    QueryVariant,
+    ResolvedQuery,
+    Rewriting,
+    check_whole,
+)
 from triptych.records.reports import FailureWarning
 from triptych.search.query import over_fetch
 
@@ -81,3 +92,189 @@ def variants_of(
         )
         for each in variants
     )
+
+
+_WORKERS = 4
+
+
+class ChainRewriter:
+    """Several rewriters in a row, such as ``[FollowUpRewriter(llm), HyDE(llm)]``.
+
+    The first gets the query. Every other gets each variant that came before it, as a query of the
+    variant's text, up to four at a time. Weights multiply. A variant keeps what an earlier rewriter
+    gave vector lanes to embed, unless a later one gives something else. Groups nest: within a
+    group, the groups of a later rewriter are groups of their own.
+
+    A rewriter that fails leaves its variant as it was, with a warning; the next one goes on from
+    there. There are `MAX_VARIANTS` variants at most: each that was rewritten keeps its first, and
+    what does not fit is left out, with a warning.
+    """
+
+    def __init__(self, rewriters: Sequence[QueryRewriter]) -> None:
+        """Take the rewriters, in their order.
+
+        Raises:
+            ValidationError: there is none, or one has no method ``rewrite``.
+        """
+        if not isinstance(rewriters, Sequence) or not rewriters:
+            raise ValidationError("a chain takes one rewriter or more: give a list of them")
+        for each in rewriters:
+            if isinstance(each, type) or not callable(getattr(each, "rewrite", None)):
+                raise ValidationError(f"{each!r:.80} has no method rewrite: give a QueryRewriter")
+        self.rewriters: tuple[QueryRewriter, ...] = tuple(rewriters)
+
+    def rewrite(self, query: Query) -> Rewriting:
+        """Return what the last rewriter makes of the query."""
+        return self._rewrite(query, None)
+
+    def rewrite_probing(self, query: Query, probe: QueryProbe) -> Rewriting:
+        """`rewrite`, with a probe of the search for the rewriters that ask it."""
+        return self._rewrite(query, probe)
+
+    def _rewrite(self, query: Query, probe: QueryProbe | None) -> Rewriting:
+        made = Rewriting(variants=(QueryVariant(text=query.text),))
+        for rewriter in self.rewriters:
+            made = _next(rewriter, query, made, probe)
+        return made
+
+
+def _next(
+    rewriter: QueryRewriter, query: Query, before: Rewriting, probe: QueryProbe | None
+) -> Rewriting:
+    def of(variant: QueryVariant) -> Rewriting:
+        try:
+            return call_rewriter(rewriter, attrs.evolve(query, text=variant.text), probe)
+        except CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a rewriter may fail in any way; it is reported
+            name = type(rewriter).__name__
+            return Rewriting(
+                variants=(QueryVariant(text=variant.text),),
+                warnings=(FailureWarning(f"{name} did not rewrite the query", error, kind=True),),
+            )
+
+    made = list(map_ordered(of, before.variants, _WORKERS))
+    warnings = [*before.warnings, *(each for one in made for each in one.warnings)]
+    room = MAX_VARIANTS - len(made)
+    variants: list[QueryVariant] = []
+    for old, rewriting in zip(before.variants, made, strict=True):
+        new = rewriting.variants[: 1 + room]
+        room -= len(new) - 1
+        variants += [_nested(old, each) for each in new]
+    left_out = sum(map(len, made)) - len(variants)
+    if left_out:
+        warnings.append(
+            f"{left_out} wordings of the query were left out: {MAX_VARIANTS} is the most"
+        )
+    whole = made[0].question if len(made) == 1 else ""
+    return Rewriting(
+        variants=tuple(variants),
+        question=whole or before.question,
+        warnings=tuple(dict.fromkeys(warnings)),
+        usage=_total((*before.usage, *(each for one in made for each in one.usage))),
+    )
+
+
+def _nested(old: QueryVariant, new: QueryVariant) -> QueryVariant:
+    """``new``, made of ``old``, with what it keeps of it."""
+    own = bool(new.embed_text or new.embed_texts)
+    kept = new if own else old
+    return attrs.evolve(
+        new,
+        embed_text=kept.embed_text,
+        embed_texts=kept.embed_texts,
+        embed_own_text=kept.embed_own_text,
+        embed_kind=kept.embed_kind,
+        weight=old.weight * new.weight,
+        group="/".join(part for part in (old.group, new.group) if part),
+    )
+
+
+def _total(usages: Sequence[ModelUsage]) -> tuple[ModelUsage, ...]:
+    """The usage of each model."""
+    totals: dict[str, ModelUsage] = {}
+    for each in usages:
+        totals[each.model] = totals[each.model] + each if each.model in totals else each
+    return tuple(totals.values())
+
+
+def rewriters_of(
+    rewriter: QueryRewriter | Sequence[QueryRewriter] | None,
+) -> Sequence[QueryRewriter]:
+    """Return the rewriters that an option names: one, several in a list or tuple, or none."""
+    if rewriter is None:
+        return ()
+    return rewriter if isinstance(rewriter, Sequence) else (rewriter,)
+
+
+def one_rewriter(
+    rewriter: QueryRewriter | Sequence[QueryRewriter] | None,
+) -> QueryRewriter | None:
+    """Return the rewriters that an option names as one; None without any."""
+    several = rewriters_of(rewriter)
+    if len(several) > 1:
+        return ChainRewriter(several)
+    return several[0] if several else None
+
+
+FRAGMENT_ENDS: Final = r"[.?;\u3002\uff0e\uff1f\uff1b]+\s*"
+"""What separates fragments: full stop, question mark, semicolon, also those of Chinese."""
+
+
+def fragments(text: str, pattern: str = FRAGMENT_ENDS) -> list[str]:
+    """Return the parts of ``text`` between the matches of ``pattern``, each once.
+
+    A part without a letter or digit is left out; white space around the others is not kept.
+    """
+    parts = (part.strip() for part in re.split(pattern, text))
+    return list(dict.fromkeys(part for part in parts if any(map(str.isalnum, part))))
+
+
+class FragmentRewriter:
+    """Each fragment of a question is a search of its own; a chunk keeps its best score.
+
+    "How do I install it? Which ports are open; who may log in" has three fragments. A question of
+    one fragment stays as it is. No model is asked.
+
+    Scores of several fragments are compared as the ranker gives them. With `ZScoreRanker` a score
+    says how far a chunk stands above the rest of its own ranking, so a fragment that only a few
+    chunks match outweighs one that many match a little. With `RRFRanker` the first chunks of all
+    fragments have one score. In a single mode the lane's own scores are compared.
+    """
+
+    def __init__(
+        self, pattern: str = FRAGMENT_ENDS, *, maximum: int = 8, include_question: bool = False
+    ) -> None:
+        """Take the rule of the split.
+
+        Args:
+            pattern: a regular expression of what separates fragments. The default splits
+                "triptych.toml", too: ``r"[.?;]+\\s+"`` does not.
+            maximum: the most fragments, 1 to 31; the last one holds the rest of the question.
+            include_question: whether the whole question is searched for besides.
+
+        Raises:
+            ValidationError: the pattern is no regular expression, or ``maximum`` is out of range.
+        """
+        try:
+            re.compile(pattern)
+        except (re.error, TypeError) as error:
+            raise ValidationError(
+                f"the pattern of FragmentRewriter is no regular expression ({error})"
+            ) from error
+        if not 1 <= check_whole(maximum, "maximum") < MAX_VARIANTS:
+            raise ValidationError(f"maximum is {maximum}: give a number from 1 to 31")
+        self._pattern = pattern
+        self._maximum = maximum
+        self._include_question = include_question
+
+    def rewrite(self, query: Query) -> list[QueryVariant]:
+        """Return a variant for each fragment, each a group of its own."""
+        parts = fragments(query.text, self._pattern)
+        if len(parts) < 2:
+            return [QueryVariant(text=query.text)]
+        if len(parts) > self._maximum:
+            parts[self._maximum - 1 :] = [". ".join(parts[self._maximum - 1 :])]
+        if self._include_question:
+            parts.insert(0, query.text)
+        return [QueryVariant(text=part, group=f"{at}") for at, part in enumerate(parts)]

@@ -39,8 +39,7 @@ from triptych.records import (
 )
 from triptych.records.reports import FailureWarning
 from triptych.records.serialization import from_dict, to_dict
-from triptych.search.cache_key import describe, request_digest
-from triptych.search.cache_options import SemanticCache
+from triptych.search.cache_options import SemanticCache, describe, request_digest
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.query import has_words
 from triptych.search.request import RequestResolver, SearchRequest

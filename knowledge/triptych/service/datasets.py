@@ -22,7 +22,7 @@ from triptych.records import (
     check_identifier,
     check_whole,
 )
-from triptych.search.calibration import forget_calibration
+from triptych.search.answerability import forget_calibration
 from triptych.service.base import ServiceBase, check_names
 from triptych.service.operations import Effect, operation
 from triptych.service.options import check_language

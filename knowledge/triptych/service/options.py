@@ -26,7 +26,7 @@ from triptych.errors import ValidationError
 from triptych.records import DatasetConfig, DocumentInfo, check_text, check_whole
 from triptych.search.cache_options import SemanticCache, to_cache
 from triptych.search.pipeline_record import Pipeline
-from triptych.search.rewriters.chain import rewriters_of
+from triptych.search.rewriting import rewriters_of
 from triptych.text import get_analyzer
 from triptych.vectors.embedding import check_embedder
 from triptych.vectors.executor import check_executor

@@ -29,12 +29,13 @@ from triptych.search.question_log import QuestionLog
 from triptych.search.retrievers import (
     BM25Retriever,
     DocumentBM25Retriever,
+    DocumentSparseRetriever,
     DocumentVectorRetriever,
     LayerRetriever,
+    SparseRetriever,
     VectorRetriever,
 )
-from triptych.search.rewriters.chain import one_rewriter, rewriters_of
-from triptych.search.sparse_retrievers import DocumentSparseRetriever, SparseRetriever
+from triptych.search.rewriting import one_rewriter, rewriters_of
 from triptych.service.options import ServiceOptions
 from triptych.vectors.sparse_encoding import check_keeps_sparse
 from triptych.vectors.waiting import living_stats

@@ -15,11 +15,18 @@ from typing import Final
 
 import Stemmer  # type: ignore[import-not-found]  # a C extension, which has no stubs
 
-from triptych.text import cjk as unspaced
-from triptych.text.irregular import IRREGULAR_FORMS
-from triptych.text.stop_words import ENGLISH_STOP_WORDS
+from triptych.text.english import ENGLISH_STOP_WORDS, IRREGULAR_FORMS
 from triptych.text.term_ids import CACHE_RUN_LENGTH, CACHE_RUN_TERMS, CACHE_RUNS, Numbering
-from triptych.text.words import MAX_WORD_LENGTH, is_plain, normalize, split_token, tokens
+from triptych.text.words import (
+    CHINESE_FUNCTION_CHARACTERS,
+    MAX_WORD_LENGTH,
+    index_terms,
+    is_plain,
+    normalize,
+    query_terms,
+    split_token,
+    tokens,
+)
 
 ANALYZER_VERSION: Final = 1
 """Raised with every change that gives texts of all languages other terms."""
@@ -90,7 +97,7 @@ class Analyzer:
         """Return the terms by which the query ``text`` searches, in order, duplicates kept.
 
         Stop words are left out unless nothing else is there. Scripts without spaces ask for fewer
-        terms than they are indexed under (:mod:`triptych.text.cjk`).
+        terms than they are indexed under (:mod:`triptych.text.words`).
         """
         terms: list[str] = []
         wanted: list[str] = []
@@ -106,7 +113,7 @@ class Analyzer:
         wanted: list[str] = []
         for unspaced_run, token in tokens(normalize(run)):
             if unspaced_run:
-                asked = unspaced.query_terms(unspaced_run)
+                asked = query_terms(unspaced_run)
                 kept = [term for term in asked if term not in self._stop_words]
             else:
                 words = split_token(token)
@@ -139,7 +146,7 @@ class Analyzer:
         terms: list[str] = []
         for unspaced_run, token in tokens(normalize(run)):
             if unspaced_run:
-                terms += unspaced.index_terms(unspaced_run)
+                terms += index_terms(unspaced_run)
             else:
                 terms += self._stem(split_token(token))
         return tuple(terms)
@@ -209,8 +216,8 @@ def _stop_words(language: str) -> frozenset[str]:
     if language == NO_LANGUAGE:
         return frozenset()
     if language in _ENGLISH:
-        return ENGLISH_STOP_WORDS | unspaced.CHINESE_FUNCTION_CHARACTERS
-    return unspaced.CHINESE_FUNCTION_CHARACTERS
+        return ENGLISH_STOP_WORDS | CHINESE_FUNCTION_CHARACTERS
+    return CHINESE_FUNCTION_CHARACTERS
 
 
 def _runs(text: str) -> list[str]:
@@ -230,7 +237,7 @@ def get_analyzer(language: str = "english") -> Analyzer:
     """Return the analyzer of ``language``; the same object for the same name.
 
     "english" is Porter's second stemmer, "porter" his first. Both know irregular forms: "bought"
-    has the term of "buy" (:mod:`triptych.text.irregular`).
+    has the term of "buy" (:mod:`triptych.text.english`).
 
     Raises:
         ValueError: ``language`` is none of :func:`languages`.

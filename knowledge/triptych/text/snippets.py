@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from triptych.text.irregular import irregular_forms
+from triptych.text.english import irregular_forms
 
 _OCCURRENCES: Final = 32
 """Occurrences of one term that are looked at: more would not make a better window."""

@@ -12,7 +12,7 @@ from support.rewriting import filled, names
 from triptych import ValidationError
 from triptych.records import QueryVariant
 from triptych.search import FragmentRewriter
-from triptych.search.rewriters.fragments import fragments
+from triptych.search.rewriting import fragments
 
 
 @pytest.mark.parametrize(

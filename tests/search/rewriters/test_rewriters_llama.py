@@ -21,7 +21,7 @@ from triptych.search import (
     ParaphraseRewriter,
     make_standalone,
 )
-from triptych.search.rewriters.hyde import HYDE_PROMPTS
+from triptych.search.hyde import HYDE_PROMPTS
 from triptych_backends.providers import OpenAILLM
 
 pytestmark = pytest.mark.llm

@@ -19,7 +19,7 @@ from triptych.records.metadata import metadata_to_plain
 from triptych.records.serialization import to_dict
 from triptych.search.diversity import MMR
 from triptych.search.reranking import Rerank
-from triptych.search.rewriters.chain import one_rewriter
+from triptych.search.rewriting import one_rewriter
 from triptych.service import Service
 from triptych.service.operations import Effect
 from triptych_adapters.http.request_parts import query_of

@@ -24,7 +24,7 @@ from triptych.records import (
 from triptych.records.documents import has_expired
 from triptych.records.spaces import dense
 from triptych.search.past.layers import fill_layers
-from triptych.search.past.moments import Moment, VersionThen, version_then
+from triptych.search.query import Moment, aware
 from triptych.vectors.filler import Filler
 
 V = TypeVar("V")
@@ -53,6 +53,51 @@ class _KnownVectors:
         if missing:
             found |= self._chunks.known_vectors(dataset_id, space, missing)
         return found
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class VersionThen:
+    """A document at a moment.
+
+    Attributes:
+        info: the version that was current, None where there is none to search.
+        lost: whether there was one, but it is no longer kept.
+        unknown: whether there may have been one that is no longer kept.
+    """
+
+    info: DocumentInfo | None = None
+    lost: bool = False
+    unknown: bool = False
+
+
+def version_then(
+    versions: Sequence[DocumentInfo], moment: Moment, deleted_version: int | None
+) -> VersionThen:
+    """Return the document at ``moment``.
+
+    A document that had expired by then counts as none. A version number has no time: then a
+    document counts as none if it has expired by now.
+
+    Args:
+        versions: the current version and the kept ones, newest first; one at least.
+        moment: when.
+        deleted_version: the greatest version ever deleted in the dataset, None if not known.
+    """
+    if isinstance(moment, datetime):
+        found = next((each for each in versions if aware(each.updated_at) <= moment), None)
+        if has_expired(found, moment):
+            return VersionThen()
+    else:
+        if has_expired(versions[0]):
+            return VersionThen()
+        found = next((each for each in versions if each.version <= moment), None)
+    if found is not None:
+        return VersionThen(info=found)
+    oldest = versions[-1].version
+    # The first version of a document is at most one above the greatest that was deleted.
+    if deleted_version is not None and oldest > deleted_version + 1:
+        return VersionThen(lost=True)
+    return VersionThen(unknown=oldest > 1)
 
 
 @attrs.frozen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import attrs
@@ -13,10 +13,10 @@ from triptych._internal.plurals import counted
 from triptych.contracts import Store, VersionReader
 from triptych.derivation.deriver import Deriver
 from triptych.errors import NotAvailableError, ProviderError, StoreError
-from triptych.records import Mode
+from triptych.records import Mode, Query
 from triptych.search.engine import SearchEngine
 from triptych.search.past.filling import DatasetFiller, OutdatedError
-from triptych.search.past.moments import Moment
+from triptych.search.query import Moment, to_moment
 
 _KEPT = 2
 """Moments whose stores are kept for the next query."""
@@ -257,6 +257,22 @@ class PastStores:
             unused = scratch.retired and scratch.users == 0
         if unused:
             scratch.close()
+
+
+def by_moment(queries: Sequence[Query]) -> Collection[Sequence[int]]:
+    """The places of those queries that one store answers: of a moment, of datasets and of needs.
+
+    Raises:
+        ValidationError: an ``as_of`` is no moment.
+    """
+    places: dict[str, list[int]] = {}
+    for at, query in enumerate(queries):
+        key = ""
+        if query.as_of is not None:
+            where = query.scope, query.dataset_id, query.dataset_ids
+            key = repr((to_moment(query.as_of), *where, query.mode, query.layer))
+        places.setdefault(key, []).append(at)
+    return places.values()
 
 
 @contextmanager

@@ -1,6 +1,11 @@
-"""Irregular forms of English words, which a stemmer cannot unite with their base: bought, mice.
+"""English for the analyzer: its stop words, and irregular forms with their base words.
 
-From the lemma table of LemmInflect 0.2.3 (MIT License, copyright Brad Jascob; the table derives
+The stop words are the selection of the Snowball project's English list
+(https://snowballstem.org/algorithms/english/stop.txt). A query leaves them out unless it holds
+nothing else.
+
+The irregular forms are those that a stemmer cannot unite with their base: bought, mice. They are
+from the lemma table of LemmInflect 0.2.3 (MIT License, copyright Brad Jascob; the table derives
 from the SPECIALIST Lexicon of the U.S. National Library of Medicine), selected by
 bench/irregular_forms.py. NOTICE has the licence.
 
@@ -20,6 +25,26 @@ from functools import cache
 from typing import Final
 
 import Stemmer  # type: ignore[import-not-found]  # a C extension, which has no stubs
+
+_WORDS: Final = """
+i me my myself we our ours ourselves you your yours yourself yourselves he him his himself
+she her hers herself it its itself they them their theirs themselves
+what which who whom this that these those
+am is are was were be been being have has had having do does did doing
+would should could ought cannot
+i'm you're he's she's it's we're they're i've you've we've they've
+i'd you'd he'd she'd we'd they'd i'll you'll he'll she'll we'll they'll
+isn't aren't wasn't weren't hasn't haven't hadn't doesn't don't didn't
+won't wouldn't shan't shouldn't can't couldn't mustn't
+let's that's who's what's here's there's when's where's why's how's
+a an the and but if or because as until while of at by for with about against between into
+through during before after above below to from up down in out on off over under
+again further then once here there when where why how all any both each few more most other
+some such no nor not only own same so than too very
+"""
+
+ENGLISH_STOP_WORDS: Final = frozenset(_WORDS.split())
+
 
 # Each base with its forms.
 _TABLE: Final = """

@@ -12,7 +12,7 @@ from triptych._internal.concurrency import map_ordered
 from triptych.contracts import LLM, QueryProbe
 from triptych.errors import ProviderError, ValidationError
 from triptych.records import Mode, Query, QueryVariant, Rewriting, check_text, check_whole
-from triptych.search.rewriters.model import ModelCalls, as_it_came, check_model, check_seconds
+from triptych.search.model_rewriters import ModelCalls, as_it_came, check_model, check_seconds
 
 HYDE_PROMPT: Final = """\
 Somebody asks a question of a collection of documents. Write the passage of such a document that

@@ -1,1 +1,0 @@
-"""Query rewriters: fragments, paraphrases, hypothetical answers, follow-up questions, chains."""
