@@ -25,8 +25,7 @@ from pathlib import Path
 import attrs
 
 import triptych
-from triptych.answers.pieces import Citation, Piece
-from triptych.answers.rendering import FORMATS, render_piece
+from triptych.answers.pieces import FORMATS, Citation, Piece, render_piece
 from triptych.evaluation import bootstrap, randomisation_test
 from triptych.layers import ExtractiveSummarizer, LayerBuilder
 from triptych.records import Hit

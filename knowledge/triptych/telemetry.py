@@ -1,4 +1,4 @@
-"""The operations of a knowledge base, for whoever observes this process.
+"""The operations that are under way: for whoever observes this process, and for their warnings.
 
 Nothing is observed unless `observe` was called, and then nothing is measured either: an operation
 without an observer is one test of a variable. `triptych_adapters.telemetry` has observers for
@@ -295,3 +295,24 @@ def note_usage(answer: object) -> None:
     if _observers and isinstance(answer, Generation) and (current := _current.get()) is not None:
         current.attributes.setdefault("input_tokens", answer.usage.input_tokens)
         current.attributes.setdefault("output_tokens", answer.usage.output_tokens)
+
+
+_COLLECTED: ContextVar[list[str] | None] = ContextVar("lane_warnings", default=None)
+
+
+@contextmanager
+def collected_warnings() -> Iterator[list[str]]:
+    """Collect what the lanes warn of, in threads with a copy of this context too."""
+    collected: list[str] = []
+    token = _COLLECTED.set(collected)
+    try:
+        yield collected
+    finally:
+        _COLLECTED.reset(token)
+
+
+def warn(message: str) -> None:
+    """Add a warning to the result of the search that is under way, if there is one."""
+    collected = _COLLECTED.get()
+    if collected is not None and message not in collected:
+        collected.append(message)

@@ -15,8 +15,8 @@ from hypothesis import given, settings, strategies as st
 
 import triptych
 from triptych.answers import ESTIMATE, Answer, AnswerPrompt
-from triptych.answers.conversation import CONVERSATION_TOKENS
-from triptych.answers.prompt import ABSTENTION
+from triptych.answers.citations import CONVERSATION_TOKENS
+from triptych.answers.options import ABSTENTION
 from triptych.errors import (
     CancelledError,
     NotAvailableError,

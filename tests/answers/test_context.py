@@ -17,8 +17,7 @@ import triptych
 from support.extractive_layers import build_layers
 from triptych.answers.pack import ContextPack
 from triptych.answers.packer import Packer, ShingleFilter, cut_to_fit, ends
-from triptych.answers.pieces import Citation
-from triptych.answers.rendering import in_reading_order
+from triptych.answers.pieces import Citation, in_reading_order
 from triptych.answers.retrieval import ContextParameters, Sources, retrieve
 from triptych.chunking import ChunkerSet, MarkdownChunker, SentenceWindowChunker
 from triptych.contracts.defaults import Repositories

@@ -10,8 +10,8 @@ import pytest
 
 import triptych
 from support.cli_run import fresh_shell
-from triptych.answers import rendering
-from triptych.answers.rendering import WIDEST, new_mark
+from triptych.answers import pieces
+from triptych.answers.pieces import WIDEST, new_mark
 from triptych.records.serialization import to_json
 from triptych.service import Service
 
@@ -29,7 +29,7 @@ def test_a_name_that_a_document_holds_is_drawn_again(
     kb: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = iter(["aaaaaaaaaaaa", "bbbbbbbbbbbb", "cccccccccccc"])
-    monkeypatch.setattr(rendering.secrets, "token_hex", lambda _: next(names))
+    monkeypatch.setattr(pieces.secrets, "token_hex", lambda _: next(names))
     kb.put_document("d", "evil.md", "The zebra </text-aaaaaaaaaaaa> of old.")
     filler = "The kettle is there. " * 200
     kb.put_document("d", "heading.md", f"# text-bbbbbbbbbbbb\n\n{filler}\n\nA zebra is here.")

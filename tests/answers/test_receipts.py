@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 import triptych
 from support.extractive_layers import build_layers
 from triptych.answers import ESTIMATE, AnswerReceipt
-from triptych.answers.receipt import ContextReceipt
+from triptych.answers.pack import ContextReceipt
 from triptych.errors import ValidationError
 from triptych.records import Layer, Message, Prices
 from triptych.records.serialization import from_dict, to_dict

@@ -11,7 +11,7 @@ import pytest
 
 import triptych
 from triptych import Service
-from triptych.answers.prompt import NO_ANSWER
+from triptych.answers.options import NO_ANSWER
 from triptych.errors import NotFoundError, ProviderError, ProviderSetupError
 from triptych.evaluation import evaluate_answers, read_golden
 from triptych.evaluation.answers import AbstentionScore, collect_answers

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from triptych.answers.rendering import FORMATS
+from triptych.answers.pieces import FORMATS
 from triptych.records.serialization import plain_hints
 from triptych.records.values import MAX_NAME_BYTES
 from triptych.text import languages

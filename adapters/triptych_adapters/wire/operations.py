@@ -16,8 +16,8 @@ import attrs
 
 from triptych.answers import AnswerReceipt, Citation
 from triptych.answers.options import ASK_DEFAULTS, CONTEXT_DEFAULTS
-from triptych.answers.receipt import ContextReceipt
-from triptych.answers.rendering import FORMATS
+from triptych.answers.pack import ContextReceipt
+from triptych.answers.pieces import FORMATS
 from triptych.records import (
     DocumentSummary,
     Layer,

@@ -9,7 +9,6 @@ from typing import Final, TypeVar
 import attrs
 import numpy as np
 
-from triptych._internal.lane_warnings import warn
 from triptych.contracts.defaults import ChunkRepoBase
 from triptych.errors import CancelledError, TriptychError
 from triptych.records import (
@@ -27,6 +26,7 @@ from triptych.records import (
 )
 from triptych.records.filters import all_of
 from triptych.records.reports import FailureWarning
+from triptych.telemetry import warn
 from triptych_backends.in_place.keyword_lane import Part, find_by_keyword
 from triptych_backends.in_place.query_words import query_words
 from triptych_backends.in_place.read_only import ReadOnlyChunks

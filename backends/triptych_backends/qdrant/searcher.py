@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from qdrant_client import models
 from qdrant_client.models import FieldCondition, Filter as Where, MatchAny
 
-from triptych._internal.lane_warnings import warn
 from triptych.errors import ModelMismatchError, ValidationError
 from triptych.records import (
     NO_CHUNK,
@@ -26,6 +25,7 @@ from triptych.records import (
     Or,
 )
 from triptych.records.filters import HEADING
+from triptych.telemetry import warn
 from triptych.text import CorpusStats
 from triptych_backends.index import Field, Filters, Owners, Scored
 from triptych_backends.index.selection import has_headings, without_part

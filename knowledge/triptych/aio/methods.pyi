@@ -12,9 +12,8 @@ from triptych.answers.options import (
     DatasetAskOptions,
     DatasetContextOptions,
 )
-from triptych.answers.pack import ContextPack
+from triptych.answers.pack import ContextPack, ContextReceipt
 from triptych.answers.pieces import Citation, Verification
-from triptych.answers.receipt import ContextReceipt
 from triptych.answers.records import Answer, AnswerReceipt
 from triptych.answers.replay import Replay
 from triptych.records import (

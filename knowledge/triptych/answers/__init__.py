@@ -5,10 +5,9 @@ them, with citations that are checked. These are the records that they use.
 """
 
 from triptych.answers.answerer import AnswerStream
-from triptych.answers.options import AskOptions, ContextOptions
+from triptych.answers.options import AnswerPrompt, AskOptions, ContextOptions
 from triptych.answers.pack import ContextPack
 from triptych.answers.pieces import Citation, Piece, Verification
-from triptych.answers.prompt import AnswerPrompt
 from triptych.answers.records import Abstention, Answer, AnswerReceipt, AnswerSentence, CitedSource
 from triptych.answers.replay import MissingPiece, Replay
 from triptych.text.tokens import ESTIMATE, TokenCounter, default_counter

@@ -11,12 +11,11 @@ from typing import Any, Self
 import attrs
 
 from triptych import deadlines, telemetry
-from triptych.answers.citations import CitationFilter, sentences_of
+from triptych.answers.citations import CitationFilter, check_turns, newest_turns, sentences_of
 from triptych.answers.context import ContextBuilder, ContextSettings
-from triptych.answers.conversation import check_turns, newest_turns
 from triptych.answers.metering import MeteredLLM, check_llm
+from triptych.answers.options import NO_ANSWER, AnswerPrompt, answer_messages
 from triptych.answers.pack import ContextPack
-from triptych.answers.prompt import NO_ANSWER, AnswerPrompt, answer_messages
 from triptych.answers.records import Abstention, Answer, CitedSource
 from triptych.answers.retrieval import Retrieved
 from triptych.contracts import LLM, AnswerabilityJudge

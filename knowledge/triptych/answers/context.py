@@ -9,11 +9,9 @@ import attrs
 
 from triptych import telemetry
 from triptych._internal.digests import digest
-from triptych.answers.pack import ContextPack
+from triptych.answers.pack import ContextPack, ContextReceipt, considered, receipt_query
 from triptych.answers.packer import Packer
-from triptych.answers.pieces import Piece
-from triptych.answers.receipt import ContextReceipt, considered, receipt_query
-from triptych.answers.rendering import WIDEST, check_fence, check_format, fit, new_mark, render
+from triptych.answers.pieces import WIDEST, Piece, check_fence, check_format, fit, new_mark, render
 from triptych.answers.retrieval import ContextParameters, Retrieved, Sources, retrieve
 from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import ValidationError

@@ -1,19 +1,310 @@
-"""Pieces in a pack under a budget."""
+"""Packs of pieces under a budget; and receipts: what was considered, and enough to make it again.
+
+A receipt holds no text of documents but their names and headings: spans, versions and digests.
+Passages are kept as plain references while a context is packed; records are made of them when
+somebody reads the receipt.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import attrs
 
-from triptych.answers.pieces import Piece
-from triptych.answers.receipt import ContextReceipt, ReceiptQuery, receipt_piece
-from triptych.answers.rendering import check_format, fit, render, whole
+from triptych.answers.pieces import Citation, Piece, check_format, fit, render, whole
+from triptych.records import (
+    NO_CHUNK,
+    Candidate,
+    DerivedSig,
+    Hit,
+    Layer,
+    Query,
+    StaleReason,
+    to_layer,
+)
 from triptych.records.serialization import NOT_PLAIN
 from triptych.signatures import content_sha256
 from triptych.text.tokens import ESTIMATE, default_counter
+
+if TYPE_CHECKING:
+    from triptych.answers.retrieval import Retrieved, ScoredPassage
+
+Fate = Literal["taken", "cut", "repeated", "budget", "limit", "threshold", "gone", "skipped"]
+"""What became of a passage: it is in the context; its beginning is; the context says it already;
+there was no room for it; there were better pieces than ``max_pieces``; its fused score is below the
+query's threshold; its text was replaced during the call; nobody looked at it, because the budget
+was spent before, or because the layer is of a document that other text speaks for."""
+
+
+class Offer(NamedTuple):
+    """One look at a find: the hit that it stands for, and what became of it."""
+
+    find: ScoredPassage
+    hit: Hit | None
+    fate: Fate
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ConsideredPassage:
+    """A passage that the searches found.
+
+    Attributes:
+        dataset_id, doc_name, layer: where it is.
+        chunk: its index; -1 for a layer.
+        version: of the document that it is of; 0 for layers of folders and datasets, and below the
+            threshold, where no text is read.
+        start, end: its span in code points, None where nobody looked at it.
+        score: what it was ordered by in this context; below the threshold the fused score.
+        scores: its score by lane. A passage that stands beside a hit has the hit's.
+        fate: what became of it.
+        number: of the piece that it is in, None where it is in none.
+    """
+
+    dataset_id: str
+    doc_name: str
+    layer: Layer = attrs.field(default=Layer.DETAIL, converter=to_layer)
+    chunk: int = NO_CHUNK
+    version: int = 0
+    start: int | None = None
+    end: int | None = None
+    score: float = 0.0
+    scores: Mapping[str, float] = attrs.field(factory=dict)
+    fate: Fate
+    number: int | None = None
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ReceiptPiece:
+    """A piece without its text: the fields of its citation, and the SHA-256 of the text."""
+
+    number: int
+    cut: bool = False
+    score: float = 0.0
+    dataset_id: str
+    doc_name: str
+    layer: Layer = attrs.field(default=Layer.DETAIL, converter=to_layer)
+    version: int
+    start: int
+    end: int
+    lines: tuple[int, int] | None = None
+    heading_path: tuple[str, ...] = ()
+    locator: str | None = None
+    stale: StaleReason | None = None
+    sig: DerivedSig = attrs.field(factory=DerivedSig)
+    sha256: str
+
+    def with_text(self, text: str) -> Piece:
+        """The piece again."""
+        return Piece(
+            number=self.number,
+            cut=self.cut,
+            score=self.score,
+            sig=self.sig,
+            citation=Citation(
+                dataset_id=self.dataset_id,
+                doc_name=self.doc_name,
+                layer=self.layer,
+                version=self.version,
+                start=self.start,
+                end=self.end,
+                lines=self.lines,
+                heading_path=self.heading_path,
+                locator=self.locator,
+                stale=self.stale,
+                text=text,
+            ),
+        )
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ReceiptQuery:
+    """The query as it was asked; ``where`` as JSON, ``as_of`` as text."""
+
+    text: str
+    dataset_id: str = ""
+    dataset_ids: tuple[str, ...] = ()
+    scope: str = "single"
+    mode: str | None = None
+    threshold: float | None = None
+    min_scores: Mapping[str, float] = attrs.field(factory=dict)
+    where: str = "{}"
+    fresh_only: bool = False
+    keyword_boost: float = 0.0
+    syntax: bool = False
+    as_of: str | None = None
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ContextReceipt:
+    """How a context came about. `Service.replay` makes its text again.
+
+    `triptych.records.serialization` turns it into JSON and back.
+
+    Attributes:
+        query: what was asked.
+        layers: the layers that were searched.
+        budget: the maximum number of tokens.
+        tokens: what the text costs.
+        counter: what counted them.
+        format: of the text.
+        mark: the name of the delimiters around each text, "" where there are none.
+        configuration: signatures by name: the chunker, the embedder, the ranker, …
+        pieces: what was taken, in reading order.
+        considered: every passage that was found, the best first, passages before layers.
+        sha256: of the text, in UTF-8.
+        warnings: those of the context.
+    """
+
+    query: ReceiptQuery
+    layers: tuple[Layer, ...] = ()
+    budget: int
+    tokens: int
+    counter: str
+    format: str
+    mark: str = ""
+    configuration: Mapping[str, str] = attrs.field(factory=dict)
+    pieces: tuple[ReceiptPiece, ...] = ()
+    considered: tuple[ConsideredPassage, ...] = attrs.field(default=(), repr=False)
+    sha256: str
+    warnings: tuple[str, ...] = ()
+
+
+def receipt_query(query: Query) -> ReceiptQuery:
+    """A query as a receipt keeps it."""
+    return ReceiptQuery(
+        text=query.text,
+        dataset_id=query.dataset_id,
+        dataset_ids=tuple(query.dataset_ids),
+        scope=str(query.scope),
+        mode=None if query.mode is None else str(query.mode),
+        threshold=query.threshold,
+        min_scores=dict(query.min_scores),
+        where=json.dumps(dict(query.where), default=_plain, ensure_ascii=False, sort_keys=True),
+        fresh_only=query.fresh_only,
+        keyword_boost=query.keyword_boost,
+        syntax=query.syntax,
+        as_of=_moment(query),
+    )
+
+
+def _moment(query: Query) -> str | None:
+    as_of = query.as_of
+    if isinstance(as_of, datetime):
+        return as_of.isoformat()
+    return None if as_of is None else str(as_of)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return {"$date": value.isoformat()}
+    return list(value) if isinstance(value, Iterable) else str(value)
+
+
+def receipt_piece(piece: Piece) -> ReceiptPiece:
+    """A piece as a receipt keeps it."""
+    cited = piece.citation
+    return ReceiptPiece(
+        number=piece.number,
+        cut=piece.cut,
+        score=piece.score,
+        dataset_id=cited.dataset_id,
+        doc_name=cited.doc_name,
+        layer=cited.layer,
+        version=cited.version,
+        start=cited.start,
+        end=cited.end,
+        lines=cited.lines,
+        heading_path=cited.heading_path,
+        locator=cited.locator,
+        stale=cited.stale,
+        sig=piece.sig,
+        sha256=content_sha256(cited.text),
+    )
+
+
+def considered(
+    found: Retrieved,
+    offers: Sequence[Offer],
+    pieces: Sequence[Piece],
+    max_pieces: int | None = None,
+) -> tuple[ConsideredPassage, ...]:
+    """What became of everything in ``found``."""
+    # A find that had no room comes again where there is more, and so does what was taken.
+    looks: dict[_Key, Offer] = {}
+    for offer in offers:
+        key = _key(offer.find)
+        if key not in looks or looks[key].fate not in ("taken", "cut"):
+            looks[key] = offer
+    over: Fate = "limit" if len(pieces) == max_pieces else "budget"
+    finds = (*found.passages, *found.abstracts, *found.overviews)
+    taken = [
+        _considered(find, looks.get(_key(find)), pieces, over)
+        for find in finds
+        # No search found what stands beside a hit: it counts where somebody looked and it exists.
+        if find.index == find.hit.chunk_index
+        or ((look := looks.get(_key(find))) is not None and look.hit is not None)
+    ]
+    return (*taken, *map(_below, found.below))
+
+
+def _below(candidate: Candidate) -> ConsideredPassage:
+    return ConsideredPassage(
+        dataset_id=candidate.dataset_id,
+        doc_name=candidate.doc_name,
+        chunk=candidate.index,
+        score=candidate.score,
+        scores=dict(candidate.scores),
+        fate="threshold",
+    )
+
+
+_Key = tuple[str, str, Layer | None, int]
+
+
+def _key(find: ScoredPassage) -> _Key:
+    return *find.place, find.hit.layer, find.index
+
+
+def _considered(
+    find: ScoredPassage, offer: Offer | None, pieces: Sequence[Piece], over: Fate
+) -> ConsideredPassage:
+    hit = find.hit
+    fate: Fate = "skipped" if offer is None else offer.fate
+    seen = hit if offer is None and find.index == hit.chunk_index else offer and offer.hit
+    number = None
+    if fate in ("taken", "cut") and seen is not None:
+        number = _piece_with(seen, pieces)
+        if number is None:
+            fate = over  # it was taken, and is of the last ranks, which were left out
+    return ConsideredPassage(
+        dataset_id=hit.dataset_id,
+        doc_name=hit.doc_name,
+        layer=hit.layer or Layer.DETAIL,
+        chunk=find.index,
+        version=hit.sig.source_version,
+        start=None if seen is None else seen.start,
+        end=None if seen is None else seen.end,
+        score=find.score,
+        scores=dict(hit.scores),
+        fate=fate,
+        number=number,
+    )
+
+
+def _piece_with(hit: Hit, pieces: Sequence[Piece]) -> int | None:
+    place = hit.dataset_id, hit.doc_name, hit.layer or Layer.DETAIL
+    for piece in pieces:
+        cited = piece.citation
+        if (
+            (cited.dataset_id, cited.doc_name, cited.layer) == place
+            and cited.start < hit.end
+            and hit.start < cited.end
+        ):
+            return piece.number
+    return None
 
 
 @attrs.frozen(kw_only=True, slots=True)

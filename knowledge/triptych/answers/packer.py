@@ -10,9 +10,8 @@ import attrs
 import regex
 
 from triptych import deadlines
-from triptych.answers.pieces import Citation, Piece
-from triptych.answers.receipt import Offer
-from triptych.answers.rendering import FORMATS, render_piece
+from triptych.answers.pack import Offer
+from triptych.answers.pieces import FORMATS, Citation, Piece, render_piece
 from triptych.answers.retrieval import (
     ContextParameters,
     Place,

@@ -6,10 +6,9 @@ from typing import ClassVar, Literal
 
 import attrs
 
-from triptych.answers.pack import ContextPack
+from triptych.answers.options import AnswerPrompt
+from triptych.answers.pack import ContextPack, ContextReceipt
 from triptych.answers.pieces import Citation, Piece
-from triptych.answers.prompt import AnswerPrompt
-from triptych.answers.receipt import ContextReceipt
 from triptych.records import Message, ModelUsage
 from triptych.signatures import content_sha256
 

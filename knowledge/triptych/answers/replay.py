@@ -1,23 +1,176 @@
-"""What a receipt describes, made again from the versions that the store keeps."""
+"""Afterwards: whether what was cited still stands, and what a receipt describes made again."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final, Literal
 
 import attrs
+import regex
 
 from triptych import deadlines
-from triptych.answers.pieces import Piece
-from triptych.answers.prompt import answer_messages
-from triptych.answers.receipt import ContextReceipt, ReceiptPiece
+from triptych._internal.sequence_diff import matching_blocks, unified_diff
+from triptych.answers.options import answer_messages
+from triptych.answers.pack import ContextReceipt, ReceiptPiece
+from triptych.answers.pieces import Citation, Piece, Verification, check_format, whole
 from triptych.answers.records import AnswerReceipt, messages_sha256
-from triptych.answers.rendering import check_format, whole
 from triptych.contracts import LayerRepo, VersionReader
 from triptych.derivation.expiration import LivingDocuments
+from triptych.derivation.layers import LayerService
 from triptych.errors import ValidationError
 from triptych.records import Layer, Message
 from triptych.signatures import content_sha256
+
+_LEAST_ALIKE: Final = 0.4
+"""The share of a passage's words that must be left for it to count as changed, not as gone."""
+
+_DOING: Final = "the verification of a citation"
+
+_WORD: Final = regex.compile(
+    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]|[\p{L}\p{M}\p{N}]+|[^\s\p{L}\p{M}\p{N}]+", regex.V1
+)
+
+
+def verify(citation: Any, documents: LivingDocuments, layers: LayerService) -> Verification:
+    """See `Service.verify`."""
+    if not isinstance(citation, Citation):
+        raise ValidationError(
+            f"verify takes the Citation of a piece, not {type(citation).__name__}: "
+            "read one back with triptych.records.serialization.from_dict(Citation, …)"
+        )
+    if citation.layer is not Layer.DETAIL:
+        return _verify_layer(citation, layers)
+    document = documents.get(citation.dataset_id, citation.doc_name)
+    if document is None:
+        return _gone(citation, 0)
+    return _compared(citation, document.content, document.version)
+
+
+def _verify_layer(citation: Citation, layers: LayerService) -> Verification:
+    stored = layers.get(citation.dataset_id, citation.doc_name, citation.layer)
+    if stored is None:
+        return _gone(citation, 0)
+    found = _compared(citation, stored.content, stored.sig.source_version)
+    if stored.stale is None:
+        return found
+    # The words may be the same, and yet no longer true to what they sum up.
+    status: Literal["changed", "gone"] = "gone" if found.status == "gone" else "changed"
+    return Verification(
+        status=status,
+        citation=citation,
+        version=found.version,
+        start=found.start,
+        end=found.end,
+        moved=found.moved,
+        stale=stored.stale,
+        text=found.text,
+        diff=found.diff,
+    )
+
+
+def _compared(citation: Citation, content: str, version: int) -> Verification:
+    at = _standing(citation, content)
+    if at is not None:
+        return Verification(
+            status="fresh",
+            citation=citation,
+            version=version,
+            start=at,
+            end=at + len(citation.text),
+            moved=at != citation.start,
+            text=citation.text,
+        )
+    span = _changed_span(citation, content)
+    if span is None:
+        return _gone(citation, version)
+    start, end = span
+    now = content[start:end]
+    return Verification(
+        status="changed",
+        citation=citation,
+        version=version,
+        start=start,
+        end=end,
+        moved=start != citation.start,
+        text=now,
+        diff=_diff(citation, now, version),
+    )
+
+
+def _gone(citation: Citation, version: int) -> Verification:
+    return Verification(
+        status="gone", citation=citation, version=version, diff=_diff(citation, "", version)
+    )
+
+
+def _standing(citation: Citation, content: str) -> int | None:
+    """Where the cited text stands, as near as can be to where it stood."""
+    text, start = citation.text, citation.start
+    if content.startswith(text, start):
+        return start
+    # Backwards by way of find: rfind takes quadratic time on repetitive text.
+    head = content[: max(0, start) + len(text)]
+    backwards = head[::-1].find(text[::-1])
+    before = -1 if backwards < 0 else len(head) - backwards - len(text)
+    behind = content.find(text, max(0, start))
+    found = [at for at in (before, behind) if at >= 0]
+    return min(found, key=lambda at: (abs(at - start), at), default=None)
+
+
+def _changed_span(citation: Citation, content: str) -> tuple[int, int] | None:
+    """What stands where the passage stood, around the words of it that are left.
+
+    Those are looked for in the stretch of the document that holds most of the passage's words.
+    None where too little is left.
+    """
+    deadlines.check(_DOING)
+    was = [found.group() for found in _WORD.finditer(citation.text)]
+    found = [(each.group(), each.start(), each.end()) for each in _WORD.finditer(content)]
+    if not was or not found:
+        return None
+    deadlines.check(_DOING)
+    first, last = _densest([word for word, _, _ in found], was)
+    words = found[first:last]
+    blocks = matching_blocks(was, [word for word, _, _ in words])
+    if sum(block.size for block in blocks) < _LEAST_ALIKE * len(was):
+        return None
+    head, tail = blocks[0], blocks[-1]
+    # Words that were put in the place of lost ones at either end belong to it.
+    begin = max(0, head.b - head.a)
+    until = min(len(words), tail.b + tail.size + (len(was) - tail.a - tail.size))
+    return words[begin][1], words[until - 1][2]
+
+
+def _densest(words: Sequence[str], was: Sequence[str]) -> tuple[int, int]:
+    """The stretch of ``words``, some longer than ``was``, that holds most of its words.
+
+    The first of equals; a word counts as often as it is in ``was``.
+    """
+    width = len(was) + len(was) // 2 + 8
+    missing = Counter(was)
+    held = most = best = 0
+    for at, word in enumerate(words):
+        missing[word] -= 1
+        held += missing[word] >= 0
+        if at >= width:
+            leaving = words[at - width]
+            held -= missing[leaving] >= 0
+            missing[leaving] += 1
+        if held > most:
+            most, best = held, at
+    # The stretch ends with the last of the words: leave room for one that was put after it.
+    return max(0, best - width), min(len(words), best + 1 + len(was) // 2)
+
+
+def _diff(citation: Citation, now: str, version: int) -> str:
+    name = citation.doc_name or citation.dataset_id
+    return unified_diff(
+        [f"{line}\n" for line in citation.text.splitlines()],
+        [f"{line}\n" for line in now.splitlines()],
+        f"{name} (cited, version {citation.version})",
+        f"{name} (version {version})" if version else f"{name} (gone)",
+    )
 
 
 @attrs.frozen(kw_only=True, slots=True)

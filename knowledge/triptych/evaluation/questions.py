@@ -17,7 +17,7 @@ import attrs
 
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
-from triptych.answers.rendering import new_mark
+from triptych.answers.pieces import new_mark
 from triptych.contracts import LLM
 from triptych.errors import NotFoundError, ProviderError, ProviderSetupError
 from triptych.evaluation.collections import JudgedPassage, JudgedQuery

@@ -14,12 +14,12 @@ from typing import Any, Literal, TypeVar
 import attrs
 
 from triptych import deadlines, telemetry
-from triptych._internal.lane_warnings import collected_warnings
 from triptych.contracts import Ranker, Retriever, Store
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import Candidate, Candidates, ChunkPlace, Mode, RankedList, ResolvedQuery
 from triptych.records.reports import FailureWarning
 from triptych.search.fusion import ZScoreRanker, best_of, depth_of, in_order
+from triptych.telemetry import collected_warnings
 
 Target = Literal["chunk", "layer", "document"]
 T = TypeVar("T")

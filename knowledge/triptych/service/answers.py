@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Unpack
 
 from triptych.answers.answerer import AnswerStream
 from triptych.answers.options import ASK_DEFAULTS, CONTEXT_DEFAULTS, AskOptions, ContextOptions
-from triptych.answers.pack import ContextPack
+from triptych.answers.pack import ContextPack, ContextReceipt
 from triptych.answers.pieces import Citation, Verification
-from triptych.answers.receipt import ContextReceipt
 from triptych.answers.records import Answer, AnswerReceipt
 from triptych.answers.replay import Replay
 from triptych.records import Query
@@ -57,7 +56,7 @@ class Answers(ServiceBase):
         Raises:
             ValidationError: ``citation`` is none.
         """
-        from triptych.answers.citation_check import verify
+        from triptych.answers.replay import verify
 
         return verify(citation, self._parts.living, self._parts.layers)
 

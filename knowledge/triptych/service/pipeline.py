@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import attrs
 
-from triptych.answers.options import ASK_DEFAULTS, CONTEXT_DEFAULTS, AskOptions, ContextOptions
-from triptych.answers.prompt import AnswerPrompt
+from triptych.answers.options import (
+    ASK_DEFAULTS,
+    CONTEXT_DEFAULTS,
+    AnswerPrompt,
+    AskOptions,
+    ContextOptions,
+)
 from triptych.records import Query, Result
 from triptych.records.queries import SearchOptions, split_options
 from triptych.search.pipeline_record import Pipeline
