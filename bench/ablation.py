@@ -41,7 +41,7 @@ from triptych.search import (
     Pipeline,
     WeightedRanker,
 )
-from triptych.service.pipeline import PipelineView
+from triptych.service.views import PipelineView
 from triptych_factory.rankers import build_reranker
 
 BASE = "hybrid"

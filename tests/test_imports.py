@@ -13,8 +13,8 @@ PACKAGES = ("triptych", "triptych_backends", "triptych_factory", "triptych_adapt
 # with something filled in. A service restricts itself by a subclass.
 ALLOWED = (
     ("triptych.errors", "triptych.records"),
-    ("triptych.service.dataset", "triptych.service"),
-    ("triptych.service.pipeline", "triptych.service"),
+    ("triptych.service.views", "triptych.service"),
+    ("triptych.service.views", "triptych.service"),
     ("triptych.service", "triptych.access.service"),
 )
 

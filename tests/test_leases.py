@@ -12,7 +12,7 @@ import pytest
 from triptych.deadlines import deadline
 from triptych.errors import CancelledError
 from triptych.leases import LEASE, LEASES, LeaseHolder, SettingsLeases
-from triptych.vectors.pace import Pace
+from triptych.vectors.run import Pace
 from triptych_backends.memory import MemoryStore
 
 

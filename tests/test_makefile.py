@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from support.targets import STORES, TARGETS
-from triptych.testing import BackendConformance, ServiceTests
+from triptych.testing.conformance import BackendConformance
 from triptych.testing.guarantees import GUARANTEES, guarantees_of
+from triptych.testing.service import ServiceTests
 
 ROOT = Path(__file__).parents[1]
 

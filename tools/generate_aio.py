@@ -11,13 +11,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from triptych.aio.awaiting import NOT_AWAITED
+from triptych.aio.threads import NOT_AWAITED
 
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / "knowledge/triptych/service"
 TARGET = ROOT / "knowledge/triptych/aio/methods.pyi"
-PARTS = ("documents", "datasets", "searches", "answers", "layers", "upkeep")
+PARTS = ("documents", "datasets", "searches", "layers", "upkeep")
 """The modules of the classes that make up a Service, in the order of its bases."""
+VIEWS = ("AsyncDatasetMethods", "AsyncPipelineMethods")
+"""The facades of the classes of the module of views, in their order."""
 HEAD = '"""`Service` and its views, awaited. Written by tools/generate_aio.py: do not edit."""'
 
 
@@ -29,14 +31,18 @@ def main() -> None:
 def generated() -> str:
     """The stub's text, formatted."""
     parts_of_service = [_parsed(name) for name in PARTS]
-    dataset, pipelines = _parsed("dataset"), _parsed("pipeline")
+    views = _parsed("views")
     parts = [
         HEAD,
-        _imports(*parts_of_service, dataset, pipelines),
+        _imports(*parts_of_service, views),
         '__all__ = ["AsyncDatasetMethods", "AsyncPipelineMethods", "AsyncServiceMethods"]',
-        _facade("AsyncServiceMethods", "Service", *parts_of_service),
-        _facade("AsyncDatasetMethods", "Dataset", dataset),
-        _facade("AsyncPipelineMethods", "PipelineView", pipelines),
+        _facade(
+            "AsyncServiceMethods", "Service", *(_classes(each)[0] for each in parts_of_service)
+        ),
+        *(
+            _facade(name, each.name, each)
+            for name, each in zip(VIEWS, _classes(views), strict=True)
+        ),
     ]
     return _formatted("\n".join(parts))
 
@@ -45,9 +51,13 @@ def _parsed(name: str) -> ast.Module:
     return ast.parse((HOME / f"{name}.py").read_text(encoding="utf-8"))
 
 
+def _classes(module: ast.Module) -> list[ast.ClassDef]:
+    return [node for node in module.body if isinstance(node, ast.ClassDef)]
+
+
 def _imports(*modules: ast.Module) -> str:
     """Every import of the modules; the linter drops those that are not needed."""
-    lines = ["from triptych.aio.answers import AsyncAnswerStream"]
+    lines = ["from triptych.aio.threads import AsyncAnswerStream"]
     for module in modules:
         imports = (
             each for each in ast.walk(module) if isinstance(each, ast.Import | ast.ImportFrom)
@@ -56,11 +66,10 @@ def _imports(*modules: ast.Module) -> str:
     return "\n".join(dict.fromkeys(each for each in lines if "__future__" not in each))
 
 
-def _facade(name: str, of: str, *modules: ast.Module) -> str:
-    """The facade of a class, whose methods are those of the one class of each module."""
+def _facade(name: str, of: str, *sources: ast.ClassDef) -> str:
+    """The facade of a class, whose methods are those of ``sources``."""
     lines = [f"class {name}:", f'    """Every method of `{of}`, awaited."""']
-    for module in modules:
-        (source,) = (node for node in module.body if isinstance(node, ast.ClassDef))
+    for source in sources:
         lines += [
             _method(node)
             for node in source.body

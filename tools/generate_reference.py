@@ -18,12 +18,13 @@ from typer.main import get_command
 
 from triptych.contracts import Capabilities
 from triptych.contracts.defaults import Repositories
-from triptych.copies import copy_store, follow_store
+from triptych.copies.copy import copy_store
+from triptych.copies.follow import follow_store
 from triptych.layers import LayerBuilder
 from triptych.search import SemanticCache
 from triptych.service import Service, ServiceOptions
 from triptych.spaces import drop_space, fill_space, list_spaces, swap_space
-from triptych.testing import FakeEmbedder, FakeLLM, FakeSparseEncoder
+from triptych.testing.fakes import FakeEmbedder, FakeLLM, FakeSparseEncoder
 from triptych_adapters.cli.app import app
 from triptych_adapters.cli.command import GLOBAL_OPTIONS
 from triptych_backends.memory import MemoryStore

@@ -9,7 +9,7 @@ from triptych.aio import AsyncService
 from triptych.errors import ValidationError
 from triptych.records import DocumentInfo
 from triptych.service import Service
-from triptych.service.dataset import Dataset
+from triptych.service.views import Dataset
 
 _PAGE: Final = 100
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from triptych._internal.redaction import shown_url
-from triptych._internal.urls import query_of, split_url, url_options
+from triptych._internal.urls import query_of, shown_url, split_url, url_options
 from triptych.errors import ValidationError
 from triptych.records import check_text
 

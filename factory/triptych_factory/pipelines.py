@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from triptych import search
-from triptych._internal.nearest import did_you_mean
+from triptych._internal.wording import did_you_mean
 from triptych.contracts import LLM, Embedder, Ranker, Reranker
 from triptych.errors import ValidationError
 from triptych.records.queries import SearchOptions

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from triptych._internal.redaction import shown_url
+from triptych._internal.urls import shown_url
 from triptych.errors import ValidationError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-from triptych._internal.redaction import shown_url
+from triptych._internal.urls import shown_url
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.installation import lacking
 from triptych.service import Service

@@ -13,8 +13,8 @@ from typing import Any
 
 import attrs
 
-from triptych._internal.nearest import did_you_mean
-from triptych._internal.redaction import shown_url
+from triptych._internal.urls import shown_url
+from triptych._internal.wording import did_you_mean
 from triptych.errors import ValidationError
 from triptych_factory.discovery import find_store, user_config_file, user_store
 from triptych_factory.locations import relative_to, shown_location

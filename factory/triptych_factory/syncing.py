@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 
 from triptych._internal.digests import digest
-from triptych._internal.plurals import counted
+from triptych._internal.wording import counted
 from triptych.diagnostics import Check, FindingCollector
 from triptych.parsing import FileParsers
 from triptych.records import DoctorReport

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import attrs
 
 from triptych._internal.close_on_exit import close_model
-from triptych._internal.nearest import did_you_mean
+from triptych._internal.wording import did_you_mean
 from triptych.chunking import (
     ChunkConfig,
     ChunkerSet,

@@ -59,8 +59,8 @@ from triptych.search.result_formats import (
     format_xml as format_xml,
 )
 from triptych.service import Service as Service, ServiceOptions as ServiceOptions
-from triptych.service.dataset import Dataset as Dataset
 from triptych.service.options import OpenOptions as OpenOptions
+from triptych.service.views import Dataset as Dataset
 from triptych.shortcuts import (
     ingest_directory as ingest_directory,
     ingest_file as ingest_file,

@@ -24,8 +24,7 @@ from triptych.contracts import Store
 from triptych.records import Condition, Layer, NewDocument, Subject
 from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service, ServiceOptions
-from triptych.testing import FakeEmbedder, ScriptedLLM
-from triptych.testing.fakes import FakeSparseEncoder
+from triptych.testing.fakes import FakeEmbedder, FakeSparseEncoder, ScriptedLLM
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore

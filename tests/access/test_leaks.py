@@ -18,8 +18,7 @@ from triptych.access.changes import AccessChanges
 from triptych.access.chunks import AccessChunks
 from triptych.access.documents import AccessDocuments, AccessVersions
 from triptych.access.layers import AccessLayers
-from triptych.access.store import AccessDocumentSearch
-from triptych.access.store_settings import AccessAnswers, AccessSettings
+from triptych.access.store import AccessAnswers, AccessDocumentSearch, AccessSettings
 from triptych.contracts.defaults import Repositories
 from triptych.errors import AccessDeniedError, NotAvailableError, NotFoundError, TriptychError
 from triptych.records import NewDocument
@@ -27,7 +26,7 @@ from triptych.records.spaces import dense
 from triptych.search import Pipeline
 from triptych.service import Service
 from triptych.sync import DirectorySync, SyncRoot
-from triptych.testing import ScriptedLLM
+from triptych.testing.fakes import ScriptedLLM
 from triptych.text import get_analyzer
 from triptych_adapters.tools import knowledge_tools
 from triptych_backends.memory import MemoryStore

@@ -14,7 +14,7 @@ from support.cli_run import Shell, fresh_shell
 from support.servers import served
 from triptych import NewDocument, NotAvailableError, Service
 from triptych.access import Access
-from triptych.copies import copy_store
+from triptych.copies.copy import copy_store
 from triptych.errors import AccessDeniedError
 from triptych.search.file_location import synced_folders
 from triptych.sync import DirectorySync, SyncRoot

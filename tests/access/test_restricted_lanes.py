@@ -11,7 +11,7 @@ from triptych.access import Access
 from triptych.errors import NotFoundError
 from triptych.records import Candidate, ResolvedQuery
 from triptych.search.pipeline_record import Pipeline
-from triptych.testing import ScriptedLLM
+from triptych.testing.fakes import ScriptedLLM
 
 
 def test_pipelines_are_those_of_the_callers_datasets() -> None:

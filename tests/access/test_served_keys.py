@@ -54,7 +54,7 @@ def twin() -> Iterator[Service]:
 
 
 def client(service: Service, **key: Any) -> Client:
-    from triptych_adapters.http import create_app
+    from triptych_adapters.http.app import create_app
 
     keys = KeyStore.of(service)
     made = keys.add("test", **key)
@@ -145,7 +145,7 @@ def test_a_key_of_a_dataset_may_not_write_when_it_reads(whole: Service) -> None:
 
 
 def test_bad_keys_are_refused_alike(whole: Service) -> None:
-    from triptych_adapters.http import create_app
+    from triptych_adapters.http.app import create_app
 
     keys = KeyStore.of(whole)
     gone = keys.add("gone")
@@ -179,7 +179,7 @@ def test_a_key_that_asks_too_often_is_told_when(whole: Service) -> None:
 
 
 def test_a_key_that_ends_is_refused_from_then_on(whole: Service) -> None:
-    from triptych_adapters.http import create_app
+    from triptych_adapters.http.app import create_app
 
     keys = KeyStore.of(whole)
     made = keys.add("web", expires_at=datetime.now(UTC) + timedelta(hours=1))

@@ -19,10 +19,9 @@ from triptych.answers import Citation
 from triptych.records import Query
 from triptych.records.serialization import to_json
 from triptych.service import Service
-from triptych.service.dataset import Dataset
 from triptych.service.operations import Effect, operations_of
-from triptych.service.pipeline import PipelineView
-from triptych.testing import ScriptedLLM
+from triptych.service.views import Dataset, PipelineView
+from triptych.testing.fakes import ScriptedLLM
 
 Call = Callable[[Service], Any]
 

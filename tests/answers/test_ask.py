@@ -27,7 +27,7 @@ from triptych.errors import (
 )
 from triptych.records import Generation, Message, Prices, Result, Usage
 from triptych.service import Service, ServiceOptions
-from triptych.testing import ScriptedLLM
+from triptych.testing.fakes import ScriptedLLM
 from triptych_backends.memory import MemoryStore
 
 KETTLE = "# Kettle\n\nTurn the lid to the left, and pull. Never lift it while the water boils.\n"

@@ -15,7 +15,7 @@ from triptych.answers import AnswerPrompt
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service, ServiceOptions
-from triptych.testing import ScriptedLLM
+from triptych.testing.fakes import ScriptedLLM
 from triptych_backends.memory import MemoryStore
 
 PIPELINES = (

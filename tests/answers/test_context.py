@@ -31,7 +31,7 @@ from triptych.errors import (
 from triptych.records import Layer, NewDocument, Query
 from triptych.records.serialization import from_dict, to_dict
 from triptych.service import Service
-from triptych.testing import Failing, FakeEmbedder
+from triptych.testing.fakes import Failing, FakeEmbedder
 from triptych.text import tokens as counting
 from triptych.text.tokens import ESTIMATE, TokenCounter, as_counter
 from triptych_backends.memory import MemoryStore

@@ -20,7 +20,7 @@ from triptych.errors import ValidationError
 from triptych.records import Layer, Message, Prices
 from triptych.records.serialization import from_dict, to_dict
 from triptych.service import Service
-from triptych.testing import ScriptedLLM
+from triptych.testing.fakes import ScriptedLLM
 
 KETTLE = "# Kettle\n\nTurn the lid to the left, and pull. Never lift it while the water boils.\n"
 PAST = datetime(2020, 1, 1, tzinfo=UTC)

@@ -12,8 +12,8 @@ from support.asgi import Client
 from support.cli_run import Shell, fresh_shell
 from support.foreign_tables import EMBEDDER, ForeignTables, foreign_tables, vector_of
 from support.postgres import PostgresServer
-from triptych.testing import ScriptedLLM
-from triptych_adapters.http import create_app
+from triptych.testing.fakes import ScriptedLLM
+from triptych_adapters.http.app import create_app
 from triptych_factory import Settings, wire
 
 pytest.importorskip("psycopg")

@@ -12,8 +12,8 @@ import pytest
 
 from support.cli_run import ran
 from support.sync_folder import until
-from triptych._internal.regular_files import open_regular
-from triptych.copies import Archive
+from triptych._internal.files import open_regular
+from triptych.copies.archive_format import Archive
 from triptych.errors import ValidationError
 from triptych.evaluation import read_beir
 

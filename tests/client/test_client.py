@@ -21,9 +21,8 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.search import Pipeline
-from triptych.service.dataset import Dataset
-from triptych.service.pipeline import PipelineView
-from triptych.testing import ScriptedLLM
+from triptych.service.views import Dataset, PipelineView
+from triptych.testing.fakes import ScriptedLLM
 from triptych_adapters.client import RemotePipeline, RemoteService, connect
 from triptych_backends.memory import MemoryStore
 

@@ -10,10 +10,10 @@ from support.servers import Switch, listening
 from triptych.contracts import Store
 from triptych.errors import DerivationError, ProviderError
 from triptych.service import Service
-from triptych.testing import Harness
+from triptych.testing.harness import Harness
 from triptych.testing.service import Outage, ServiceTests, serve
 from triptych_adapters.client import connect
-from triptych_adapters.http import create_app
+from triptych_adapters.http.app import create_app
 from triptych_backends.memory import MemoryStore
 
 

@@ -12,7 +12,7 @@ from support.servers import served
 from triptych import NewDocument, Service
 from triptych.errors import CancelledError
 from triptych.service import ServiceOptions
-from triptych.testing import FakeEmbedder
+from triptych.testing.fakes import FakeEmbedder
 from triptych_adapters.client import RemoteService, connect
 from triptych_backends.memory import MemoryStore
 

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from triptych.errors import ProviderError, StoreError
-from triptych.testing import (
-    CoveringEmbedder,
-    Failing,
-    FakeEmbedder,
-    Harness,
-    ScriptedLLM,
-    failing_store,
-)
 from triptych.testing.builders import fill
 from triptych.testing.chunks import ChunkTests
 from triptych.testing.documents import DocumentTests
-from triptych.testing.fakes import Message
+from triptych.testing.fakes import (
+    CoveringEmbedder,
+    Failing,
+    FakeEmbedder,
+    Message,
+    ScriptedLLM,
+    failing_store,
+)
+from triptych.testing.harness import Harness
 from triptych.testing.layers import LayerTests
 from triptych_backends.memory import MemoryStore
 

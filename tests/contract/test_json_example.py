@@ -14,7 +14,9 @@ from json_store import JsonStore
 from support.json_files import full_disk
 from triptych.errors import CorruptStoreError, StoreError, StoreLockedError
 from triptych.records import NewDocument
-from triptych.testing import BackendConformance, Child, Contents, Harness, ServiceTests
+from triptych.testing.conformance import BackendConformance
+from triptych.testing.harness import Child, Contents, Harness
+from triptych.testing.service import ServiceTests
 
 
 def contents(path: Path, dataset_id: str) -> Contents:

@@ -23,7 +23,6 @@ from triptych.records import NO_CHUNK, Candidate, Condition, Filter, Finding, Re
 from triptych.records.filters import HEADING, all_of, conditions_of
 from triptych.records.spaces import dense
 from triptych.service import Service
-from triptych.testing import Child, Harness, run_stateful
 from triptych.testing.answers import AnswerTests
 from triptych.testing.capabilities import CapabilityTests
 from triptych.testing.changes import ChangeTests
@@ -36,7 +35,7 @@ from triptych.testing.deletes import DeleteTests
 from triptych.testing.documents import CONTENTS, DocumentTests
 from triptych.testing.failures import WRITES, FailingTests
 from triptych.testing.filters import FILTERS, FilterTests
-from triptych.testing.harness import HarnessTests
+from triptych.testing.harness import Child, Harness, HarnessTests
 from triptych.testing.history import HistoryTests
 from triptych.testing.lanes import DENSE, SPARSE_LANE
 from triptych.testing.layers import LayerTests
@@ -44,6 +43,7 @@ from triptych.testing.races import DELETES, PUTS, REBUILDS, RaceTests
 from triptych.testing.search import SearchTests
 from triptych.testing.spaces import SpaceTests
 from triptych.testing.sparse import SparseTests
+from triptych.testing.stateful import run_stateful
 from triptych.testing.vectors import VectorTests
 from triptych_backends.memory import MemoryStore
 from triptych_backends.memory.truth import Truth

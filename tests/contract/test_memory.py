@@ -2,7 +2,8 @@
 
 import pytest
 
-from triptych.testing import BackendConformance, Contents, Harness
+from triptych.testing.conformance import BackendConformance
+from triptych.testing.harness import Contents, Harness
 from triptych_backends.memory import MemoryStore
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from support.postgres import PostgresServer
-from triptych.testing import BackendConformance, Child, Contents, Harness
+from triptych.testing.conformance import BackendConformance
+from triptych.testing.harness import Child, Contents, Harness
 from triptych.testing.service import ServiceTests
 
 pytest.importorskip("psycopg", reason="psycopg is not installed: the extra postgres has it")

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from triptych.testing import BackendConformance, Harness, ServiceTests
+from triptych.testing.conformance import BackendConformance
+from triptych.testing.harness import Harness
+from triptych.testing.service import ServiceTests
 
 pytest.importorskip("qdrant_client", reason="qdrant-client is not installed: the extra qdrant")
 

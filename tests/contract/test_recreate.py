@@ -11,8 +11,7 @@ import triptych
 from triptych import NotFoundError, Service, StoreError
 from triptych.chunking import ChunkerSet, FixedWindowChunker
 from triptych.records import DatasetConfig
-from triptych.testing import FakeEmbedder, failing_store
-from triptych.testing.fakes import kept_open
+from triptych.testing.fakes import FakeEmbedder, failing_store, kept_open
 from triptych_backends.memory import MemoryStore
 
 OTHER = ChunkerSet(default=FixedWindowChunker())

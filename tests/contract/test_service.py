@@ -6,7 +6,7 @@ import pytest
 from test_filesystem import raw as files_raw
 from test_memory import raw as memory_raw
 
-from triptych.testing import Harness
+from triptych.testing.harness import Harness
 from triptych.testing.service import ServiceTests
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from triptych.testing import BackendConformance, Child, Contents, Harness
+from triptych.testing.conformance import BackendConformance
+from triptych.testing.harness import Child, Contents, Harness
 from triptych_backends.sqlite import SqliteStore
 
 

@@ -16,7 +16,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from support.archives import Members, members_of, refused, write_members
 from support.rich_stores import KINDS, change, contents, fill, open_kind
 from triptych._internal.progress import Progress
-from triptych.copies import Archive, copy_store, write_archive
+from triptych.copies.archive_format import Archive
+from triptych.copies.archive_writer import write_archive
+from triptych.copies.copy import copy_store
 from triptych.errors import (
     CorruptStoreError,
     NotFoundError,

@@ -19,12 +19,14 @@ from support.bare_store import BareStore
 from support.rich_stores import KINDS, change, contents, fill, open_kind
 from triptych._internal.progress import Progress
 from triptych.contracts import SettingsStore, Store
-from triptych.copies import Archive, copy_store, follow_store, write_archive
+from triptych.copies.archive_format import Archive
+from triptych.copies.archive_writer import write_archive
+from triptych.copies.copy import copy_store
+from triptych.copies.follow import follow_store
 from triptych.errors import ConflictError, NotAvailableError, NotFoundError, ValidationError
 from triptych.records import NewDocument
 from triptych.records.spaces import sparse
 from triptych.service import Service
-from triptych.testing import FakeEmbedder
 from triptych.testing.builders import (
     CONFIG,
     SPARSE,
@@ -34,6 +36,7 @@ from triptych.testing.builders import (
     set_config,
     sparse_of,
 )
+from triptych.testing.fakes import FakeEmbedder
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
 

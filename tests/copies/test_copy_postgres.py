@@ -18,12 +18,15 @@ from support.postgres import PostgresServer
 from support.rich_stores import POSTGRES, change, contents, fill, open_kind
 from triptych import Service, deadline
 from triptych.contracts import Store
-from triptych.copies import Archive, copy_store, follow_store, write_archive
+from triptych.copies.archive_format import Archive
+from triptych.copies.archive_writer import write_archive
+from triptych.copies.copy import copy_store
+from triptych.copies.follow import follow_store
 from triptych.copies.states import StoreStates
 from triptych.errors import ConflictError
 from triptych.records import NameState
-from triptych.testing import FakeEmbedder
 from triptych.testing.builders import fill_at_once, keyword_query, put
+from triptych.testing.fakes import FakeEmbedder
 from triptych.testing.harness import examined
 from triptych.testing.oracle import entries
 from triptych.testing.search import assert_same_ranking

@@ -13,7 +13,8 @@ from copies.test_follow import first_report
 from support.rich_stores import contents, open_kind
 from triptych import Service, deadline
 from triptych.contracts import Store
-from triptych.copies import copy_store, follow_store
+from triptych.copies.copy import copy_store
+from triptych.copies.follow import follow_store
 from triptych.errors import NotFoundError
 from triptych.records import ChangePage
 from triptych.testing.builders import fill, put

@@ -15,7 +15,9 @@ from support.bare_store import BareStore
 from support.rich_stores import KINDS, change, contents, fill, open_kind
 from triptych import deadline
 from triptych.contracts import Store
-from triptych.copies import CopyReport, copy_store, follow_store
+from triptych.copies.copy import copy_store
+from triptych.copies.follow import follow_store
+from triptych.copies.report import CopyReport
 from triptych.errors import (
     CancelledError,
     ConflictError,

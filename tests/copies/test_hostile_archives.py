@@ -19,7 +19,9 @@ from support.archives import Members, members_of, refused, write_members
 from support.rich_stores import contents, fill
 from triptych._internal.progress import Progress
 from triptych.contracts import Store
-from triptych.copies import Archive, copy_store, write_archive
+from triptych.copies.archive_format import Archive
+from triptych.copies.archive_writer import write_archive
+from triptych.copies.copy import copy_store
 from triptych.copies.report import Counts, count
 from triptych.errors import CorruptStoreError, StoreError, ValidationError
 from triptych.records import NameState, NewDocument

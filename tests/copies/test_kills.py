@@ -16,7 +16,9 @@ import pytest
 
 from support.rich_stores import contents, fill, open_kind
 from triptych.contracts import Store
-from triptych.copies import Archive, copy_store, write_archive
+from triptych.copies.archive_format import Archive
+from triptych.copies.archive_writer import write_archive
+from triptych.copies.copy import copy_store
 from triptych.testing.builders import fill_at_once
 from triptych.testing.harness import examined
 

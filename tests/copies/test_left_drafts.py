@@ -13,8 +13,8 @@ from copies.test_kills import copier
 from support.cli_run import ran
 from support.rich_stores import open_kind
 from triptych import Service
-from triptych._internal.drafts import left_drafts, written_whole
-from triptych.copies import write_archive
+from triptych._internal.files import left_drafts, written_whole
+from triptych.copies.archive_writer import write_archive
 from triptych.records import Finding
 from triptych.search.question_log import QuestionLog
 from triptych.testing.builders import fill_at_once

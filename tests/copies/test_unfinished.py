@@ -20,7 +20,10 @@ from support.postgres import PostgresServer
 from support.rich_stores import POSTGRES, contents, fill, open_kind
 from triptych import Service
 from triptych.contracts import Store
-from triptych.copies import Archive, copy_store, follow_store, write_archive
+from triptych.copies.archive_format import Archive
+from triptych.copies.archive_writer import write_archive
+from triptych.copies.copy import copy_store
+from triptych.copies.follow import follow_store
 from triptych.copies.notes import UnfinishedStoreWarning, unfinished_copy
 from triptych.errors import ConflictError, StoreError
 from triptych.testing.builders import fill as fill_plainly, fill_at_once, put

@@ -28,7 +28,7 @@ from triptych import (
     ValidationError,
 )
 from triptych.errors import CorruptStoreError
-from triptych.testing import FakeEmbedder
+from triptych.testing.fakes import FakeEmbedder
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore

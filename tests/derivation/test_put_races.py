@@ -12,7 +12,7 @@ from triptych import Service, ServiceOptions
 from triptych.contracts.defaults import Repositories
 from triptych.errors import ConflictError, DerivationError, ModelMismatchError
 from triptych.records import NewDocument
-from triptych.testing import Failing, FakeEmbedder
+from triptych.testing.fakes import Failing, FakeEmbedder
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
 

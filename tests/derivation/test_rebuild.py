@@ -21,7 +21,7 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.records import DerivedLayer, EmbedKind, Layer, NewDocument
-from triptych.testing import FakeEmbedder
+from triptych.testing.fakes import FakeEmbedder
 from triptych_backends.memory import MemoryStore
 
 

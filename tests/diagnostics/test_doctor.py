@@ -21,7 +21,7 @@ from triptych.contracts.defaults import Repositories
 from triptych.errors import NotAvailableError, NotFoundError
 from triptych.records import DoctorReport, NewDocument, QuarantinedLayer, SourceDocument
 from triptych.service import Service
-from triptych.testing import FakeEmbedder
+from triptych.testing.fakes import FakeEmbedder
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sql.checksums import text_checksum
 

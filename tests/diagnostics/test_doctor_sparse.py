@@ -11,7 +11,7 @@ import pytest
 
 from triptych.errors import CorruptStoreError, NotAvailableError
 from triptych.service import Service, ServiceOptions
-from triptych.testing import FakeSparseEncoder
+from triptych.testing.fakes import FakeSparseEncoder
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore

@@ -17,7 +17,7 @@ from triptych import Service
 from triptych.contracts.defaults import Repositories
 from triptych.errors import CancelledError, ProviderError, StoreError, StoreLockedError
 from triptych.records import EmbedKind
-from triptych.testing import Failing, FakeEmbedder
+from triptych.testing.fakes import Failing, FakeEmbedder
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
 

@@ -27,7 +27,7 @@ from triptych.search.answerability import (
     save_calibration,
     signals_of,
 )
-from triptych.testing import ScriptedLLM
+from triptych.testing.fakes import ScriptedLLM
 from triptych.text import corpus_stats
 
 THINGS = (

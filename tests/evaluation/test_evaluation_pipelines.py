@@ -18,7 +18,7 @@ from triptych.evaluation.tuning import grid_of, is_tuned_on, tune
 from triptych.records import Candidate, Hit, RankedList, ResolvedQuery
 from triptych.search import ChunkFilter, FragmentRewriter, ParaphraseRewriter, Pipeline
 from triptych.search.fusion import RRFRanker
-from triptych.testing import FakeLLM
+from triptych.testing.fakes import FakeLLM
 
 THINGS = ("harbour", "lighthouse", "keeper", "storm", "signal", "lantern", "ferry", "anchor")
 

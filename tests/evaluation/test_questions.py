@@ -19,7 +19,7 @@ from triptych.evaluation.collections import Collection, JudgedQuery
 from triptych.evaluation.golden_writing import golden_yaml
 from triptych.evaluation.questions import propose_questions
 from triptych.evaluation.report import answers_html
-from triptych.testing import ScriptedLLM
+from triptych.testing.fakes import ScriptedLLM
 from triptych_backends.providers import OpenAILLM
 
 LIMITS = "At most ten requests\nper second are served. Wait, and ask again."

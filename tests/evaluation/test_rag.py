@@ -26,7 +26,7 @@ from triptych.evaluation.rag import (
     faithfulness,
 )
 from triptych.records import Generation, Message
-from triptych.testing import FakeEmbedder, ScriptedLLM
+from triptych.testing.fakes import FakeEmbedder, ScriptedLLM
 
 SAMPLE = RagSample(
     query_id="q",

@@ -30,7 +30,7 @@ from triptych.evaluation import (
 )
 from triptych.records import Mode
 from triptych.service import Service
-from triptych.testing import CoveringEmbedder
+from triptych.testing.fakes import CoveringEmbedder
 
 TOPICS = ("kettle", "broker", "ledger", "violin", "glacier", "compiler")
 LIMITS = "# Limits\n\nAt most ten\nrequests.\n\n## Retries\n\nThey back off slowly.\n"

@@ -9,7 +9,7 @@ import pytest
 import triptych
 from support.splade_models import write_model
 from triptych.errors import ValidationError
-from triptych.testing import FakeSparseEncoder
+from triptych.testing.fakes import FakeSparseEncoder
 from triptych_backends.providers import TEISparseEncoder
 from triptych_backends.sparse_encoders import SpladeEncoder
 from triptych_factory.embedders import build_sparse_encoder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from triptych._internal.redaction import shown_url, without_secrets
+from triptych._internal.urls import shown_url, without_secrets
 from triptych_backends.providers.errors import shown
 
 KEY = "sk-SeCrEt0123456789abcdefXYZ"

@@ -6,8 +6,7 @@ import pytest
 
 from triptych.errors import ValidationError
 from triptych.layers.extractive import SIGNATURE_PREFIX, ExtractiveSummarizer
-from triptych.layers.inline import visible_text
-from triptych.layers.sentences import clip
+from triptych.layers.inline import clip, visible_text
 from triptych.text.sentences import split_sentences
 from triptych.text.tokens import estimate_tokens
 

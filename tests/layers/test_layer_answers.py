@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triptych._internal.output_validation import BadAnswerError, checked
+from triptych._internal.model_texts import BadAnswerError, checked
 from triptych.records import Generation
 
 KITES = "# Kites\n\nA kite needs wind of three Beaufort."

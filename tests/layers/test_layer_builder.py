@@ -30,7 +30,7 @@ from triptych.layers import ExtractiveSummarizer, LayerBuilder, LayerPlan, Layer
 from triptych.layers.prompts import FRAME
 from triptych.records import DocumentSummary, Generation, Layer, ModelUsage, Prices, Usage
 from triptych.service import Service
-from triptych.testing import FakeLLM
+from triptych.testing.fakes import FakeLLM
 from triptych_backends.memory import MemoryStore
 
 L0, L1 = Layer.ABSTRACT, Layer.OVERVIEW

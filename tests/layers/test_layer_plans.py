@@ -21,7 +21,7 @@ from triptych.layers import LayerBuilder
 from triptych.layers.builder.generators import lines_in_parts, text_in_parts
 from triptych.records import DocumentSummary, Layer
 from triptych.signatures import SummariesDigest, summaries_input_sig
-from triptych.testing import FakeLLM
+from triptych.testing.fakes import FakeLLM
 
 pytestmark = pytest.mark.property
 

@@ -27,7 +27,7 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.service import Service, ServiceOptions
-from triptych.testing import FakeEmbedder
+from triptych.testing.fakes import FakeEmbedder
 from triptych_adapters.keys.loopback import listen
 from triptych_adapters.mcp.http import check_binding, make_app
 from triptych_adapters.mcp.server import ServerOptions, make_server

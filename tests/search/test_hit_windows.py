@@ -13,7 +13,7 @@ import triptych
 from triptych import NewDocument, Service, ServiceOptions, ValidationError
 from triptych.chunking import ChunkerSet, FixedWindowChunker, SentenceWindowChunker
 from triptych.contracts.defaults import Repositories
-from triptych.testing import Failing, FakeEmbedder
+from triptych.testing.fakes import Failing, FakeEmbedder
 from triptych_backends.memory import MemoryStore
 
 CHUNKERS = ChunkerSet(

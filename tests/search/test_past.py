@@ -29,7 +29,7 @@ from triptych.records.serialization import to_json
 from triptych.search.past.filling import version_then
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.query import to_moment
-from triptych.testing import FakeEmbedder, ScriptedLLM
+from triptych.testing.fakes import FakeEmbedder, ScriptedLLM
 from triptych.testing.past import tick
 from triptych_adapters.wire.operations import OPERATIONS
 from triptych_backends.memory import MemoryStore

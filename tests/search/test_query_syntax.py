@@ -14,7 +14,7 @@ from triptych import Query, ValidationError
 from triptych.records import Candidate, EmbedKind, ResolvedQuery
 from triptych.search import hit_reader
 from triptych.search.syntax import ParsedQuery, TextConditions, parse_query
-from triptych.testing import FakeEmbedder
+from triptych.testing.fakes import FakeEmbedder
 
 
 def parsed(text: str) -> ParsedQuery:

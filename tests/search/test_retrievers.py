@@ -7,8 +7,8 @@ import pytest
 from triptych import Layer, Mode, ValidationError
 from triptych.records import ResolvedQuery, is_valid_layer, is_valid_mode
 from triptych.search import BM25Retriever, LayerRetriever, VectorRetriever, resolve_mode
-from triptych.testing import FakeEmbedder
 from triptych.testing.builders import CONFIG, fill, layer_of, set_config
+from triptych.testing.fakes import FakeEmbedder
 from triptych_backends.memory import MemoryStore
 
 

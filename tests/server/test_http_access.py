@@ -22,8 +22,9 @@ from support.sync_folder import until
 from triptych import ProviderError, Service, ServiceOptions, ValidationError
 from triptych.errors import AccessDeniedError, AuthenticationError, TooManyRequestsError
 from triptych.sync import SyncRoot
-from triptych.testing import FakeEmbedder
-from triptych_adapters.http import Limits, create_app
+from triptych.testing.fakes import FakeEmbedder
+from triptych_adapters.http import Limits
+from triptych_adapters.http.app import create_app
 from triptych_adapters.http.guard import check_origins
 from triptych_adapters.http.workers import _sync
 from triptych_adapters.keys import KeyStore, authenticator

@@ -19,8 +19,8 @@ from triptych.answers import Answer, ContextPack
 from triptych.records import Generation, Message
 from triptych.records.serialization import from_dict
 from triptych.search import Pipeline
-from triptych.testing import ScriptedLLM
-from triptych_adapters.http import create_app
+from triptych.testing.fakes import ScriptedLLM
+from triptych_adapters.http.app import create_app
 from triptych_adapters.http.foreign import nadir
 from triptych_backends.embedders import HashEmbedder
 
@@ -154,7 +154,7 @@ def test_an_unforeseen_failure_of_a_pipeline_is_internal(monkeypatch: pytest.Mon
     def broken(*args: Any, **options: Any) -> Any:
         raise KeyError("secret")
 
-    from triptych.service.pipeline import PipelineView
+    from triptych.service.views import PipelineView
 
     monkeypatch.setattr(PipelineView, "ask", broken)
     answer = client_of()("POST", "/v1/pipelines/support", json={"query": "x"})

@@ -14,7 +14,8 @@ import triptych
 from triptych.errors import AuthenticationError
 from triptych.records import Candidate, ResolvedQuery
 from triptych.service import Service
-from triptych_adapters.http import Limits, create_app
+from triptych_adapters.http import Limits
+from triptych_adapters.http.app import create_app
 
 THREADS = 2
 

@@ -17,7 +17,8 @@ from support.asgi import Client
 from support.sync_folder import until
 from triptych import Service
 from triptych.access import Access
-from triptych_adapters.http import Limits, create_app, idempotency, senders
+from triptych_adapters.http import Limits, idempotency, senders
+from triptych_adapters.http.app import create_app
 
 PATH = "/v1/datasets/d/documents/a.md"
 

@@ -16,7 +16,8 @@ from triptych import ProviderError, Service, ServiceOptions
 from triptych.errors import AuthenticationError
 from triptych.records import QueryVariant
 from triptych.search.reranking import Rerank
-from triptych_adapters.http import Limits, create_app
+from triptych_adapters.http import Limits
+from triptych_adapters.http.app import create_app
 from triptych_backends.embedders import HashEmbedder
 from triptych_backends.memory import MemoryStore
 

@@ -13,8 +13,9 @@ from support.wire_calls import CALLS
 from triptych import Service
 from triptych.records.serialization import to_json
 from triptych.search.reranking import Rerank
-from triptych.testing import ScriptedLLM
-from triptych_adapters.http import create_app, openapi, service_routes
+from triptych.testing.fakes import ScriptedLLM
+from triptych_adapters.http import openapi, service_routes
+from triptych_adapters.http.app import create_app
 from triptych_adapters.http.routes import RawRoute
 from triptych_adapters.wire.operations import OPERATIONS
 from triptych_adapters.wire.routes import ROUTES

@@ -16,8 +16,8 @@ from support.wire_calls import CALLS
 from triptych import Service, ServiceOptions
 from triptych.answers import ContextPack
 from triptych.records.serialization import from_dict, to_dict, to_json
-from triptych.testing import ScriptedLLM
-from triptych_adapters.http import create_app
+from triptych.testing.fakes import ScriptedLLM
+from triptych_adapters.http.app import create_app
 from triptych_adapters.wire.operations import OPERATIONS
 from triptych_adapters.wire.routes import ROUTES, query_pairs
 from triptych_backends.embedders import HashEmbedder

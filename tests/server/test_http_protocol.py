@@ -18,7 +18,8 @@ import triptych
 from support.servers import listening
 from support.sync_folder import until
 from triptych import Service
-from triptych_adapters.http import Limits, create_app
+from triptych_adapters.http import Limits
+from triptych_adapters.http.app import create_app
 from triptych_adapters.http.protocol import HeadProtocol
 from triptych_adapters.keys import KeyStore, authenticator
 

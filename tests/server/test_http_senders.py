@@ -19,7 +19,8 @@ from triptych import Service, ValidationError, deadlines
 from triptych.errors import CancelledError
 from triptych.records import Message, Query, QueryVariant
 from triptych.search.pipeline_record import Pipeline
-from triptych_adapters.http import Limits, create_app, senders
+from triptych_adapters.http import Limits, senders
+from triptych_adapters.http.app import create_app
 from triptych_adapters.keys import KeyStore, authenticator
 
 pytest.importorskip("uvicorn")

@@ -21,7 +21,7 @@ from triptych.aio import AsyncService, BlockingLLM, ProgressStream, iterate
 from triptych.aio.threads import THREADS, run
 from triptych.errors import CancelledError, NotAvailableError, ProviderError, StoreError
 from triptych.records import EmbedKind, Generation, Message, Usage
-from triptych.service.pipeline import PipelineView
+from triptych.service.views import PipelineView
 from triptych.testing.fakes import FakeEmbedder
 
 ROOT = Path(__file__).parents[2]

@@ -11,8 +11,7 @@ import pytest
 from triptych.errors import DerivationError, NotAvailableError, ProviderError, ValidationError
 from triptych.records import SparseVector
 from triptych.service import Service, ServiceOptions
-from triptych.testing import Failing, FakeSparseEncoder, failing_store
-from triptych.testing.fakes import kept_open
+from triptych.testing.fakes import Failing, FakeSparseEncoder, failing_store, kept_open
 from triptych_backends.memory import MemoryStore
 
 

@@ -13,7 +13,8 @@ import pytest
 import triptych
 from support.postgres import PostgresServer
 from triptych.access import Access
-from triptych.copies import copy_store, write_archive
+from triptych.copies.archive_writer import write_archive
+from triptych.copies.copy import copy_store
 from triptych.records import PurgeReceipt
 from triptych.records.serialization import to_json
 from triptych.search import SemanticCache

@@ -14,7 +14,7 @@ from triptych.contracts import HitReader
 from triptych.records import Hit, QueryVariant, ResolvedQuery
 from triptych.search import Pipeline
 from triptych.search.fusion import ZScoreRanker
-from triptych.testing import FakeEmbedder
+from triptych.testing.fakes import FakeEmbedder
 from triptych_backends.memory import MemoryStore
 
 

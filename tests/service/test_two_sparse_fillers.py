@@ -13,7 +13,7 @@ import pytest
 import triptych
 from triptych.errors import CancelledError
 from triptych.service import Service, ServiceOptions
-from triptych.testing import FakeSparseEncoder
+from triptych.testing.fakes import FakeSparseEncoder
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.sqlite import SqliteStore
 

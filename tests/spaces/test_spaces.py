@@ -26,8 +26,8 @@ from triptych.spaces import (
     swap_back,
     swap_space,
 )
-from triptych.spaces.embedders import space_repo
-from triptych.testing import FakeEmbedder
+from triptych.spaces.filling import space_repo
+from triptych.testing.fakes import FakeEmbedder
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
 

@@ -9,8 +9,7 @@ import attrs
 
 from triptych.records import Layer
 from triptych.service import Service, ServiceOptions
-from triptych.testing import FakeEmbedder
-from triptych.testing.fakes import FakeSparseEncoder
+from triptych.testing.fakes import FakeEmbedder, FakeSparseEncoder
 from triptych_backends.memory import MemoryStore
 
 OURS = {"team": "ours"}

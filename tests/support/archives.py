@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from triptych.copies import Archive, copy_store
+from triptych.copies.archive_format import Archive
+from triptych.copies.copy import copy_store
 from triptych.errors import TriptychError
 from triptych_backends.memory import MemoryStore
 

@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 
 from support.rich_stores import open_kind
-from triptych.copies import Archive, copy_store, write_archive
+from triptych.copies.archive_format import Archive
+from triptych.copies.archive_writer import write_archive
+from triptych.copies.copy import copy_store
 
 
 def _half_way(progress: object) -> None:

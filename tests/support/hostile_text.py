@@ -17,8 +17,8 @@ import attrs
 import regex
 
 from triptych import Message
-from triptych._internal.output_validation import gives_away, is_blank, is_obeyed, is_refusal
-from triptych._internal.redaction import shown_url, without_secrets
+from triptych._internal.model_texts import gives_away, is_blank, is_obeyed, is_refusal
+from triptych._internal.urls import shown_url, without_secrets
 from triptych.answers.citations import CitationFilter, sentences_of
 from triptych.answers.packer import ends
 from triptych.chunking import (
@@ -32,9 +32,8 @@ from triptych.chunking import (
 from triptych.errors import TriptychError
 from triptych.evaluation.targets import find_passage
 from triptych.layers import ExtractiveSummarizer, estimate_tokens
-from triptych.layers.inline import visible_text
+from triptych.layers.inline import clip, visible_text
 from triptych.layers.outline import read_outline
-from triptych.layers.sentences import clip
 from triptych.parsing import front_matter
 from triptych.parsing.builder import fit, markdown_safe
 from triptych.parsing.decoder import decode_text

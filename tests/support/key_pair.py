@@ -12,8 +12,7 @@ import attrs
 from triptych.records import Generation, Layer, Message
 from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service, ServiceOptions
-from triptych.testing import FakeEmbedder
-from triptych.testing.fakes import FakeSparseEncoder
+from triptych.testing.fakes import FakeEmbedder, FakeSparseEncoder
 from triptych_adapters.keys import KeyAuthenticator, KeyStore
 from triptych_backends.memory import MemoryStore
 
@@ -63,7 +62,7 @@ class KeyPair:
         return self.whole, self.alone
 
     def app(self, service: Service) -> Any:
-        from triptych_adapters.http import create_app
+        from triptych_adapters.http.app import create_app
 
         keys = KeyAuthenticator(service, KeyStore.of(service))
         return create_app(service, authenticate=keys, write=True, dataset="kb")

@@ -18,7 +18,7 @@ import triptych
 from support.asgi import Client
 from triptych import Service, telemetry
 from triptych.records import Generation, Message, Prices, Usage
-from triptych_adapters.http import create_app
+from triptych_adapters.http.app import create_app
 from triptych_adapters.http.observers import observe_serving
 from triptych_adapters.telemetry import OpenTelemetryObserver, StoreFigures
 

@@ -21,7 +21,7 @@ from support.asgi import Client
 from support.servers import Served, started
 from triptych import Service, telemetry
 from triptych.access import Access
-from triptych_adapters.http import create_app
+from triptych_adapters.http.app import create_app
 from triptych_adapters.keys import KeyStore
 from triptych_adapters.keys.authenticator import authenticator
 from triptych_adapters.telemetry import PrometheusObserver, StoreFigures

@@ -18,7 +18,7 @@ from triptych import NotFoundError, Query, Service, ValidationError
 from triptych.records import Candidate, ResolvedQuery, SearchOptions
 from triptych.records.serialization import to_json
 from triptych.service.operations import Effect
-from triptych.testing import ScriptedLLM
+from triptych.testing.fakes import ScriptedLLM
 from triptych_adapters.graph import knowledge_node
 from triptych_adapters.tools import context_tool, knowledge_tools
 from triptych_adapters.wire.arguments import check_schema

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.style import Style
 from rich.text import Text
 
-from triptych._internal.plurals import counted
+from triptych._internal.wording import counted
 from triptych.errors import ValidationError
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.options import option
@@ -247,7 +247,7 @@ def _read(path: Path) -> tuple[Message, ...]:
         ValidationError: the file cannot be read, holds something else, or is to be in a folder
             that is not there.
     """
-    from triptych._internal.regular_files import read_regular
+    from triptych._internal.files import read_regular
     from triptych.records import Message
     from triptych.records.serialization import from_dict
 

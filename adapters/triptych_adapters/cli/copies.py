@@ -18,7 +18,8 @@ from triptych_adapters.cli.signals import until_terminated
 
 if TYPE_CHECKING:
     from triptych.contracts import Store
-    from triptych.copies import CopyReport, DatasetCopy, DatasetSummary
+    from triptych.copies.archive_format import DatasetSummary
+    from triptych.copies.report import CopyReport, DatasetCopy
 
 Replace = Annotated[
     bool, option("--replace", "Remove what the destination has and the source has not.")
@@ -55,7 +56,8 @@ def copy(
     What is there already is skipped, so run it again after a failure. At the end both are compared.
     Others may write to the source meanwhile: it is copied as it was at the beginning.
     """
-    from triptych.copies import check_datasets, copy_store, follow_store
+    from triptych.copies.copy import check_datasets, copy_store
+    from triptych.copies.follow import follow_store
     from triptych_factory.backends import store_exists
     from triptych_factory.locations import parse_location
 
@@ -126,7 +128,7 @@ def is_archive(file: Path) -> bool:
     Raises:
         ValidationError: it is a pipe or a device.
     """
-    from triptych._internal.regular_files import open_regular
+    from triptych._internal.files import open_regular
 
     try:
         with open_regular(file) as stream:
@@ -147,7 +149,8 @@ def load_archive(
 
     Without, it is the one in force, whose settings stay its own.
     """
-    from triptych.copies import Archive, check_datasets, copy_store
+    from triptych.copies.archive_format import Archive
+    from triptych.copies.copy import check_datasets, copy_store
 
     path, place, named = str(file.absolute()), _place(session, url), datasets
     words = ("--store", place, "import", path) if url is None else ("copy", path, place)
@@ -175,7 +178,7 @@ def save_archive(
     session: Session, file: Path, *, datasets: Sequence[str] | None, overwrite: bool
 ) -> None:
     """Write the store in force, or these datasets of it, into an archive."""
-    from triptych.copies import write_archive
+    from triptych.copies.archive_writer import write_archive
 
     output = session.output
     check_output(session, file)

@@ -236,7 +236,7 @@ def _words(choice: Any) -> str:
 
 def _values(given: list[str]) -> dict[str, list[Any]]:
     """The grid that ``--grid`` options describe."""
-    from triptych._internal.regular_files import read_regular
+    from triptych._internal.files import read_regular
 
     grid: dict[str, list[Any]] = {}
     for each in given:

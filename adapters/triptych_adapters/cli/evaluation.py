@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from triptych._internal.plurals import counted
+from triptych._internal.wording import counted
 from triptych.errors import ValidationError
 from triptych_adapters.cli.names import dataset_in_use
 from triptych_adapters.cli.options import argument, option
@@ -213,7 +213,7 @@ def write_runs(folder: Path, found: Evaluation, collection: Collection) -> None:
 
 
 def write_page(path: Path, text: str) -> None:
-    from triptych._internal.regular_files import write_bytes
+    from triptych._internal.files import write_bytes
 
     try:
         write_bytes(path, text.encode("utf-8"))

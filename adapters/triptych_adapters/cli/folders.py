@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 
-from triptych._internal.plurals import counted
+from triptych._internal.wording import counted
 from triptych.errors import ConflictError, NotFoundError, ValidationError
 from triptych_adapters.cli.options import argument, option
 from triptych_adapters.cli.session import Session

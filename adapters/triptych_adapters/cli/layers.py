@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 
-from triptych._internal.plurals import counted
+from triptych._internal.wording import counted
 from triptych.errors import NotFoundError, ValidationError
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_for

@@ -20,7 +20,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from triptych._internal.plurals import counted
+from triptych._internal.wording import counted
 
 if TYPE_CHECKING:
     from triptych._internal.progress import ProgressCallback

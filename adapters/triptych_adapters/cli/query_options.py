@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from triptych.answers import ContextPack
     from triptych.records import Prices, Query, Result
     from triptych.service import Service
-    from triptych.service.pipeline import PipelineView
+    from triptych.service.views import PipelineView
     from triptych_adapters.cli.output import Output
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
-from triptych._internal.plurals import counted
+from triptych._internal.wording import counted
 from triptych.errors import NotAvailableError, NotFoundError, StoreError, TriptychError
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.exits import Exit, exit_for

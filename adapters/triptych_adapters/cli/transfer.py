@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
-from triptych._internal.plurals import counted
+from triptych._internal.wording import counted
 from triptych.errors import NotFoundError, ValidationError
 from triptych_adapters.cli.command import command
 from triptych_adapters.cli.copies import (
@@ -133,7 +133,7 @@ def export(
     A .zip file is an archive in its place: it has versions, chunks, vectors and layers too, and
     import takes them over without a call of a model.
     """
-    from triptych._internal.drafts import left_drafts
+    from triptych._internal.files import left_drafts
     from triptych.transfer import export_jsonl
 
     if to is not None and to.suffix.lower() == ".zip":
@@ -157,7 +157,7 @@ def export(
 
 @contextmanager
 def _written(path: Path) -> Iterator[BinaryIO]:
-    from triptych._internal.drafts import written_whole
+    from triptych._internal.files import written_whole
 
     try:
         with until_terminated(), written_whole(path, mode=0o666) as stream:

@@ -36,7 +36,7 @@ from triptych.records.queries import SearchOptions
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.query import check_queries, query_of
 from triptych.service import Service, ServiceOptions
-from triptych.service.pipeline import PipelineView
+from triptych.service.views import PipelineView
 from triptych_adapters.client.arguments import (
     added,
     batches,

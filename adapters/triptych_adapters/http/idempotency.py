@@ -30,7 +30,7 @@ import attrs
 from starlette.requests import Request
 
 from triptych.contracts import SettingsStore
-from triptych.derivation.kept_requests import BODIES, PLACE, STATES
+from triptych.derivation.erasure import BODIES, PLACE, STATES
 from triptych.errors import NotAvailableError, TriptychError
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import ProblemError

@@ -8,8 +8,7 @@ import attrs
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from triptych._internal.redaction import shown_url
-from triptych._internal.urls import query_of, split_url, url_options
+from triptych._internal.urls import query_of, shown_url, split_url, url_options
 from triptych.errors import ValidationError
 
 _SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")

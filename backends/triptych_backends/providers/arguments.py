@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from triptych._internal.redaction import shown_url
+from triptych._internal.urls import shown_url
 from triptych.errors import ValidationError
 from triptych_backends.providers.httpx_imports import httpx
 

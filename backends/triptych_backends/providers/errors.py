@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from triptych._internal.redaction import without_secrets
+from triptych._internal.urls import without_secrets
 from triptych.errors import (
     ProviderError,
     ProviderSetupError,

@@ -10,7 +10,7 @@ import httpx
 from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
-from triptych._internal.redaction import without_secrets
+from triptych._internal.urls import without_secrets
 from triptych_backends.qdrant.points import AwayError, MissingError
 
 CLIENT_ERRORS = (

@@ -10,8 +10,7 @@ from urllib.parse import unquote
 import attrs
 from qdrant_client import QdrantClient
 
-from triptych._internal.redaction import shown_url
-from triptych._internal.urls import split_url, url_options
+from triptych._internal.urls import shown_url, split_url, url_options
 from triptych.errors import ValidationError
 
 T = TypeVar("T", int, None)

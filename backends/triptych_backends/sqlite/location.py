@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from triptych._internal.redaction import shown_url
+from triptych._internal.urls import shown_url
 from triptych.errors import StoreError, ValidationError
 
 _NETWORK = {

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from sqlalchemy import Table
 
-from triptych._internal.plurals import counted
+from triptych._internal.wording import counted
 from triptych.records.metadata import metadata_from_plain
 from triptych.signatures import document_input_sig
 from triptych_backends.index import LocalIndex

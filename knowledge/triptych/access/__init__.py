@@ -1,5 +1,5 @@
 """Access: one knowledge base, seen by several callers, each of whom sees what is theirs."""
 
-from triptych.access.records import Access
+from triptych.access.view import Access
 
 __all__ = ["Access"]

@@ -87,12 +87,10 @@ class AccessChunks:
     # Configurations
 
     def config(self, dataset_id: str) -> DatasetConfig | None:
-        """See `ChunkRepo.config`."""
         view = self._view
         return view.store.chunks.config(dataset_id) if view.shows(dataset_id) else None
 
     def configs(self, dataset_ids: Sequence[str]) -> Mapping[str, DatasetConfig]:
-        """See `ChunkRepo.configs`."""
         view = self._view
         return view.store.chunks.configs([each for each in dataset_ids if view.shows(each)])
 
@@ -129,11 +127,9 @@ class AccessChunks:
     # Sets
 
     def get_doc_sig(self, dataset_id: str, doc_name: str) -> DerivedSig | None:
-        """See `ChunkSigReader.get_doc_sig`."""
         return self.get_doc_sigs(dataset_id, [doc_name]).get(doc_name)
 
     def get_doc_sigs(self, dataset_id: str, doc_names: Sequence[str]) -> Mapping[str, DerivedSig]:
-        """See `ChunkSigReader.get_doc_sigs`."""
         return self._view.store.chunks.get_doc_sigs(
             dataset_id, self._visible(dataset_id, doc_names)
         )
@@ -157,7 +153,6 @@ class AccessChunks:
     def replace(
         self, dataset_id: str, doc_name: str, chunks: Sequence[DerivedChunk], *, sig: DerivedSig
     ) -> bool:
-        """See `ChunkRepo.replace`."""
         return self.replace_many(dataset_id, [(doc_name, chunks, sig)])[0]
 
     def replace_many(
@@ -197,14 +192,12 @@ class AccessChunks:
     def waiting(
         self, dataset_id: str, space: AnySpace, names: Collection[str] | None = None
     ) -> Sequence[str]:
-        """See `VectorRepo.waiting`."""
         view = self._view
         if not view.access.names(dataset_id):
             return []
         return self._visible(dataset_id, view.store.chunks.waiting(dataset_id, space, names))
 
     def count_waiting(self, dataset_ids: Sequence[str], space: AnySpace) -> int:
-        """See `VectorRepo.count_waiting`."""
         view = self._view
         named = view.named(dataset_ids)
         waiting = view.store.chunks.count_waiting(named, space)
@@ -243,12 +236,10 @@ class AccessChunks:
         return found
 
     def drop_space(self, dataset_id: str, space: AnySpace) -> bool:
-        """See `VectorRepo.drop_space`."""
         self._view.check_whole(dataset_id, "dropping vectors")
         return self._view.store.chunks.drop_space(dataset_id, space)
 
     def count_sets(self, dataset_ids: Sequence[str]) -> int:
-        """See `ChunkRepo.count_sets`."""
         view = self._view
         named = view.named(dataset_ids)
         if view.tree is None:
@@ -263,20 +254,17 @@ class AccessChunks:
         return sum(name in there for name in store.chunks.doc_names(dataset_id))
 
     def update_source_version(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
-        """See `ChunkRepo.update_source_version`."""
         self._view.check_write(dataset_id)
         if not self._visible(dataset_id, [doc_name]):
             return False
         return self._view.store.chunks.update_source_version(dataset_id, doc_name, sig)
 
     def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
-        """See `ChunkRepo.delete_by_doc`."""
         self._view.check_write(dataset_id)
         if self._visible(dataset_id, [doc_name]):
             self._view.store.chunks.delete_by_doc(dataset_id, doc_name)
 
     def delete_by_dataset(self, dataset_id: str) -> None:
-        """See `ChunkRepo.delete_by_dataset`."""
         self._view.check_whole(dataset_id, "deleting all its chunks")
         self._view.store.chunks.delete_by_dataset(dataset_id)
 
@@ -287,7 +275,6 @@ class AccessChunks:
         return self._view.store.chunks.search(narrow(self._view, query))
 
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
-        """See `ChunkRepo.fetch`."""
         found = visible_units(self._view, self._view.store.chunks.fetch(keys))
         if self._view.tree is not None:
             for unit in found.values():
@@ -346,7 +333,6 @@ class AccessChunks:
 
     @property
     def in_process(self) -> bool:
-        """See `ChunkRepo.in_process`."""
         return self._view.store.chunks.in_process
 
 

@@ -140,7 +140,6 @@ class AccessDocuments:
         self._view.store.documents.load(document)
 
     def get(self, dataset_id: str, name: str) -> SourceDocument | None:
-        """See `DocumentRepo.get`."""
         view = self._view
         if view.tree is not None and view.info(dataset_id, name) is None:
             return None
@@ -149,7 +148,6 @@ class AccessDocuments:
         return view.admitted(view.store.documents.get(dataset_id, name))
 
     def get_info(self, dataset_id: str, name: str) -> DocumentInfo | None:
-        """See `DocumentRepo.get_info`."""
         return self._view.info(dataset_id, name)
 
     def list(
@@ -161,7 +159,6 @@ class AccessDocuments:
         limit: int | None = None,
         where: FilterTree | None = None,
     ) -> Sequence[DocumentInfo]:
-        """See `DocumentRepo.list`."""
         view = self._view
         if not view.access.names(dataset_id):
             return []
@@ -174,14 +171,12 @@ class AccessDocuments:
         )
 
     def count(self, dataset_id: str, *, where: FilterTree | None = None) -> int:
-        """See `DocumentRepo.count`."""
         view = self._view
         if not view.access.names(dataset_id):
             return 0
         return view.store.documents.count(dataset_id, where=view.where(where))
 
     def with_expired(self, dataset_ids: Sequence[str], moment: datetime) -> Sequence[str]:
-        """See `DocumentRepo.with_expired`."""
         view = self._view
         found = view.store.documents.with_expired(view.named(dataset_ids), moment)
         if view.tree is None:
@@ -190,11 +185,9 @@ class AccessDocuments:
         return [each for each in found if view.store.documents.list(each, where=where, limit=1)]
 
     def list_datasets(self) -> Sequence[str]:
-        """See `DocumentRepo.list_datasets`."""
         return self._view.datasets()
 
     def create_dataset(self, dataset_id: str) -> bool:
-        """See `DocumentRepo.create_dataset`."""
         view = self._view
         view.check_write(dataset_id)
         if view.tree is not None and view.access.dataset_ids is None:
@@ -202,7 +195,6 @@ class AccessDocuments:
         return view.store.documents.create_dataset(dataset_id)
 
     def delete(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:
-        """See `DocumentRepo.delete`."""
         view, documents = self._view, self._view.store.documents
         view.check_write(dataset_id)
         if view.tree is None:
@@ -221,7 +213,6 @@ class AccessDocuments:
         raise AssertionError("unreachable")
 
     def delete_many(self, dataset_id: str, versions: Mapping[str, int]) -> Sequence[str]:
-        """See `DocumentRepo.delete_many`."""
         view = self._view
         view.check_write(dataset_id)
         if view.tree is not None:
@@ -234,7 +225,6 @@ class AccessDocuments:
         return view.store.documents.delete_many(dataset_id, versions)
 
     def delete_dataset(self, dataset_id: str) -> bool:
-        """See `DocumentRepo.delete_dataset`."""
         self._view.check_whole(dataset_id, "deleting a dataset")
         return self._view.store.documents.delete_dataset(dataset_id)
 
@@ -259,7 +249,6 @@ class AccessVersions:
         return self._view.history(dataset_id, name)
 
     def get_version(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
-        """See `VersionReader.get_version`."""
         view, reader = self._view, self._view.capabilities.versions
         if reader is None:
             return None

@@ -41,7 +41,6 @@ class AccessLayers:
     _seen: ReadTexts
 
     def put(self, layer: DerivedLayer) -> bool:
-        """See `LayerRepo.put`."""
         view = self._view
         view.check_write(layer.dataset_id)
         if view.tree is not None:
@@ -54,7 +53,6 @@ class AccessLayers:
     def get(
         self, dataset_id: str, doc_name: str, layer: Layer, *, vectors: bool = False
     ) -> DerivedLayer | None:
-        """See `LayerRepo.get`."""
         view = self._view
         if not view.access.names(dataset_id):
             return None
@@ -67,7 +65,6 @@ class AccessLayers:
         return _shown(view, found, info)
 
     def list(self, dataset_id: str, *, layer: Layer | None = None) -> Sequence[DerivedLayer]:
-        """See `LayerRepo.list`."""
         view = self._view
         if not view.access.names(dataset_id):
             return []
@@ -82,7 +79,6 @@ class AccessLayers:
         after: str | None = None,
         limit: int,
     ) -> Sequence[DerivedLayer]:
-        """See `LayerRepo.page`."""
         view = self._view
         if not view.access.names(dataset_id):
             return []
@@ -116,14 +112,12 @@ class AccessLayers:
         return shown
 
     def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
-        """See `LayerRepo.delete_by_doc`."""
         view = self._view
         view.check_write(dataset_id)
         if view.tree is None or view.info(dataset_id, doc_name) is not None:
             view.store.layers.delete_by_doc(dataset_id, doc_name)
 
     def delete_by_dataset(self, dataset_id: str) -> None:
-        """See `LayerRepo.delete_by_dataset`."""
         self._view.check_whole(dataset_id, "deleting all its layers")
         self._view.store.layers.delete_by_dataset(dataset_id)
 
@@ -139,12 +133,10 @@ class AccessLayers:
         )
 
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
-        """See `LayerRepo.fetch`."""
         return visible_units(self._view, self._view.store.layers.fetch(keys))
 
     @property
     def in_process(self) -> bool:
-        """See `LayerRepo.in_process`."""
         return self._view.store.layers.in_process
 
 

@@ -12,9 +12,8 @@ import attrs
 
 from triptych import deadlines
 from triptych._internal.progress import ProgressCallback
-from triptych.access.records import Access
-from triptych.access.store import AccessStore
-from triptych.access.store_settings import AccessQuestionLog
+from triptych.access.store import AccessQuestionLog, AccessStore
+from triptych.access.view import Access
 from triptych.contracts import Retriever
 from triptych.errors import AccessDeniedError, CancelledError, ValidationError
 from triptych.records import (
@@ -30,7 +29,7 @@ from triptych.records import (
 from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service
 from triptych.service.operations import Effect, operations_of
-from triptych.service.parts import build
+from triptych.service.parts import Parts
 
 _DEEPER = 4
 _DEEPEST = 100_000
@@ -48,7 +47,6 @@ class AccessLane:
 
     @property
     def name(self) -> str:
-        """See `Retriever.name`."""
         return self.lane.name
 
     @property
@@ -173,7 +171,7 @@ class RestrictedService(Service):
         self._others: dict[Service, Service] = {}
         self._narrowing = threading.Lock()
         self._wire(
-            build(
+            Parts(
                 store,
                 options,
                 engine,

@@ -1,8 +1,10 @@
-"""A store as an access shows it."""
+"""A store as an access shows it, and what it keeps beside documents."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+import threading
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from datetime import datetime
 from typing import cast
 
 import attrs
@@ -11,28 +13,155 @@ from triptych.access.changes import AccessChanges
 from triptych.access.chunks import AccessChunks, ReadTexts, narrow, visible_units
 from triptych.access.documents import AccessDocuments, AccessVersions
 from triptych.access.layers import AccessJournal, AccessLayers
-from triptych.access.records import Access
-from triptych.access.store_settings import AccessAnswers, AccessSettings
-from triptych.access.view import AccessView
+from triptych.access.view import Access, AccessView
 from triptych.contracts import (
+    AnswerCache,
     Capabilities,
     ChunkRepo,
     DocLevelSearcher,
     DocumentRepo,
     LayerJournal,
     LayerRepo,
+    SettingsStore,
     Store,
 )
 from triptych.contracts.defaults import StoreBase
+from triptych.errors import AccessDeniedError, NotAvailableError
 from triptych.records import (
+    Answerability,
+    CachedAnswer,
+    CachedQuestion,
+    CacheStats,
     Candidate,
     ChunkQuery,
     DatasetStats,
     FilterTree,
+    Hit,
     ScrubReport,
     StoredUnit,
 )
+from triptych.search.answerability import calibrated_dataset
+from triptych.search.question_log import LoggedQuestion, QuestionLog
 from triptych.text.tokenizers import CorpusStats
+
+
+class AccessSettings:
+    """A `SettingsStore` with the calibrations of the caller's datasets, and no other setting.
+
+    Under a filter there is no such store: a calibration is made from all documents.
+    """
+
+    def __init__(self, view: AccessView, settings: SettingsStore) -> None:
+        self._view = view
+        self._settings = settings
+
+    def _shows(self, key: str) -> bool:
+        dataset_id = calibrated_dataset(key)
+        return dataset_id is not None and self._view.access.names(dataset_id)
+
+    def get_setting(self, key: str) -> str | None:
+        return self._settings.get_setting(key) if self._shows(key) else None
+
+    def set_setting(self, key: str, value: str | None, *, expected: str | None) -> bool:
+        """See `SettingsStore.set_setting`.
+
+        Raises:
+            AccessDeniedError: the access may only read, or the setting is the store's.
+        """
+        if not self._view.access.can_write or not self._shows(key):
+            raise AccessDeniedError("this access cannot change the settings of the store")
+        return self._settings.set_setting(key, value, expected=expected)
+
+    def list_settings(self, prefix: str = "") -> Mapping[str, str]:
+        found = self._settings.list_settings(prefix)
+        return {key: value for key, value in found.items() if self._shows(key)}
+
+
+class AccessQuestionLog(QuestionLog):
+    """A `QuestionLog` that is written for whoever runs the store, and that no caller reads."""
+
+    def __init__(self, log: QuestionLog, view: AccessView) -> None:
+        super().__init__(None)
+        self._log = log
+        self._view = view
+
+    def note(
+        self,
+        text: str,
+        dataset_ids: Sequence[str],
+        answerability: Answerability,
+        hits: Sequence[Hit],
+    ) -> str | None:
+        """See `QuestionLog.note`. A failure is not shown: it may speak of others' questions."""
+        failed = self._log.note(text, dataset_ids, answerability, hits)
+        return "the question was not logged" if failed else None
+
+    def questions(self, dataset_id: str | None = None) -> list[LoggedQuestion]:
+        """Raise: what others asked is not shown.
+
+        Raises:
+            NotAvailableError: always.
+        """
+        raise NotAvailableError("the log of questions is for whoever runs the knowledge base")
+
+    def erase(self, dataset_id: str | None = None, name: str | None = None) -> int:
+        """See `QuestionLog.erase`; of a dataset that the caller may write. 0: others asked."""
+        if dataset_id is None:
+            raise AccessDeniedError("this access cannot erase the log of questions")
+        self._view.check_write(dataset_id)
+        self._log.erase(dataset_id, name)
+        return 0
+
+
+class AccessAnswers:
+    """An `AnswerCache` whose numbers are those of this access in this process.
+
+    Answers are kept under a digest that has the access in it: none is served to another.
+    """
+
+    def __init__(self, view: AccessView, answers: AnswerCache) -> None:
+        self._view = view
+        self._answers = answers
+        self._lock = threading.Lock()
+        self._requests: dict[str, None] = {}
+        self._hits = self._misses = 0
+
+    def revisions(self, dataset_ids: Collection[str]) -> Mapping[str, str]:
+        return self._answers.revisions(self._view.named(list(dataset_ids)))
+
+    def cached_questions(self, request: str) -> Sequence[CachedQuestion]:
+        return self._answers.cached_questions(request)
+
+    def cached_answer(self, key: int) -> CachedAnswer | None:
+        return self._answers.cached_answer(key)
+
+    def keep_answer(self, answer: CachedAnswer, *, most: int) -> bool:
+        kept = self._answers.keep_answer(answer, most=most)
+        if kept:
+            with self._lock:
+                self._requests.pop(answer.request, None)
+                self._requests[answer.request] = None
+                while len(self._requests) > most:
+                    del self._requests[next(iter(self._requests))]
+        return kept
+
+    def drop_answers(self, *, before: datetime) -> int:
+        """See `AnswerCache.drop_answers`. How many there were is not shown."""
+        self._answers.drop_answers(before=before)
+        return 0
+
+    def count_lookups(self, *, hits: int, misses: int) -> None:
+        with self._lock:
+            self._hits += hits
+            self._misses += misses
+        self._answers.count_lookups(hits=hits, misses=misses)
+
+    def cache_stats(self) -> CacheStats:
+        """The answers that this access has kept since it was made, and its lookups."""
+        with self._lock:
+            requests, hits, misses = list(self._requests), self._hits, self._misses
+        entries = sum(len(self._answers.cached_questions(each)) for each in requests)
+        return CacheStats(entries=entries, hits=hits, misses=misses)
 
 
 class AccessStore(StoreBase):
@@ -107,15 +236,12 @@ class AccessDocumentSearch:
     _searcher: DocLevelSearcher
 
     def search_docs(self, query: ChunkQuery) -> Sequence[Candidate]:
-        """See `DocLevelSearcher.search_docs`."""
         return self._searcher.search_docs(narrow(self._view, query))
 
     def search_docs_by_vector(self, query: ChunkQuery) -> Sequence[Candidate]:
-        """See `DocLevelSearcher.search_docs_by_vector`."""
         return self._searcher.search_docs_by_vector(narrow(self._view, query))
 
     def fetch_docs(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
-        """See `DocLevelSearcher.fetch_docs`."""
         return visible_units(self._view, self._searcher.fetch_docs(keys))
 
     def corpus_stats(
@@ -125,7 +251,6 @@ class AccessDocumentSearch:
         *,
         within: FilterTree | None = None,
     ) -> CorpusStats:
-        """See `DocLevelSearcher.corpus_stats`."""
         view = self._view
         return self._searcher.corpus_stats(
             view.named(dataset_ids), terms, within=view.where(within)
@@ -133,5 +258,4 @@ class AccessDocumentSearch:
 
     @property
     def in_process(self) -> bool:
-        """See `DocLevelSearcher.in_process`."""
         return self._searcher.in_process

@@ -1,6 +1,5 @@
 """Awaiting a knowledge base: `AsyncService`, `AsyncDataset`, streams, models with async methods."""
 
-from triptych.aio.answers import AsyncAnswerStream
 from triptych.aio.facade import (
     AsyncDataset,
     AsyncEmbedder,
@@ -12,6 +11,7 @@ from triptych.aio.facade import (
     ProgressStream,
     iterate,
 )
+from triptych.aio.threads import AsyncAnswerStream
 
 __all__ = [
     "AsyncAnswerStream",

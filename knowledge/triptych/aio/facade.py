@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych._open import open as open_service
-from triptych.access.records import Access
+from triptych.access.view import Access
 from triptych.aio.methods import (
     AsyncDatasetMethods,
     AsyncPipelineMethods,
@@ -40,9 +40,8 @@ from triptych.contracts.change_pages import check_poll, next_wait
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import ChangePage, EmbedKind, Generation, Message
 from triptych.service import Service
-from triptych.service.dataset import Dataset
 from triptych.service.options import OpenOptions
-from triptych.service.pipeline import PipelineView
+from triptych.service.views import Dataset, PipelineView
 
 __all__ = [
     "AsyncDataset",

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Literal, Unpack
 
 from triptych._internal.progress import ProgressCallback
-from triptych.aio.answers import AsyncAnswerStream
+from triptych.aio.threads import AsyncAnswerStream
 from triptych.answers.options import (
     AskOptions,
     ContextOptions,

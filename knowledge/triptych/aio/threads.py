@@ -1,16 +1,23 @@
-"""Calls of the core in worker threads, with the caller's deadline."""
+"""Calls of the core in worker threads, with the caller's deadline, and methods that are awaited."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
+import inspect
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
 from typing import Any, Final, ParamSpec, TypeVar
 
 from triptych import deadlines
+from triptych.answers.answerer import AnswerStream
+from triptych.answers.pack import ContextPack
+from triptych.answers.records import Answer
 from triptych.deadlines import deadline
+from triptych.errors import NotAvailableError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -89,3 +96,107 @@ def next_item(iterator: Iterator[T]) -> tuple[T, ...]:
     for item in iterator:
         return (item,)
     return ()
+
+
+class AsyncAnswerStream(AsyncIterator[str]):
+    """The pieces of an answer; joined, they are ``answer.text``::
+
+        stream = kb.ask_stream("…", dataset_id="docs")
+        async for piece in stream:
+            print(piece, end="")
+        print(stream.answer.citations)
+
+    Nothing is searched before it is read. Call `aclose`, or use it in ``async with``, where it is
+    not read to its end.
+    """
+
+    def __init__(self, start: Callable[[], AnswerStream]) -> None:
+        self._start = start
+        self._stream: AnswerStream | None = None
+        self._closed = False
+
+    @property
+    def answer(self) -> Answer:
+        """The whole answer.
+
+        Raises:
+            NotAvailableError: the stream has not been read to its end.
+        """
+        if self._stream is None:
+            raise NotAvailableError("the answer is not whole yet: read the stream to its end")
+        return self._stream.answer
+
+    @property
+    def pack(self) -> ContextPack:
+        """What the model is shown.
+
+        Raises:
+            NotAvailableError: nothing of the stream has been read.
+        """
+        if self._stream is None:
+            raise NotAvailableError("nothing has been searched yet: read the stream")
+        return self._stream.pack
+
+    async def __anext__(self) -> str:
+        if self._closed:
+            raise StopAsyncIteration
+        if self._stream is None:
+            self._stream = await run(self._start)
+        for piece in await run(next_item, self._stream):
+            return piece
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Let go of the model; it stops writing. Idempotent."""
+        self._closed = True
+        if self._stream is not None:
+            await asyncio.to_thread(self._stream.close)
+
+    async def __aenter__(self) -> AsyncAnswerStream:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+NOT_AWAITED: Final = frozenset({"close", "dataset", "follow", "pipeline", "restricted"})
+"""Methods that `AsyncService` and its views have in a form of their own."""
+
+
+def awaited(kind: type, inner: str) -> type:
+    """A class with each public method of ``kind`` as a coroutine, which runs in a worker thread.
+
+    ``inner`` is the attribute that holds the object itself. An answer that is read piece by piece
+    is not awaited: its pieces are.
+    """
+    name = f"Async{kind.__name__}Methods"
+    methods = {
+        each: _coroutine(method, inner) if each != "ask_stream" else _stream(method, inner)
+        for each, method in inspect.getmembers(kind, inspect.isfunction)
+        if not each.startswith("_") and each not in NOT_AWAITED
+    }
+    for each, method in methods.items():
+        method.__qualname__ = f"{name}.{each}"
+    return type(name, (), {"__doc__": f"Every method of `{kind.__name__}`, awaited.", **methods})
+
+
+def _coroutine(method: Callable[..., Any], inner: str) -> Callable[..., Any]:
+    @functools.wraps(method)
+    async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return await run(getattr(getattr(self, inner), method.__name__), *args, **kwargs)
+
+    return call
+
+
+def _stream(method: Callable[..., Any], inner: str) -> Callable[..., AsyncAnswerStream]:
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> AsyncAnswerStream:
+        begin = getattr(getattr(self, inner), method.__name__)
+        return AsyncAnswerStream(lambda: begin(*args, **kwargs))
+
+    return call

@@ -16,8 +16,8 @@ from triptych.answers.pack import ContextReceipt, ReceiptPiece
 from triptych.answers.pieces import Citation, Piece, Verification, check_format, whole
 from triptych.answers.records import AnswerReceipt, messages_sha256
 from triptych.contracts import LayerRepo, VersionReader
-from triptych.derivation.expiration import LivingDocuments
 from triptych.derivation.layers import LayerService
+from triptych.derivation.living import LivingDocuments
 from triptych.errors import ValidationError
 from triptych.records import Layer, Message
 from triptych.signatures import content_sha256

@@ -40,14 +40,23 @@ from triptych.contracts.capabilities import (
     SettingsStore,
     Store,
     VersionReader,
+    WorkLeases,
 )
-from triptych.contracts.events import EventNotifier, Rebuilder
-from triptych.contracts.leases import WorkLeases
 from triptych.contracts.models import (
     LLM,
+    AnswerabilityJudge,
     AsyncEmbedder,
     AsyncLLM,
     Embedder,
+    EventNotifier,
+    HitReader,
+    Postprocessor,
+    QueryProbe,
+    QueryRewriter,
+    Ranker,
+    Rebuilder,
+    Reranker,
+    Retriever,
     SparseEncoder,
 )
 from triptych.contracts.repositories import (
@@ -55,18 +64,8 @@ from triptych.contracts.repositories import (
     ChunkSigReader,
     DocumentRepo,
     LayerRepo,
+    VectorRepo,
 )
-from triptych.contracts.search import (
-    AnswerabilityJudge,
-    HitReader,
-    Postprocessor,
-    QueryProbe,
-    QueryRewriter,
-    Ranker,
-    Reranker,
-    Retriever,
-)
-from triptych.contracts.vectors import VectorRepo
 
 __all__ = [
     "LLM",

@@ -14,7 +14,7 @@ from typing import Any, Final, Self, TypeVar
 
 import attrs
 
-from triptych._internal.regular_files import open_regular
+from triptych._internal.files import open_regular
 from triptych.copies.archive_checks import DamagedError, DatasetCheck, check_settings, parsed
 from triptych.copies.report import Counts, count
 from triptych.copies.states import DatasetHead, is_same_version, with_same_name

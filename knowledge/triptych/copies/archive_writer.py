@@ -13,7 +13,7 @@ from typing import Any, Final
 import attrs
 
 from triptych import deadlines
-from triptych._internal.drafts import left_drafts, written_whole
+from triptych._internal.files import left_drafts, written_whole
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Store
 from triptych.copies.archive_checks import DamagedError, DatasetCheck, check_settings

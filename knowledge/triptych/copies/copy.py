@@ -13,13 +13,6 @@ from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Store
 from triptych.copies.archive_format import Archive
-from triptych.copies.conflicts import (
-    another_configuration,
-    another_writer,
-    check_conflicts,
-    check_two_stores,
-    listed,
-)
 from triptych.copies.notes import Erasures, unfinished_until_done
 from triptych.copies.report import CopyReport, Counts, DatasetCopy, count
 from triptych.copies.states import (
@@ -28,7 +21,14 @@ from triptych.copies.states import (
     StoreStates,
     state_digest,
 )
-from triptych.copies.writer import StateWriter
+from triptych.copies.writer import (
+    StateWriter,
+    another_configuration,
+    another_writer,
+    check_conflicts,
+    check_two_stores,
+    listed,
+)
 from triptych.errors import CorruptStoreError, NotFoundError
 from triptych.records import NameState
 

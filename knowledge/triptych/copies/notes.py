@@ -16,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from triptych._internal.drafts import drafts_of, left_drafts
+from triptych._internal.files import drafts_of, left_drafts
 from triptych.contracts import SettingsStore, Store
 from triptych.errors import StoreError
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import attrs
 
 from triptych.records import NameState
+from triptych.records.reports import summed
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -21,9 +22,7 @@ class Counts:
     layers: int = 0
 
     def __add__(self, other: Counts) -> Counts:
-        mine, theirs = attrs.astuple(self), attrs.astuple(other)
-        names = (each.name for each in attrs.fields(Counts))
-        return Counts(**{n: a + b for n, a, b in zip(names, mine, theirs, strict=True)})
+        return summed(self, other)
 
 
 def count(state: NameState) -> Counts:

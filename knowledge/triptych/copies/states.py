@@ -146,16 +146,13 @@ class StoreStates:
         self._is_snapshot = is_snapshot
 
     def check_finished(self, datasets: Sequence[str]) -> None:
-        """See `StateSource.check_finished`."""
         if error := unfinished_copy(self._has.settings, datasets):
             raise error
 
     def datasets(self) -> Sequence[str]:
-        """See `StateSource.datasets`."""
         return self.store.documents.list_datasets()
 
     def head(self, dataset_id: str) -> DatasetHead:
-        """See `StateSource.head`."""
         versions, journal = self._has.versions, self._has.journal
         deleted = versions.deleted_version(dataset_id) if versions else None
         return DatasetHead(
@@ -166,7 +163,6 @@ class StoreStates:
         )
 
     def names(self, dataset_id: str) -> Sequence[str]:
-        """See `StateSource.names`."""
         documents = [info.name for info in self.infos(dataset_id)]
         others = self._layer_names(dataset_id)
         journal = self._has.journal
@@ -188,7 +184,6 @@ class StoreStates:
             after = page[-1].name
 
     def other_histories(self, dataset_id: str, infos: Iterable[DocumentInfo]) -> Iterator[str]:
-        """See `StateSource.other_histories`."""
         versions = self._has.versions
         pairs = with_same_name(self.infos(dataset_id), infos, lambda each: each.name)
         for mine, theirs in pairs:
@@ -215,7 +210,6 @@ class StoreStates:
         return found
 
     def states(self, dataset_id: str) -> Iterator[NameState]:
-        """See `StateSource.states`."""
         quarantined = self._journal_of(dataset_id)
         # Of a store that is written to, a layer may come after this look.
         layers = self._layer_names(dataset_id) if self._is_snapshot else None
@@ -301,7 +295,6 @@ class StoreStates:
         }
 
     def settings(self) -> Mapping[str, str]:
-        """See `StateSource.settings`."""
         settings = self._has.settings
         found = settings.list_settings() if settings is not None else {}
         return {key: text for key, text in found.items() if is_kept_setting(key)}

@@ -9,6 +9,7 @@ import attrs
 
 from triptych.errors import ValidationError
 from triptych.records import Failure, NewDocument, PutOutcome, PutReport
+from triptych.records.reports import summed
 
 _BATCH_DOCUMENTS = 256
 BATCH_CHARACTERS = 1_000_000
@@ -53,12 +54,7 @@ class PutReportBuilder:
             failed = {failure.name for failure in done.failed}
             self._changes = [change for change in self._changes if change[1] not in failed]
             self._failed.extend(done.failed)
-        self._done = RefreshResult(
-            chunks=self._done.chunks + done.chunks,
-            embedded=self._done.embedded + done.embedded,
-            reused=self._done.reused + done.reused,
-            encoded=self._done.encoded + done.encoded,
-        )
+        self._done = summed(self._done, attrs.evolve(done, names=(), failed=()))
 
     def report(self, pending: int = 0) -> PutReport:
         kinds = [kind for kind, _ in self._changes]

@@ -12,7 +12,6 @@ from triptych import deadlines
 from triptych.contracts import ChunkRepo, LayerRepo
 from triptych.contracts.rules import missing_dataset
 from triptych.derivation.deriver import Deriver
-from triptych.derivation.expiration import LivingDocuments
 from triptych.derivation.folder_tree import (
     children,
     folder_inputs,
@@ -21,6 +20,7 @@ from triptych.derivation.folder_tree import (
     parent_of,
     summaries_of,
 )
+from triptych.derivation.living import LivingDocuments
 from triptych.errors import (
     CancelledError,
     ConflictError,

@@ -1,24 +1,32 @@
-"""Rebuilds: only what is stale is derived again, and what has lost its source is removed."""
+"""Datasets brought up to date: what is stale is derived again, what waits for vectors is filled."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import attrs
 
 from triptych import deadlines
-from triptych._internal.progress import Progress, ProgressCallback
+from triptych._internal.progress import EmbeddingProgress, Progress, ProgressCallback
 from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
 from triptych.derivation.batches import BATCH_CHARACTERS, check_progress
-from triptych.derivation.expiration import remove_expired
+from triptych.derivation.deriver import Deriver, SetFiller
 from triptych.derivation.folder_tree import is_folder
 from triptych.derivation.layers import LayerService
-from triptych.derivation.set_filler import SetFiller
+from triptych.derivation.living import remove_expired
 from triptych.derivation.writer import Writer
 from triptych.errors import CancelledError, ConflictError, ModelMismatchError, StoreAwayError
-from triptych.records import DocumentInfo, Failure, RebuildReport, SourceDocument
-from triptych.vectors.failures import derivation_error
-from triptych.vectors.progress import EmbeddingProgress
+from triptych.records import (
+    DatasetStats,
+    DocumentInfo,
+    EmbedReport,
+    Failure,
+    RebuildReport,
+    SourceDocument,
+)
+from triptych.records.documents import has_expired
+from triptych.records.reports import summed
+from triptych.vectors.filler import FillResult, derivation_failures
 
 _PAGE = 256
 
@@ -72,9 +80,9 @@ class RebuildRunner:
             if info is None
             and not (is_folder(name) and self._documents.list(dataset_id, prefix=name, limit=1))
         ]
-        report = _sum(report, self._remove_orphans(dataset_id, gone))
+        report = summed(report, self._remove_orphans(dataset_id, gone))
         there = [name for name in names if name not in gone]
-        return _sum(report, self._layer_desk.embed_again(dataset_id, there))
+        return summed(report, self._layer_desk.embed_again(dataset_id, there))
 
     def datasets(
         self, dataset_ids: Sequence[str], progress: ProgressCallback | None
@@ -86,12 +94,12 @@ class RebuildRunner:
             try:
                 self._writer.adopt_config(dataset_id)
                 expired = remove_expired(self._documents, dataset_id)
-                report = _sum(report, RebuildReport(expired=expired))
-                report = _sum(report, self._dataset(dataset_id, progress))
-                report = _sum(report, self.remove_orphans(dataset_id))
-                report = _sum(report, self._layer_desk.embed_again(dataset_id))
+                report = summed(report, RebuildReport(expired=expired))
+                report = summed(report, self._dataset(dataset_id, progress))
+                report = summed(report, self.remove_orphans(dataset_id))
+                report = summed(report, self._layer_desk.embed_again(dataset_id))
             except CancelledError as error:
-                error.report = _sum(report, error.report or RebuildReport())
+                error.report = summed(report, error.report or RebuildReport())
                 raise
         return report
 
@@ -104,7 +112,7 @@ class RebuildRunner:
             try:
                 for page in self._pages(dataset_id):
                     deadlines.check("the rebuild")
-                    report = _sum(report, self._page(dataset_id, page, filler))
+                    report = summed(report, self._page(dataset_id, page, filler))
                     if progress is not None:
                         phase = f"rebuilding {dataset_id}"
                         progress(Progress(phase=phase, done=report.checked, total=total))
@@ -158,26 +166,21 @@ class RebuildRunner:
                 batch.append(document)
                 size += len(document.content)
             if size > BATCH_CHARACTERS:
-                report = _sum(report, self._rebuilt(dataset_id, batch, filler))
+                report = summed(report, self._rebuilt(dataset_id, batch, filler))
                 batch, size = [], 0
-        report = _sum(report, self._rebuilt(dataset_id, batch, filler))
+        report = summed(report, self._rebuilt(dataset_id, batch, filler))
         return attrs.evolve(report, fresh=report.checked - report.rebuilt - len(report.failed))
 
     def _rebuilt(
         self, dataset_id: str, documents: Sequence[SourceDocument], filler: SetFiller
     ) -> RebuildReport:
         try:
-            filler.poll()
+            filler.vectors.poll()
             done = self._writer.refresh(dataset_id, documents, filler)
         except (CancelledError, ModelMismatchError, ConflictError, StoreAwayError):
             raise
         except Exception as error:  # noqa: BLE001 - reported item by item
-            return RebuildReport(
-                failed=tuple(
-                    Failure(dataset_id=dataset_id, name=d.name, error=derivation_error(d, error))
-                    for d in documents
-                )
-            )
+            return RebuildReport(failed=derivation_failures(documents, error))
         return RebuildReport(
             rebuilt=len(done.names),
             embedded=done.embedded,
@@ -209,16 +212,99 @@ def _filled(report: RebuildReport, filler: SetFiller) -> RebuildReport:
     )
 
 
-def _sum(left: RebuildReport, right: RebuildReport) -> RebuildReport:
-    return RebuildReport(
-        checked=left.checked + right.checked,
-        fresh=left.fresh + right.fresh,
-        rebuilt=left.rebuilt + right.rebuilt,
-        embedded=left.embedded + right.embedded,
-        reused=left.reused + right.reused,
-        encoded=left.encoded + right.encoded,
-        removed=left.removed + right.removed,
-        expired=left.expired + right.expired,
-        pending=left.pending + right.pending,
-        failed=(*left.failed, *right.failed),
+class PendingEmbedder:
+    """See `Service.embed_pending`."""
+
+    def __init__(
+        self,
+        documents: DocumentRepo,
+        chunks: ChunkRepo,
+        deriver: Deriver,
+        writer: Writer,
+        layers: LayerService,
+        stats: Callable[[str], DatasetStats | None],
+    ) -> None:
+        self._documents = documents
+        self._chunks = chunks
+        self._deriver = deriver
+        self._writer = writer
+        self._layers = layers
+        self._stats = stats
+
+    def datasets(
+        self, dataset_ids: Sequence[str], progress: ProgressCallback | None
+    ) -> EmbedReport:
+        """Fill all of them; what keeps one from being filled is in the report."""
+        report = EmbedReport()
+        for dataset_id in dataset_ids:
+            try:
+                more = self.dataset(dataset_id, None, progress)
+            except (ModelMismatchError, ConflictError) as error:
+                more = EmbedReport(failed=(Failure(dataset_id=dataset_id, name="", error=error),))
+            except CancelledError as error:
+                error.report = summed(report, error.report or EmbedReport())
+                raise
+            report = summed(report, more)
+        return report
+
+    def dataset(
+        self, dataset_id: str, names: Sequence[str] | None, progress: ProgressCallback | None
+    ) -> EmbedReport:
+        """Fill one dataset, or the documents of ``names`` in it."""
+        deadlines.check("embedding")
+        if self._chunks.config(dataset_id) is None:
+            return EmbedReport()
+        self._writer.take_on_models(dataset_id)
+        deriver = self._deriver.of_config(self._chunks.config(dataset_id))
+        waiting = {
+            name
+            for model in deriver.models
+            for name in self._chunks.waiting(dataset_id, model.space)
+        }
+        if names is None:
+            ordered = self._newest_first(dataset_id, sorted(waiting))
+        else:
+            asked = [name for name in dict.fromkeys(names) if name in waiting]
+            there = set(self._newest_first(dataset_id, asked))
+            ordered = [name for name in asked if name in there]
+        stats = self._stats(dataset_id) if progress and names is None else None
+        meter = EmbeddingProgress(progress, stats.pending_chunks if stats else None)
+        with self._writer.filler(dataset_id, meter) as filler:
+            filler.lacking(ordered, embeddings=True)
+            try:
+                filler.finish()
+            except CancelledError as error:
+                error.report = _report(filler.result())
+                raise
+            except Exception as error:
+                if error is meter.error or not isinstance(error, ModelMismatchError):
+                    raise
+                filler.fail(error)
+            done = filler.result()
+        report = _report(done)
+        if names is not None:
+            return report
+        layers = self._layers.embed_again(dataset_id)
+        return attrs.evolve(
+            report,
+            embedded=report.embedded + layers.embedded,
+            failed=(*report.failed, *layers.failed),
+        )
+
+    def _newest_first(self, dataset_id: str, names: Sequence[str]) -> list[str]:
+        """Those of ``names`` that are there and have not expired, newest first."""
+        infos = (self._documents.get_info(dataset_id, name) for name in names)
+        found = [info for info in infos if info is not None and not has_expired(info)]
+        found.sort(key=lambda info: info.updated_at, reverse=True)
+        return [info.name for info in found]
+
+
+def _report(done: FillResult) -> EmbedReport:
+    return EmbedReport(
+        documents=len(done.complete),
+        embedded=done.embedded,
+        reused=done.reused,
+        encoded=done.encoded,
+        pending=len(done.pending),
+        failed=done.failed,
     )

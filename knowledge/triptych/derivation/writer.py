@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import attrs
 
 from triptych import deadlines, telemetry
-from triptych._internal.progress import Progress, ProgressCallback
+from triptych._internal.progress import EmbeddingProgress, Progress, ProgressCallback
 from triptych.chunking.outline import Outliner
 from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.contracts.rules import CHANGE_EMBEDDER
@@ -19,8 +19,7 @@ from triptych.derivation.batches import (
     check_progress,
     new_documents,
 )
-from triptych.derivation.deriver import Derivation, Deriver
-from triptych.derivation.set_filler import SetFiller
+from triptych.derivation.deriver import Derivation, Deriver, SetFiller
 from triptych.errors import (
     CancelledError,
     ConflictError,
@@ -32,14 +31,12 @@ from triptych.errors import (
 from triptych.records import (
     DatasetConfig,
     DerivedSig,
-    Failure,
     NewDocument,
     PutOutcome,
     PutReport,
     SourceDocument,
 )
-from triptych.vectors.failures import derivation_error
-from triptych.vectors.progress import EmbeddingProgress
+from triptych.vectors.filler import derivation_error, derivation_failures
 
 _TRIES = 8
 """How often a set is swapped in while the dataset is deleted, and begun again, beneath it."""
@@ -179,27 +176,23 @@ class Writer:
     def put(self, dataset_id: str, document: NewDocument, *, later: bool = False) -> SourceDocument:
         """Store and derive one document; its vectors too, unless they are to come ``later``."""
         with telemetry.operation("put"):
-            return self._put(dataset_id, document, later=later)
-
-    def _put(self, dataset_id: str, document: NewDocument, *, later: bool) -> SourceDocument:
-        deadlines.check("the put")
-        self.check_config(dataset_id)
-        stored = self._documents.put(dataset_id, self._outlined(document))
-        with self.filler(dataset_id) as filler:
-            try:
-                refreshed = self.refresh(dataset_id, [stored], filler, later=later)
-                telemetry.note(documents=1, chunks=refreshed.chunks)
-                failed = refreshed.failed
-                if not later:
-                    filler.finish()
-            except CancelledError:
-                raise
-            except Exception as error:
-                raise derivation_error(stored, error) from error
-            failed = (*failed, *filler.result().failed)
-        if failed:
-            raise failed[0].error
-        return stored
+            deadlines.check("the put")
+            self.check_config(dataset_id)
+            stored = self._documents.put(dataset_id, self._outlined(document))
+            with self.filler(dataset_id) as filler:
+                try:
+                    refreshed = self.refresh(dataset_id, [stored], filler, later=later)
+                    telemetry.note(documents=1, chunks=refreshed.chunks)
+                    if not later:
+                        filler.finish()
+                except CancelledError:
+                    raise
+                except Exception as error:
+                    raise derivation_error(stored, error) from error
+                failed = (*refreshed.failed, *filler.result().failed)
+            if failed:
+                raise failed[0].error
+            return stored
 
     # Many documents
 
@@ -215,32 +208,22 @@ class Writer:
         check_documents(documents)
         check_progress(progress)
         with telemetry.operation("put", bulk=True):
-            report = self._put_many(dataset_id, documents, progress, later=later)
+            self.check_config(dataset_id)
+            tally = PutReportBuilder(dataset_id)
+            meter = EmbeddingProgress(progress)
+            with self.filler(dataset_id, meter) as filler:
+                try:
+                    self._put_batches(dataset_id, documents, tally, filler, meter, progress, later)
+                except CancelledError as error:
+                    error.report = _tallied(tally, filler)
+                    raise
+                report = _tallied(tally, filler)
             telemetry.note(
                 documents=report.added + report.updated + report.unchanged,
                 failed=len(report.failed),
                 chunks=report.chunks,
             )
             return report
-
-    def _put_many(
-        self,
-        dataset_id: str,
-        documents: Iterable[NewDocument] | Mapping[str, str],
-        progress: ProgressCallback | None,
-        *,
-        later: bool,
-    ) -> PutReport:
-        self.check_config(dataset_id)
-        tally = PutReportBuilder(dataset_id)
-        meter = EmbeddingProgress(progress)
-        with self.filler(dataset_id, meter) as filler:
-            try:
-                self._put_batches(dataset_id, documents, tally, filler, meter, progress, later)
-            except CancelledError as error:
-                error.report = _tallied(tally, filler)
-                raise
-            return _tallied(tally, filler)
 
     def _put_batches(
         self,
@@ -260,17 +243,18 @@ class Writer:
             tally.stored(outcomes)
             latest = {o.name: o.document for o in outcomes if o.document is not None}
             try:
-                filler.poll()
+                filler.vectors.poll()
                 stored = list(latest.values())
                 sigs = {outcome.name: outcome.input_sig for outcome in outcomes}
                 tally.derived(self._refresh(dataset_id, stored, filler, sigs, later=later))
-                filler.check()
+                filler.vectors.check()
             except (CancelledError, StoreAwayError):
                 raise
             except Exception as error:  # reported for each document of the batch
                 if error is meter.error:
                     raise  # the caller's own
-                tally.derived(self._all_failed(dataset_id, latest.values(), error))
+                failed = derivation_failures(latest.values(), error)
+                tally.derived(RefreshResult(failed=failed))
             done += len(batch)
             if progress is not None:
                 progress(Progress(phase="documents", done=done, total=total))
@@ -283,20 +267,6 @@ class Writer:
                 if error is meter.error:
                     raise
                 filler.fail(error)
-
-    def _all_failed(
-        self, dataset_id: str, documents: Iterable[SourceDocument], error: Exception
-    ) -> RefreshResult:
-        return RefreshResult(
-            failed=tuple(
-                Failure(
-                    dataset_id=dataset_id,
-                    name=document.name,
-                    error=derivation_error(document, error),
-                )
-                for document in documents
-            )
-        )
 
     def _outline_each(
         self, batch: Sequence[NewDocument], tally: PutReportBuilder
@@ -356,7 +326,7 @@ class Writer:
         ``input_sigs`` are those of the documents, by name, as far as they are known.
         """
         refreshed = self._refresh(dataset_id, documents, filler, input_sigs, later=later)
-        filler.check()
+        filler.vectors.check()
         return refreshed
 
     def _refresh(
@@ -368,16 +338,16 @@ class Writer:
         *,
         later: bool,
     ) -> RefreshResult:
-        """`refresh`; where its deadline passed, `SetFiller.check` raises that."""
+        """`refresh`; where its deadline passed, `Filler.check` raises that."""
         deriver = filler.deriver
         stale, behind = self._judged(dataset_id, documents, input_sigs or {}, deriver)
-        filler.later(behind)
+        filler.vectors.later(behind)
         if not stale:
             filler.touched.update(behind)
             filler.lacking([document.name for document in documents])
             return RefreshResult(names=tuple(behind))
-        waits = later or filler.slow
-        derivations = deriver.derive(dataset_id, stale, None if waits else filler.at_once)
+        waits = later or filler.vectors.slow
+        derivations = deriver.derive(dataset_id, stale, None if waits else filler.vectors.at_once)
         try:
             lost = self._swap_in(dataset_id, derivations, deriver)
         except ModelMismatchError:
@@ -388,9 +358,11 @@ class Writer:
         made = [each for each in derivations if not any(each is other for other in lost)]
         for derivation in made:
             if derivation.missing and waits:
-                filler.later([derivation.document.name])
+                filler.vectors.later([derivation.document.name])
             elif derivation.missing:
-                filler.adopt(derivation)
+                filler.vectors.adopt(
+                    derivation.document.name, derivation.chunks, derivation.missing
+                )
         filler.touched.update(behind, (derivation.document.name for derivation in made))
         filler.lacking([document.name for document in documents])
         error = ConflictError(
@@ -402,7 +374,7 @@ class Writer:
             chunks=sum(len(derivation.chunks) for derivation in made),
             embedded=sum(derivation.embedded for derivation in made),
             reused=sum(derivation.reused for derivation in made),
-            failed=self._all_failed(dataset_id, (d.document for d in lost), error).failed,
+            failed=derivation_failures((each.document for each in lost), error),
         )
 
     def _judged(

@@ -7,6 +7,5 @@ only a backend can see of itself it reports by the capability `Diagnostics`.
 from __future__ import annotations
 
 from triptych.diagnostics.checks import Check, FindingCollector
-from triptych.diagnostics.doctor import Doctor
 
-__all__ = ["Check", "Doctor", "FindingCollector"]
+__all__ = ["Check", "FindingCollector"]

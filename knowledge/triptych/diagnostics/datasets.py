@@ -9,8 +9,7 @@ from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Capabilities, DocumentRepo, Store
 from triptych.derivation.folder_tree import is_folder
 from triptych.diagnostics.checks import FindingCollector
-from triptych.diagnostics.documents import examine_document
-from triptych.diagnostics.left_out import LeftOut
+from triptych.diagnostics.documents import LeftOut, examine_document
 from triptych.errors import CancelledError, StoreError
 from triptych.records import DatasetStats, DerivedLayer, DocumentInfo, Layer
 from triptych.vectors.embedding import CoverageGate

@@ -10,12 +10,11 @@ from contextlib import contextmanager
 from shlex import quote
 
 from triptych import deadlines
-from triptych._internal.plurals import counted
+from triptych._internal.wording import counted
 from triptych.contracts import Diagnostics, DocumentRepo, Embedder, SparseEncoder
 from triptych.errors import CancelledError, StoreError, TriptychError
 from triptych.records import DatasetStats, Health, HealthCheck
-from triptych.vectors.embedding import embed_query
-from triptych.vectors.sparse_encoding import encode_sparse
+from triptych.vectors.embedding import embed_query, encode_sparse
 
 _PROBE = "health check"
 _PATIENCE = 5.0

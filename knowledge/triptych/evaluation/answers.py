@@ -17,7 +17,7 @@ from triptych.search.question_log import unlogged
 
 if TYPE_CHECKING:
     from triptych.service import Service
-    from triptych.service.pipeline import PipelineView
+    from triptych.service.views import PipelineView
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import attrs
 
-from triptych._internal.regular_files import open_regular
+from triptych._internal.files import open_regular
 from triptych.errors import NotFoundError, ValidationError
 from triptych.evaluation.collections import (
     Collection,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 import numpy as np
 
-from triptych._internal.plurals import counted
+from triptych._internal.wording import counted
 from triptych.errors import ValidationError
 from triptych.evaluation.results import Evaluation
 from triptych.evaluation.significance import (

@@ -27,7 +27,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triptych._internal.regular_files import read_regular
+from triptych._internal.files import read_regular
 from triptych.errors import NotFoundError
 from triptych.evaluation.collections import (
     Collection,

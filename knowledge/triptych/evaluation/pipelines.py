@@ -20,7 +20,7 @@ from triptych.records import Mode, Result
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.question_log import unlogged
 from triptych.search.rewriting import one_rewriter, rewriters_of
-from triptych.service.pipeline import PipelineView
+from triptych.service.views import PipelineView
 from triptych.text.tokens import estimate_tokens
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from triptych._internal.plurals import counted
+from triptych._internal.wording import counted
 from triptych.evaluation.answers import CollectedAnswers
 from triptych.evaluation.charts import bars, differences, legend, lines
 from triptych.evaluation.comparison import Comparison, compare_modes

@@ -13,8 +13,8 @@ import numpy as np
 
 import triptych
 from triptych import deadlines
-from triptych._internal.plurals import counted
 from triptych._internal.progress import Progress, ProgressCallback
+from triptych._internal.wording import counted
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.evaluation.budget import DEFAULT_BUDGETS, evidence_within
 from triptych.evaluation.checks import check_answers

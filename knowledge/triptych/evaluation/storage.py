@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from triptych._internal.regular_files import read_regular, write_bytes
+from triptych._internal.files import read_regular, write_bytes
 from triptych.errors import NotFoundError
 from triptych.evaluation.collections import MalformedFileError
 from triptych.evaluation.comparison import Comparison, Difference

@@ -14,7 +14,7 @@ from math import isfinite
 
 import numpy as np
 
-from triptych._internal.regular_files import read_regular, write_bytes
+from triptych._internal.files import read_regular, write_bytes
 from triptych.errors import NotFoundError, ValidationError
 from triptych.evaluation.collections import MalformedFileError, whole_grade
 from triptych.evaluation.metrics import in_trec_order

@@ -9,8 +9,8 @@ import attrs
 import regex
 
 from triptych.layers.code_syntax import syntax_of
-from triptych.layers.ranking import centrality, shape
-from triptych.layers.sentences import clip
+from triptych.layers.inline import clip
+from triptych.layers.passages import centrality, shape
 from triptych.records import DocumentSummary
 from triptych.text.tokens import estimate_tokens
 

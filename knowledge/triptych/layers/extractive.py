@@ -10,15 +10,13 @@ import regex
 
 from triptych.chunking.outline import Part
 from triptych.errors import ValidationError
-from triptych.layers.code_outline import read_code
-from triptych.layers.code_summary import code_abstract, code_overview
+from triptych.layers.code_outline import code_abstract, code_overview, read_code
 from triptych.layers.code_syntax import syntax_of
 from triptych.layers.collection import dataset_abstract, dataset_overview
-from triptych.layers.inline import visible_text
+from triptych.layers.inline import clip, visible_text
 from triptych.layers.outline import BlockKind, read_outline
 from triptych.layers.overview import write_overview
 from triptych.layers.passages import Passage, passages, salience
-from triptych.layers.sentences import clip
 from triptych.records import DatasetContext, DocumentContext, DocumentSummary
 from triptych.text import Analyzer, get_analyzer
 
@@ -55,7 +53,7 @@ class ExtractiveSummarizer:
     """Fills L0 and L1 with passages of the source itself, without any model.
 
     Sentences are scored by centroid, position and title (MEAD; Radev et al. 2004, see
-    `triptych.layers.ranking`). The abstract is the best one of the document; the overview is
+    `triptych.layers.passages`). The abstract is the best one of the document; the overview is
     the outline of headings with the best sentences of each section. Each sentence is a passage
     of the source, white space collapsed and mark-up left out; one that is too long ends in "…".
     Pure: the same input gives the same layers. Reading is linear in the document's length;

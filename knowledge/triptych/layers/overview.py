@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from triptych.layers.inline import clip
 from triptych.layers.outline import BlockKind, Section
-from triptych.layers.passages import Passage, salience
-from triptych.layers.ranking import is_redundant
-from triptych.layers.sentences import clip
+from triptych.layers.passages import Passage, is_redundant, salience
 from triptych.text.tokens import estimate_tokens
 
 _HEADING_SHARE: Final = 0.3

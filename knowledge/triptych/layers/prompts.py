@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from triptych._internal.fencing import FRAME, data_messages, fenced
+from triptych._internal.model_texts import FRAME, data_messages, fenced
 from triptych.chunking.boundaries import align_left
 from triptych.records import DocumentSummary, Message
 

@@ -12,8 +12,9 @@ import attrs
 from triptych.errors import ParseError
 from triptych.parsing.builder import one_line
 from triptych.parsing.clock import timed
-from triptych.parsing.html_tokens import END, START, Token, tokens
+from triptych.parsing.html_tokens import END, Token, tokens
 from triptych.parsing.limits import ParseLimits
+from triptych_adapters.cli.app import START
 
 
 def _words(text: str) -> frozenset[str]:

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import attrs
 
-from triptych._internal.regular_files import open_regular
+from triptych._internal.files import open_regular
 from triptych.errors import ParseError, TriptychError, ValidationError
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import FileParser, ParsedFile

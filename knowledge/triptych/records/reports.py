@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self, TypeVar
 
 import attrs
 
@@ -37,6 +37,14 @@ def public_warning(warning: str) -> str:
 
 _NOTES = 10
 """How many other failures an error that is raised for all of them names."""
+
+_Report = TypeVar("_Report", bound=attrs.AttrsInstance)
+
+
+def summed(left: _Report, right: _Report) -> _Report:
+    """The counts of two reports of one kind added up, and their lists joined."""
+    names = [field.name for field in attrs.fields(type(left))]
+    return type(left)(**{name: getattr(left, name) + getattr(right, name) for name in names})
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -10,8 +10,8 @@ import attrs
 from triptych import deadlines
 from triptych.contracts import DocLevelSearcher, HitReader, Store
 from triptych.derivation.deriver import Deriver
-from triptych.derivation.expiration import LivingDocuments
 from triptych.derivation.layers import inputs_of, layer_stale_reason
+from triptych.derivation.living import LivingDocuments
 from triptych.errors import NotAvailableError
 from triptych.records import (
     NO_CHUNK,

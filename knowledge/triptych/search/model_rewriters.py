@@ -10,8 +10,7 @@ from typing import Final
 import attrs
 
 from triptych import deadlines, telemetry
-from triptych._internal.fencing import data_messages
-from triptych._internal.output_validation import BadAnswerError, checked
+from triptych._internal.model_texts import BadAnswerError, checked, data_messages
 from triptych.contracts import LLM
 from triptych.errors import (
     CancelledError,

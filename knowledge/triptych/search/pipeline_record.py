@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 import attrs
 
-from triptych._internal.nearest import did_you_mean
+from triptych._internal.wording import did_you_mean
 from triptych.contracts import LLM, Postprocessor, QueryRewriter, Ranker
 from triptych.errors import NotFoundError, ValidationError
 from triptych.records import Query, check_identifier, check_text, check_whole

@@ -9,8 +9,8 @@ import attrs
 from triptych.contracts import ChunkRepo
 from triptych.contracts.rules import CHANGE_EMBEDDER, missing_dataset
 from triptych.derivation.deriver import Deriver
-from triptych.derivation.expiration import LivingDocuments
 from triptych.derivation.layers import Inputs
+from triptych.derivation.living import LivingDocuments, count_waiting
 from triptych.errors import ModelMismatchError, NotAvailableError, ValidationError
 from triptych.records import (
     Candidate,
@@ -33,7 +33,6 @@ from triptych.search.query import over_fetch, resolve_mode, validate
 from triptych.search.retrievers import SPARSE
 from triptych.search.syntax import TextConditions, merge_where, parse_query
 from triptych.text import get_analyzer
-from triptych.vectors.waiting import count_waiting
 
 VECTOR = str(Mode.VECTOR)
 

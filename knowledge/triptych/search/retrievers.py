@@ -26,8 +26,7 @@ from triptych.records import (
     SparseVector,
     Vector,
 )
-from triptych.vectors.embedding import CoverageGate, embed_each, mean_vector
-from triptych.vectors.sparse_encoding import encode_sparse
+from triptych.vectors.embedding import CoverageGate, embed_each, encode_sparse, mean_vector
 
 _WORTH_A_THREAD = 0.0005  # seconds: having another thread do it costs about half of this
 

@@ -10,23 +10,20 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Literal
 
-from triptych._internal.shared_docs import share_docs
 from triptych.contracts import Store
 from triptych.contracts.rules import only_dataset
 from triptych.records import check_identifier
 from triptych.search.engine import SearchEngine
 from triptych.search.pipeline_record import Pipeline, find_pipeline
-from triptych.service.answers import Answers
-from triptych.service.dataset import Dataset
 from triptych.service.datasets import Datasets
 from triptych.service.documents import Documents
 from triptych.service.layers import Layers
 from triptych.service.operations import Effect, operation
 from triptych.service.options import ServiceOptions
-from triptych.service.parts import build, build_search
-from triptych.service.pipeline import PipelineView
+from triptych.service.parts import Parts, build_search
 from triptych.service.searches import Searches
 from triptych.service.upkeep import Upkeep
+from triptych.service.views import Dataset, PipelineView, share_docs
 
 if TYPE_CHECKING:
     from triptych.access import Access
@@ -40,7 +37,7 @@ class _NotGiven(Enum):
     YET = "the only dataset"
 
 
-class Service(Documents, Datasets, Searches, Answers, Layers, Upkeep):
+class Service(Documents, Datasets, Searches, Layers, Upkeep):
     """A knowledge base: documents in, versioned and derived; the right text out.
 
     Thread-safe. Close it, or use it as a context manager.
@@ -66,7 +63,7 @@ class Service(Documents, Datasets, Searches, Answers, Layers, Upkeep):
             NotAvailableError: ``options`` has a sparse encoder, and the store keeps no sparse
                 vectors.
         """
-        self._wire(build(store, options or ServiceOptions(), engine), on_close)
+        self._wire(Parts(store, options or ServiceOptions(), engine), on_close)
 
     @operation(Effect.READS)
     def dataset(self, dataset_id: str | Literal[_NotGiven.YET] = _NotGiven.YET) -> Dataset:

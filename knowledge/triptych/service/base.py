@@ -18,7 +18,7 @@ from triptych.contracts import (
 )
 from triptych.contracts.rules import missing_dataset
 from triptych.copies.notes import note_purge
-from triptych.derivation.kept_requests import forget_requests
+from triptych.derivation.erasure import forget_requests
 from triptych.errors import (
     NotFoundError,
     StoreError,
@@ -121,6 +121,19 @@ class ServiceBase(CloseOnExit):
     def _require_open(self) -> None:
         if self._closed:
             raise StoreError("this knowledge base is closed: open it again")
+
+    def _require_dataset(self, dataset_id: str) -> None:
+        """Raise NotFoundError: there is no such dataset."""
+        if dataset_id not in self.documents.list_datasets():
+            raise self._missing(dataset_id)
+
+    def _asked(self, dataset_id: str | None) -> Sequence[str]:
+        """This dataset, which there must be; None: all that there are."""
+        if dataset_id is None:
+            return self.documents.list_datasets()
+        check_names(dataset_id)
+        self._require_dataset(dataset_id)
+        return [dataset_id]
 
     def _missing(self, dataset_id: str, name: str | None = None) -> NotFoundError:
         datasets = self.documents.list_datasets()

@@ -9,7 +9,7 @@ import attrs
 
 from triptych import telemetry
 from triptych.derivation.erasure import BEYOND, DAMAGED, count_held
-from triptych.derivation.expiration import remove_expired
+from triptych.derivation.living import remove_expired
 from triptych.derivation.management import which_documents
 from triptych.errors import (
     CorruptStoreError,
@@ -119,8 +119,7 @@ class Datasets(ServiceBase):
             raise ValidationError(
                 "an empty where is every document: call delete_dataset, or recreate, for that"
             )
-        if dataset_id not in self.documents.list_datasets():
-            raise self._missing(dataset_id)
+        self._require_dataset(dataset_id)
         with telemetry.operation("delete", bulk=True):
             report = self._parts.manager.delete(dataset_id, tree, wanted)
             telemetry.note(documents=len(report.deleted), failed=len(report.failed))
@@ -137,13 +136,7 @@ class Datasets(ServiceBase):
             NotFoundError: there is no such dataset.
             CancelledError: the deadline passed. What was removed stays removed.
         """
-        datasets = self.documents.list_datasets()
-        if dataset_id is not None:
-            check_names(dataset_id)
-            if dataset_id not in datasets:
-                raise self._missing(dataset_id)
-            datasets = [dataset_id]
-        return sum(remove_expired(self.documents, each) for each in datasets)
+        return sum(remove_expired(self.documents, each) for each in self._asked(dataset_id))
 
     @operation(Effect.DESTROYS)
     def delete_dataset(self, dataset_id: str) -> bool:

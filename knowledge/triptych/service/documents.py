@@ -11,8 +11,8 @@ from triptych import telemetry
 from triptych._internal.progress import ProgressCallback
 from triptych.contracts.change_pages import check_poll, follow_changes, read_changes
 from triptych.derivation.batches import check_progress
+from triptych.derivation.living import restored, unified_diff
 from triptych.derivation.management import which_documents
-from triptych.derivation.versions import restored, unified_diff
 from triptych.errors import (
     NotAvailableError,
     ValidationError,
@@ -162,8 +162,7 @@ class Documents(ServiceBase):
             )
         if dataset_id is not None:
             check_names(dataset_id)
-            if dataset_id not in self.documents.list_datasets():
-                raise self._missing(dataset_id)
+            self._require_dataset(dataset_id)
         with telemetry.operation("embed_pending"):
             if dataset_id is None:
                 report = self._parts.embeddings.datasets(self.documents.list_datasets(), progress)
@@ -231,8 +230,8 @@ class Documents(ServiceBase):
         page = self._parts.manager.page(
             dataset_id, tree, prefix=prefix, sort=sort, after=after, limit=limit
         )
-        if not page and dataset_id not in self.documents.list_datasets():
-            raise self._missing(dataset_id)
+        if not page:
+            self._require_dataset(dataset_id)
         return page
 
     @operation(Effect.READS)
@@ -245,8 +244,8 @@ class Documents(ServiceBase):
         check_names(dataset_id)
         tree = None if where is None else parse_filter(where)
         found = self._parts.living.count(dataset_id, where=tree)
-        if not found and dataset_id not in self.documents.list_datasets():
-            raise self._missing(dataset_id)
+        if not found:
+            self._require_dataset(dataset_id)
         return found
 
     @operation(Effect.WRITES)
@@ -283,8 +282,7 @@ class Documents(ServiceBase):
                 "an empty where is every document: to change all of them, write "
                 '{"$name": {"$exists": true}}'
             )
-        if dataset_id not in self.documents.list_datasets():
-            raise self._missing(dataset_id)
+        self._require_dataset(dataset_id)
         return self._parts.manager.update_metadata(dataset_id, changes, tree, wanted)
 
     @operation(Effect.READS)

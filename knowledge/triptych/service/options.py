@@ -28,9 +28,8 @@ from triptych.search.cache_options import SemanticCache, to_cache
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.rewriting import rewriters_of
 from triptych.text import get_analyzer
-from triptych.vectors.embedding import check_embedder
-from triptych.vectors.executor import check_executor
-from triptych.vectors.sparse_encoding import check_sparse_encoder
+from triptych.vectors.embedding import check_embedder, check_sparse_encoder
+from triptych.vectors.model import check_executor
 
 if TYPE_CHECKING:
     from triptych.answers.retrieval import ContextParameters

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import attrs
 
-from triptych.contracts import Capabilities, Postprocessor, QueryRewriter, Store
+from triptych.contracts import Capabilities, Postprocessor, QueryRewriter, Retriever, Store
 from triptych.derivation.deriver import Deriver
-from triptych.derivation.expiration import LivingDocuments
 from triptych.derivation.layers import LayerService
+from triptych.derivation.living import LivingDocuments, VersionHistory, living_stats
 from triptych.derivation.management import DocumentManager
-from triptych.derivation.pending_datasets import PendingEmbedder
-from triptych.derivation.rebuild import RebuildRunner
-from triptych.derivation.versions import VersionHistory
+from triptych.derivation.rebuild import PendingEmbedder, RebuildRunner
 from triptych.derivation.writer import Writer
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import DatasetStats, Mode
@@ -37,8 +35,7 @@ from triptych.search.retrievers import (
 )
 from triptych.search.rewriting import one_rewriter, rewriters_of
 from triptych.service.options import ServiceOptions
-from triptych.vectors.sparse_encoding import check_keeps_sparse
-from triptych.vectors.waiting import living_stats
+from triptych.vectors.embedding import check_keeps_sparse
 
 if TYPE_CHECKING:
     from triptych.answers.answerer import Answerer
@@ -66,30 +63,108 @@ class SearchParts:
             self.cached.close()
 
 
-@attrs.frozen(kw_only=True)
 class Parts:
-    """What a Service works with: see `build`.
+    """What a Service works with. What only some calls need is made when it is first asked for.
 
     ``caller`` decides an answer beside the configuration: who asks.
     """
 
-    store: Store
-    options: ServiceOptions
-    capabilities: Capabilities
-    caller: Sequence[object]
-    log: QuestionLog
-    living: LivingDocuments
-    deriver: Deriver
-    engine: SearchEngine
-    past: PastStores
-    judge: ResultJudge
-    writer: Writer
-    manager: DocumentManager
-    layers: LayerService
-    history: VersionHistory
-    rebuilds: RebuildRunner
-    embeddings: PendingEmbedder
-    stats: Callable[[str], DatasetStats | None]
+    def __init__(
+        self,
+        store: Store,
+        options: ServiceOptions,
+        engine: SearchEngine | None = None,
+        *,
+        log: QuestionLog | None = None,
+        caller: Sequence[object] = (),
+    ) -> None:
+        """``engine`` None builds the lanes that ship, and ``log`` None keeps questions in the
+        store.
+
+        Raises:
+            ValidationError: ``engine`` is given, and ``options`` has a ranker or retrievers.
+            NotAvailableError: ``options`` has a sparse encoder, and the store keeps no sparse
+                vectors.
+        """
+        for name in ("ranker", "retrievers"):
+            if engine is not None and getattr(options, name):
+                raise ValidationError(
+                    f"the options have {name}, and the engine has its own: give the {name} to "
+                    "the SearchEngine, or leave the engine out"
+                )
+        self.store = store
+        self.options = options
+        self.capabilities: Capabilities = store.capabilities
+        self.caller = caller
+        can = self.capabilities
+        check_keeps_sparse(can.sparse, options.sparse_encoder)
+        self.log: QuestionLog = QuestionLog(can.settings) if log is None else log
+        self.living: LivingDocuments = LivingDocuments(store.documents)
+        self.deriver: Deriver = Deriver(
+            store.chunks,
+            options.chunkers,
+            options.embedder,
+            options.embed_concurrency,
+            can.leases,
+            options.sparse_encoder,
+            options.executor,
+            options.next_embedder,
+        )
+        self.engine: SearchEngine = engine or _engine(store, can, options)
+        self.past: PastStores = PastStores(store, can.versions, self.deriver, options.scratch)
+        logged = self.log if options.question_log else None
+        self.judge: ResultJudge = ResultJudge(
+            store.chunks, can.settings, can.document_search, logged
+        )
+
+    @cached_property
+    def writer(self) -> Writer:
+        """What puts documents, and configures datasets."""
+        store, options = self.store, self.options
+        return Writer(
+            store.documents, store.chunks, self.deriver, options.language, options.outliner
+        )
+
+    @cached_property
+    def manager(self) -> DocumentManager:
+        """What works on many documents."""
+        return DocumentManager(self.living, self.store.chunks, self.writer)
+
+    @cached_property
+    def layers(self) -> LayerService:
+        """What reads and stores layers."""
+        store = self.store
+        return LayerService(
+            self.living, store.chunks, store.layers, self.deriver, self.writer.check_config
+        )
+
+    @cached_property
+    def history(self) -> VersionHistory:
+        """What reads old versions."""
+        return VersionHistory(self.capabilities.versions, self.living)
+
+    @cached_property
+    def rebuilds(self) -> RebuildRunner:
+        """What rebuilds."""
+        store = self.store
+        return RebuildRunner(store.documents, store.chunks, store.layers, self.writer, self.layers)
+
+    @cached_property
+    def embeddings(self) -> PendingEmbedder:
+        """What makes the vectors that are pending."""
+        store = self.store
+        return PendingEmbedder(
+            store.documents, store.chunks, self.deriver, self.writer, self.layers, self.stats
+        )
+
+    def stats(self, dataset_id: str) -> DatasetStats | None:
+        """What a dataset holds, by the embedder that serves it; None where there is none."""
+        deriver = self.deriver
+        if deriver.next is not None:
+            deriver = deriver.of_config(self.store.chunks.config(dataset_id))
+        return living_stats(
+            self.store, dataset_id, chunker_sig=deriver.chunker_sig, embed_sig=deriver.embed_sig
+        )
 
     def contexts(self, searches: SearchPipeline) -> ContextBuilder:
         """What makes contexts of what ``searches`` find."""
@@ -106,107 +181,22 @@ class Parts:
         return Answerer(self.contexts(searches))
 
 
-def build(
-    store: Store,
-    options: ServiceOptions,
-    engine: SearchEngine | None = None,
-    *,
-    log: QuestionLog | None = None,
-    caller: Sequence[object] = (),
-) -> Parts:
-    """Wire everything that a Service over ``store`` works with.
-
-    ``engine`` None builds the lanes that ship, and ``log`` None keeps questions in the store.
-
-    Raises:
-        ValidationError: ``engine`` is given, and ``options`` has a ranker or retrievers.
-        NotAvailableError: ``options`` has a sparse encoder, and the store keeps no sparse vectors.
-    """
-    for name in ("ranker", "retrievers"):
-        if engine is not None and getattr(options, name):
-            raise ValidationError(
-                f"the options have {name}, and the engine has its own: give the {name} to "
-                "the SearchEngine, or leave the engine out"
-            )
-    can = store.capabilities
-    log = QuestionLog(can.settings) if log is None else log
-    documents, chunks = store.documents, store.chunks
-    check_keeps_sparse(can.sparse, options.sparse_encoder)
-    deriver = Deriver(
-        chunks,
-        options.chunkers,
-        options.embedder,
-        options.embed_concurrency,
-        can.leases,
-        options.sparse_encoder,
-        options.executor,
-        options.next_embedder,
-    )
-    writer = Writer(documents, chunks, deriver, options.language, options.outliner)
-    living = LivingDocuments(documents)
-    layers = LayerService(living, chunks, store.layers, deriver, writer.check_config)
-    stats = partial(_stats, store, deriver)
-    return Parts(
-        store=store,
-        options=options,
-        capabilities=can,
-        caller=caller,
-        log=log,
-        living=living,
-        deriver=deriver,
-        engine=engine or _engine(store, can, options),
-        past=PastStores(store, can.versions, deriver, options.scratch),
-        judge=ResultJudge(
-            chunks, can.settings, can.document_search, log if options.question_log else None
-        ),
-        writer=writer,
-        manager=DocumentManager(living, chunks, writer),
-        layers=layers,
-        history=VersionHistory(can.versions, living),
-        rebuilds=RebuildRunner(documents, chunks, store.layers, writer, layers),
-        embeddings=PendingEmbedder(documents, chunks, deriver, writer, layers, stats),
-        stats=stats,
-    )
-
-
-def _stats(store: Store, deriver: Deriver, dataset_id: str) -> DatasetStats | None:
-    """What a dataset holds, by the embedder that serves it; None where there is no such dataset."""
-    if deriver.next is not None:
-        deriver = deriver.of_config(store.chunks.config(dataset_id))
-    return living_stats(
-        store, dataset_id, chunker_sig=deriver.chunker_sig, embed_sig=deriver.embed_sig
-    )
-
-
 def _engine(store: Store, can: Capabilities, options: ServiceOptions) -> SearchEngine:
     """The lanes that ship; those by vector are there even without an embedder, to say why not."""
-    chunks, layers, embedders = (
-        store.chunks,
-        store.layers,
-        (options.embedder, options.next_embedder),
-    )
-    whole = can.document_search
-    encoder = options.sparse_encoder
+    chunks, layers, whole = store.chunks, store.layers, can.document_search
+    embedders = (options.embedder, options.next_embedder)
+    chunk: list[Retriever] = [BM25Retriever(chunks), VectorRetriever(chunks, *embedders)]
+    document: list[Retriever] = []
+    if whole is not None:
+        document = [DocumentBM25Retriever(whole), DocumentVectorRetriever(whole, *embedders)]
+    if options.sparse_encoder is not None:
+        chunk.append(SparseRetriever(chunks, options.sparse_encoder))
+        if whole is not None:
+            document.append(DocumentSparseRetriever(whole, options.sparse_encoder))
     return SearchEngine(
-        chunk=[
-            BM25Retriever(chunks),
-            VectorRetriever(chunks, *embedders),
-            *([] if encoder is None else [SparseRetriever(chunks, encoder)]),
-            *options.retrievers,
-        ],
-        layer=[
-            LayerRetriever(layers, Mode.BM25),
-            LayerRetriever(layers, Mode.VECTOR, *embedders),
-        ],
-        document=[
-            *([] if whole is None else [DocumentBM25Retriever(whole)]),
-            *([] if whole is None else [DocumentVectorRetriever(whole, *embedders)]),
-            *(
-                []
-                if whole is None or encoder is None
-                else [DocumentSparseRetriever(whole, encoder)]
-            ),
-        ],
+        chunk=[*chunk, *options.retrievers],
+        layer=[LayerRetriever(layers, Mode.BM25), LayerRetriever(layers, Mode.VECTOR, *embedders)],
+        document=document,
         ranker=options.ranker,
     )
 

@@ -1,22 +1,31 @@
-"""Searches of a Service."""
+"""How a Service searches and answers, and the proofs of its answers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
+from triptych.answers.answerer import AnswerStream
+from triptych.answers.options import ASK_DEFAULTS, CONTEXT_DEFAULTS, AskOptions, ContextOptions
+from triptych.answers.pack import ContextPack, ContextReceipt
+from triptych.answers.pieces import Citation, Verification
+from triptych.answers.records import Answer, AnswerReceipt
+from triptych.answers.replay import Replay
 from triptych.records import (
     Query,
     Result,
 )
-from triptych.records.queries import SearchOptions
+from triptych.records.queries import SearchOptions, split_options
 from triptych.search.query import check_queries, query_of
 from triptych.service.base import ServiceBase
 from triptych.service.operations import Effect, operation
 
+if TYPE_CHECKING:
+    from triptych.answers.answerer import AskRequest
+
 
 class Searches(ServiceBase):
-    """How a Service searches."""
+    """How a Service searches and answers."""
 
     @operation(Effect.READS)
     def search(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
@@ -56,3 +65,97 @@ class Searches(ServiceBase):
         several = check_queries(queries)
         searches = self._main.first
         return searches.search_many([query_of(query, options) for query in several])
+
+    # Contexts and answers
+
+    @operation(Effect.READS)
+    def context(
+        self, query: Query | str, token_budget: int, **options: Unpack[ContextOptions]
+    ) -> ContextPack:
+        """The best mixture of passages and layers for a prompt, under a budget of tokens.
+
+        ``query`` is that of `search`. `ContextOptions` describes the ``options``: those of
+        `search`, ``format``, ``layers``, ``max_pieces``, ``counter`` and ``fence``. A budget too
+        small for anything gives an empty pack with a warning.
+
+        Raises:
+            ValidationError: budget, format, layers or counter is invalid, or the counter
+                answers no number.
+            TriptychError: as `search`.
+        """
+        from triptych.answers.context import ContextSettings
+
+        own, searched = split_options(options, CONTEXT_DEFAULTS)
+        settings = ContextSettings.of(token_budget, **own)
+        contexts = self._parts.contexts(self.searches)
+        return contexts.build(query_of(query, searched), settings)
+
+    @operation(Effect.READS)
+    def verify(self, citation: Citation) -> Verification:
+        """What became of a citation: fresh, changed or gone, with the difference.
+
+        A passage that only moved is fresh, and told where it stands now.
+
+        Raises:
+            ValidationError: ``citation`` is none.
+        """
+        from triptych.answers.replay import verify
+
+        return verify(citation, self._parts.living, self._parts.layers)
+
+    @operation(Effect.READS, long=True)
+    def ask(self, question: Query | str, **options: Unpack[AskOptions]) -> Answer:
+        """Answer a question from the documents, with citations that are checked.
+
+        What `context` finds for ``question`` under ``token_budget`` is what the model is shown,
+        each text between delimiters that no document can guess. Each ``[n]`` of the answer names
+        a piece of it; a number that names none is taken out, with a warning, and
+        ``Answer.uncited`` lists the sentences that cite nothing. Where nothing was found the
+        answer abstains, and the model is not asked. It abstains too where the model says that its
+        sources do not answer.
+
+        `AskOptions` describes the ``options``: those of `search`, ``token_budget``, ``max_tokens``,
+        ``llm``, ``prompt``, ``prices``, ``answerability``, ``abstain_if_weak``, ``layers``,
+        ``max_pieces`` and ``counter``.
+
+        Raises:
+            NotAvailableError: there is no language model.
+            ProviderError: the model failed, or answered with an empty text.
+            CancelledError: the deadline passed.
+            TriptychError: as `context`.
+        """
+        return self._parts.answerer(self.searches).ask(self._ask_request(question, options))
+
+    @operation(Effect.READS)
+    def ask_stream(self, question: Query | str, **options: Unpack[AskOptions]) -> AnswerStream:
+        """`ask` in pieces, as the model writes them; ``stream.answer`` is the whole at the end.
+
+        The search is done, and its errors are raised, before this returns. What may still become
+        a citation is held back until it was checked: the pieces joined are ``answer.text``. When
+        the model breaks off, reading raises `ProviderError`, and what came before is no answer.
+
+        Raises:
+            TriptychError: as `ask`.
+        """
+        return self._parts.answerer(self.searches).stream(self._ask_request(question, options))
+
+    @operation(Effect.READS, long=True)
+    def replay(self, receipt: ContextReceipt | AnswerReceipt) -> Replay:
+        """Make the context of a receipt again, from the versions of documents that are kept.
+
+        Where all are, the text is the same, byte for byte, and so is what the model was sent;
+        ``missing`` says which pieces are gone, and why. Nothing is searched and no model asked.
+
+        Raises:
+            ValidationError: ``receipt`` is none.
+        """
+        from triptych.answers.replay import replay
+
+        return replay(receipt, self._parts.living, self.layer_repo, self.capabilities.versions)
+
+    def _ask_request(self, question: Query | str, options: AskOptions) -> AskRequest:
+        from triptych.answers.answerer import AskRequest
+
+        wired = {"llm": self.options.llm, "answerability": self.options.answerability}
+        own, searched = split_options(options, ASK_DEFAULTS, wired)
+        return AskRequest.of(query_of(question, searched), **own)

@@ -19,7 +19,7 @@ from triptych.records import (
     RebuildReport,
     RebuildScope,
 )
-from triptych.service.base import ServiceBase, check_names
+from triptych.service.base import ServiceBase
 from triptych.service.operations import Effect, operation
 
 
@@ -83,14 +83,8 @@ class Upkeep(ServiceBase):
         Raises:
             NotFoundError: there is no such dataset.
         """
-        datasets = self.documents.list_datasets()
-        if dataset_id is not None:
-            check_names(dataset_id)
-            if dataset_id not in datasets:
-                raise self._missing(dataset_id)
-            datasets = [dataset_id]
-        # None: deleted meanwhile.
-        stats = [found for each in datasets if (found := self._parts.stats(each)) is not None]
+        found = map(self._parts.stats, self._asked(dataset_id))
+        stats = [each for each in found if each is not None]  # None: deleted meanwhile
         if dataset_id is not None and not stats:
             raise self._missing(dataset_id)
         return stats
@@ -154,16 +148,13 @@ class Upkeep(ServiceBase):
             StoreError: the store cannot be read at all.
             CancelledError: the deadline passed; what was repaired stays.
         """
-        from triptych.diagnostics import Doctor
+        from triptych.diagnostics.doctor import Doctor
 
         check_progress(progress)
         if dataset_id is None:
             datasets: Callable[[], Sequence[str]] = self.documents.list_datasets
         else:
-            only = (dataset_id,)
-            check_names(dataset_id)
-            if dataset_id not in self.documents.list_datasets():
-                raise self._missing(dataset_id)
+            only = self._asked(dataset_id)
             datasets = lambda: only  # noqa: E731 - a function of its own would say no more
         doctor = Doctor(self.store, self.capabilities, self._parts.deriver, self._parts.rebuilds)
         return doctor.report(datasets, repair=repair, progress=progress)

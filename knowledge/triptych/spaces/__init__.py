@@ -6,8 +6,7 @@ is as quick. Every Service whose ``next_embedder`` is set follows both without a
 """
 
 from triptych.spaces.evaluation import space_service
-from triptych.spaces.filling import fill_space
-from triptych.spaces.records import FillReport, SpaceState, SwapReport
+from triptych.spaces.filling import FillReport, SpaceState, SwapReport, fill_space
 from triptych.spaces.swapping import drop_space, list_spaces, swap_back, swap_space
 
 __all__ = [

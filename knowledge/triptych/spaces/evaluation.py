@@ -16,8 +16,7 @@ from triptych.records.documents import has_expired
 from triptych.records.spaces import dense
 from triptych.service import Service
 from triptych.signatures import embedding_input_sig
-from triptych.spaces.embedders import config_of, next_signature, space_repo
-from triptych.spaces.filling import lacking
+from triptych.spaces.filling import config_of, lacking, next_signature, space_repo
 
 _PAGE = 256
 

@@ -1,4 +1,4 @@
-"""Filling a space beside the one that serves."""
+"""Vectors of the next embedder, made beside those that serve."""
 
 from __future__ import annotations
 
@@ -7,19 +7,164 @@ from collections.abc import Sequence
 import attrs
 
 from triptych import deadlines, telemetry
-from triptych._internal.progress import ProgressCallback
-from triptych.contracts import Embedder
+from triptych._internal.progress import EmbeddingProgress, ProgressCallback
+from triptych.contracts import Embedder, VectorRepo
+from triptych.contracts.rules import missing_dataset
 from triptych.derivation.batches import check_progress
 from triptych.derivation.deriver import Deriver
 from triptych.derivation.folder_tree import is_folder
-from triptych.errors import CancelledError
-from triptych.records import Failure
+from triptych.errors import CancelledError, NotAvailableError, NotFoundError
+from triptych.records import DatasetConfig, Failure, SpaceCount
 from triptych.records.documents import has_expired
 from triptych.records.spaces import dense
 from triptych.service import Service
-from triptych.spaces.embedders import config_of, embedder_of, next_signature, space_repo
-from triptych.spaces.records import FillReport
-from triptych.vectors.progress import EmbeddingProgress
+from triptych.vectors.filler import FillResult
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class SpaceState:
+    """One embedding space of one dataset.
+
+    Attributes:
+        dataset_id: the dataset.
+        embed_sig: the embedder's signature.
+        serves: whether searches use it.
+        dimension: how wide each vector is; 0 before the first.
+        vectors: how many vectors: of chunks where it serves, else of distinct texts.
+        lacking: how many names lack vectors of it: documents, and folders with layers.
+    """
+
+    dataset_id: str
+    embed_sig: str
+    serves: bool
+    dimension: int
+    vectors: int
+    lacking: int
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class FillReport:
+    """What filling a space came to, in one dataset or in several.
+
+    Attributes:
+        embed_sig: the embedder's signature.
+        documents: how many names got all their vectors: documents, and folders with layers.
+        embedded: how many texts were sent to the embedder.
+        reused: how many texts had their vectors already.
+        lacking: how many names lack vectors still.
+        failed: what could not be filled, and why.
+    """
+
+    embed_sig: str
+    documents: int = 0
+    embedded: int = 0
+    reused: int = 0
+    lacking: int = 0
+    failed: tuple[Failure, ...] = ()
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class SwapReport:
+    """What became of a swap.
+
+    Attributes:
+        dataset_id: the dataset.
+        embed_sig: the signature of the embedder that serves now.
+        before: that of the one that served.
+        swapped: False where it served already.
+        embedded: how many texts had to be embedded for it.
+        pending: how many documents have no vectors of it yet: they are found by keyword.
+    """
+
+    dataset_id: str
+    embed_sig: str
+    before: str
+    swapped: bool
+    embedded: int = 0
+    pending: int = 0
+
+
+def space_repo(service: Service) -> VectorRepo:
+    """The store's vectors, of spaces beside the one that serves.
+
+    Raises:
+        NotAvailableError: it keeps none of others.
+    """
+    repo = service.capabilities.spaces
+    if repo is None:
+        raise NotAvailableError(
+            "this store keeps vectors of one embedder only, or is not shown as a whole: fill a "
+            "copy of it with the other one (`triptych copy`)"
+        )
+    return repo
+
+
+def kept_spaces(service: Service, dataset_id: str) -> list[SpaceCount]:
+    """The spaces of embedders that a dataset keeps and that do not serve, by signature.
+
+    Raises:
+        NotAvailableError: the store keeps none.
+    """
+    found = space_repo(service).vector_spaces(dataset_id)
+    return [each for each in found if each.space.kind == "dense"]
+
+
+def config_of(service: Service, dataset_id: str) -> DatasetConfig:
+    """The configuration of a dataset.
+
+    Raises:
+        NotFoundError: there is no such dataset.
+    """
+    datasets = service.list_datasets()
+    config = service.chunks.config(dataset_id)
+    if dataset_id not in datasets or config is None:
+        raise missing_dataset(dataset_id, datasets)
+    return config
+
+
+def embedder_of(service: Service, embed_sig: str) -> Embedder | None:
+    """The one of the Service's embedders that has this signature."""
+    for each in (service.options.embedder, service.options.next_embedder):
+        if each is not None and each.signature == embed_sig:
+            return each
+    return None
+
+
+def next_signature(service: Service) -> str:
+    """The signature of the next embedder.
+
+    Raises:
+        NotAvailableError: none is set.
+    """
+    embedder = service.options.next_embedder
+    if embedder is None:
+        raise NotAvailableError(
+            "the setting next_embedder names no embedder: set it to the one to change to, here and "
+            "where the knowledge base is served"
+        )
+    return embedder.signature
+
+
+def previous_signature(service: Service, dataset_id: str, serving: str) -> str:
+    """The space to go back to: of the first embedder, else the only one that is kept.
+
+    Raises:
+        NotFoundError: there is none, or there are several.
+    """
+    options = service.options
+    kept = [each.space.sig for each in kept_spaces(service, dataset_id)]
+    first = "" if options.embedder is None else options.embedder.signature
+    following = "" if options.next_embedder is None else options.next_embedder.signature
+    if first in kept or (first == serving and following not in ("", serving)):
+        return first
+    if len(kept) != 1:
+        found = ", ".join(map(repr, kept)) or "none"
+        raise NotFoundError(
+            f"the dataset {dataset_id!r} keeps no vectors to go back to, or of several embedders "
+            f"({found}): set embedder to the one that is to serve"
+        )
+    return kept[0]
+
 
 _PASSES = 3
 """How often what was written meanwhile is looked for."""
@@ -98,24 +243,14 @@ def fill(
             try:
                 filler.finish()
             except CancelledError as error:
-                done = filler.result()
-                error.report = attrs.evolve(
-                    report,
-                    documents=report.documents + len(done.complete),
-                    embedded=report.embedded + done.embedded,
-                    reused=report.reused + done.reused,
-                    lacking=len(lacking(service, dataset_id, embedder.signature)),
-                )
+                left = lacking(service, dataset_id, embedder.signature)
+                report = _counted(report, filler.result())
+                error.report = attrs.evolve(report, lacking=len(left))
                 raise
             done = filler.result()
         failed.update((each.name, each) for each in done.failed)
         stuck.update(done.pending)
-        report = attrs.evolve(
-            report,
-            documents=report.documents + len(done.complete),
-            embedded=report.embedded + done.embedded,
-            reused=report.reused + done.reused,
-        )
+        report = _counted(report, done)
     left = lacking(service, dataset_id, embedder.signature)
     return attrs.evolve(report, lacking=len(left), failed=tuple(failed.values()))
 
@@ -135,6 +270,15 @@ def _chunks(service: Service, dataset_id: str, names: Sequence[str]) -> int | No
     """About how many texts are to be embedded; None where only some documents lack theirs."""
     stats = service.stats(dataset_id)[0]
     return stats.chunks + stats.layers if len(names) >= stats.documents else None
+
+
+def _counted(report: FillReport, done: FillResult) -> FillReport:
+    return attrs.evolve(
+        report,
+        documents=report.documents + len(done.complete),
+        embedded=report.embedded + done.embedded,
+        reused=report.reused + done.reused,
+    )
 
 
 def _sum(left: FillReport, right: FillReport) -> FillReport:

@@ -7,22 +7,24 @@ import time
 import attrs
 
 from triptych import telemetry
-from triptych._internal.plurals import counted
 from triptych._internal.progress import ProgressCallback
+from triptych._internal.wording import counted
 from triptych.derivation.batches import check_progress
 from triptych.errors import ConflictError, NotAvailableError
 from triptych.records.spaces import dense
 from triptych.service import Service
-from triptych.spaces.embedders import (
+from triptych.spaces.filling import (
+    SpaceState,
+    SwapReport,
     config_of,
     embedder_of,
+    fill,
     kept_spaces,
+    lacking,
     next_signature,
     previous_signature,
     space_repo,
 )
-from triptych.spaces.filling import fill, lacking
-from triptych.spaces.records import SpaceState, SwapReport
 
 _SHOWN = 3
 

@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 from triptych import deadlines
 from triptych._internal.progress import ProgressCallback
-from triptych.derivation.expiration import remove_expired
+from triptych.derivation.living import remove_expired
 from triptych.errors import (
     CancelledError,
     ConflictError,

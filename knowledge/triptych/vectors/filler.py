@@ -11,17 +11,29 @@ import attrs
 
 from triptych import deadlines
 from triptych._internal.close_on_exit import CloseOnExit
+from triptych._internal.progress import EmbeddingProgress
 from triptych.chunking import embedding_text
 from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo, WorkLeases
 from triptych.contracts.rules import is_of_document
-from triptych.errors import CancelledError, ConflictError, ModelMismatchError, TriptychError
-from triptych.records import DatasetConfig, DerivedChunk, Failure, Layer, VectorSpace
+from triptych.errors import (
+    CancelledError,
+    ConflictError,
+    DerivationError,
+    ModelMismatchError,
+    TriptychError,
+)
+from triptych.records import (
+    DatasetConfig,
+    DerivedChunk,
+    Failure,
+    Layer,
+    SourceDocument,
+    VectorSpace,
+)
 from triptych.records.metadata import text_of
 from triptych.records.spaces import dense
 from triptych.signatures import embedding_input_sig
-from triptych.vectors.failures import derivation_error
 from triptych.vectors.model import VectorModel
-from triptych.vectors.progress import EmbeddingProgress
 from triptych.vectors.run import EmbeddingRun
 
 V = TypeVar("V")
@@ -409,3 +421,33 @@ class Filler(CloseOnExit, Generic[V]):
             elif is_of_document(name):
                 continue
             yield Failure(dataset_id=self._dataset_id, name=name, error=error)
+
+
+def derivation_error(
+    document: SourceDocument, error: Exception, *, found: bool = False
+) -> DerivationError:
+    """The error of a stored document; ``found`` where its chunks are stored and only wait for
+    vectors."""
+    what, rest = (
+        ("embedded", "it is found by keyword, and its vectors are pending: embed them")
+        if found
+        else ("derived", "what was derived before keeps serving: put it again or rebuild")
+    )
+    wrapped = DerivationError(
+        f"{document.name!r} is stored as version {document.version} of {document.dataset_id!r}, "
+        f"but its chunks could not be {what} ({type(error).__name__}: {error}); {rest} once the "
+        "cause is fixed",
+        document=document,
+    )
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def derivation_failures(
+    documents: Iterable[SourceDocument], error: Exception
+) -> tuple[Failure, ...]:
+    """The same error of each of these stored documents, whose chunks it kept from being made."""
+    return tuple(
+        Failure(dataset_id=each.dataset_id, name=each.name, error=derivation_error(each, error))
+        for each in documents
+    )

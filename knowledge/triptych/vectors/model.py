@@ -1,23 +1,189 @@
-"""A model that makes the vectors of one space, whatever their kind."""
+"""A model that makes the vectors of one space, in this process or where an executor has workers."""
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
+import pickle
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
-from typing import Any, Generic, TypeVar
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError as FutureCancelledError,
+    Executor,
+    ThreadPoolExecutor,
+    TimeoutError as FutureTimeoutError,
+)
+from typing import Any, Final, Generic, TypeVar
 
 import attrs
+import numpy as np
+from numpy.typing import NDArray
 
+from triptych import deadlines
 from triptych.contracts import Embedder, SparseEncoder, VectorRepo, WorkLeases
+from triptych.errors import ProviderError, ValidationError
 from triptych.leases import LeaseHolder
-from triptych.records import SparseVector, Vector, VectorSpace
+from triptych.records import EmbedKind, SparseVector, Vector, VectorSpace
 from triptych.records.spaces import dense, sparse
-from triptych.vectors.embedding import CoverageGate, embed
-from triptych.vectors.executor import EmbedderOnExecutor, EncoderOnExecutor
-from triptych.vectors.pace import Pace
-from triptych.vectors.run import EmbeddingRun
-from triptych.vectors.sparse_encoding import encode_sparse
+from triptych.vectors.embedding import CoverageGate, embed, encode_sparse
+from triptych.vectors.run import EmbeddingRun, Pace
+
+_LOOK_EVERY: Final = 0.1
+"""Seconds between two looks at whether the deadline has passed."""
+_SMALL: Final = 65_536
+"""Bytes of a pickled model that goes with every call; a longer one goes to who lacks it."""
+_KEPT: Final = 4
+"""Models that a worker process keeps."""
+
+
+def check_executor(executor: object) -> None:
+    """Refuse what runs nothing, while nothing has been read or written.
+
+    Raises:
+        ValidationError: it is not an object with ``submit``.
+    """
+    if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
+        raise ValidationError(
+            f"{executor!r:.80} is not an executor: give an object such as "
+            "concurrent.futures.ProcessPoolExecutor() or dask's Client(…).get_executor()"
+        )
+
+
+class EmbedderOnExecutor:
+    """An embedder whose calls run on an executor; its signature and dimension are the same.
+
+    The embedder is pickled once, and each worker process keeps what it unpickled: a model loads
+    once in each. Threads of this process take the embedder itself.
+
+    Raises:
+        ValidationError: the embedder cannot be pickled, and the executor is not one of threads.
+    """
+
+    def __init__(self, embedder: Embedder, executor: Executor) -> None:
+        self.signature: str = embedder.signature
+        self._embedder = embedder
+        self._call = _caller(embedder, "embed", executor)
+
+    @property
+    def dimension(self) -> int | None:
+        """The embedder's: see `Embedder`."""
+        return self._embedder.dimension
+
+    def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
+        """See `Embedder.embed`.
+
+        Raises:
+            ProviderError: likewise, or the executor's workers are gone.
+            CancelledError: the deadline around the call has passed.
+        """
+        rows: NDArray[np.float32] = self._call(texts, kind)
+        return rows
+
+
+class EncoderOnExecutor:
+    """A sparse encoder whose calls run on an executor, as those of `EmbedderOnExecutor`."""
+
+    def __init__(self, encoder: SparseEncoder, executor: Executor) -> None:
+        self.signature: str = encoder.signature
+        self._encoder = encoder
+        self._call = _caller(encoder, "encode", executor)
+
+    @property
+    def vocabulary_size(self) -> int | None:
+        """The encoder's: see `SparseEncoder`."""
+        return self._encoder.vocabulary_size
+
+    def encode(self, texts: Sequence[str], *, kind: EmbedKind) -> Sequence[SparseVector]:
+        """See `SparseEncoder.encode`; errors as `EmbedderOnExecutor.embed`."""
+        vectors: Sequence[SparseVector] = self._call(texts, kind)
+        return vectors
+
+
+def _caller(
+    model: Embedder | SparseEncoder, method: str, executor: Executor
+) -> Callable[[Sequence[str], EmbedKind], Any]:
+    who = f"the executor {type(executor).__name__} of the model {model.signature!r}"
+    if isinstance(executor, ThreadPoolExecutor):
+        return lambda texts, kind: _answer(executor, who, _call, model, method, texts, kind)
+    pickled = _pickled(model)
+    digest = hashlib.sha256(pickled).digest()
+    sent = pickled if len(pickled) <= _SMALL else None
+
+    def call(texts: Sequence[str], kind: EmbedKind) -> Any:
+        begin = functools.partial(_answer, executor, who, _call_pickled, digest)
+        rows = begin(sent, method, texts, kind)
+        if rows is None:  # this worker does not have the model yet
+            rows = begin(pickled, method, texts, kind)
+        return rows
+
+    return call
+
+
+def _pickled(model: Embedder | SparseEncoder) -> bytes:
+    try:
+        return pickle.dumps(model)
+    except Exception as error:  # a class may refuse in any way
+        raise ValidationError(
+            f"the model {model.signature!r} cannot be sent to the executor's workers "
+            f"({type(error).__name__}: {error}): give its class a __reduce__ that makes it again "
+            "from its arguments, or an executor of threads"
+        ) from error
+
+
+def _answer(executor: Executor, who: str, function: Callable[..., Any], *arguments: object) -> Any:
+    """What a worker returns; other workers go on while this thread waits."""
+    try:
+        future = executor.submit(function, *arguments)
+    except RuntimeError as error:  # shut down, or broken
+        raise _gone(who, error) from error
+    try:
+        while True:
+            try:
+                return future.result(timeout=_LOOK_EVERY)
+            except FutureTimeoutError:
+                if future.done():
+                    return future.result()  # or raise the model's own
+            deadlines.check("embedding")
+    except (BrokenExecutor, FutureCancelledError) as error:
+        raise _gone(who, error) from error
+    finally:
+        future.cancel()
+
+
+def _gone(who: str, error: Exception) -> ProviderError:
+    return ProviderError(
+        f"{who} runs nothing any more ({type(error).__name__}: {error}): open the knowledge base "
+        "with a new executor, and embed what is pending"
+    )
+
+
+def _call(model: Any, method: str, texts: Sequence[str], kind: EmbedKind) -> Any:
+    return getattr(model, method)(list(texts), kind=kind)
+
+
+_models: OrderedDict[bytes, object] = OrderedDict()
+"""The models of this worker process, by the digest of their pickles; the last used is last."""
+_loading = threading.Lock()
+
+
+def _call_pickled(
+    digest: bytes, pickled: bytes | None, method: str, texts: Sequence[str], kind: EmbedKind
+) -> Any:
+    """What the model answers; None: it is not here, and was not sent."""
+    with _loading:
+        if digest not in _models:
+            if pickled is None:
+                return None
+            _models[digest] = pickle.loads(pickled)
+        _models.move_to_end(digest)
+        while len(_models) > _KEPT:
+            _models.popitem(last=False)
+        model = _models[digest]
+    return _call(model, method, texts, kind)
+
 
 V = TypeVar("V")
 

@@ -13,7 +13,6 @@ import pytest
 from support.postgres import PostgresServer
 from triptych.contracts import Store
 from triptych.records import ChunkQuery, Filter
-from triptych.testing import Harness, assert_backends_rank_alike
 from triptych.testing.builders import (
     derive,
     fill_at_once,
@@ -23,7 +22,9 @@ from triptych.testing.builders import (
     vector_of,
     vector_query,
 )
+from triptych.testing.harness import Harness
 from triptych.testing.oracle import entries
+from triptych.testing.ranking import assert_backends_rank_alike
 from triptych.testing.search import assert_same_ranking
 from triptych_backends.memory import MemoryStore
 from triptych_backends.postgres import PostgresStore

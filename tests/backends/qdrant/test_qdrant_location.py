@@ -149,7 +149,8 @@ def test_the_local_index_answers_with_a_warning_where_that_was_chosen(
     reason="QDRANT_URL names no server of Qdrant, such as qdrant://localhost:6333",
 )
 def test_a_real_server_ranks_as_memory_does(tmp_path: Path) -> None:
-    from triptych.testing import Harness, assert_backends_rank_alike
+    from triptych.testing.harness import Harness
+    from triptych.testing.ranking import assert_backends_rank_alike
     from triptych_backends.memory import MemoryStore
     from triptych_backends.qdrant import ClientCollections, QdrantStore
     from triptych_backends.sqlite import SqliteStore

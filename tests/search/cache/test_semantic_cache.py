@@ -28,7 +28,7 @@ from triptych.contracts import HitReader
 from triptych.contracts.defaults import Repositories
 from triptych.records import CacheStats, Candidate, EmbedKind, ResolvedQuery
 from triptych.search import FragmentRewriter, HyDE, SemanticCache
-from triptych.testing import Failing, FakeLLM, ScriptedLLM
+from triptych.testing.fakes import Failing, FakeLLM, ScriptedLLM
 from triptych_backends.memory import MemoryStore
 
 PAGES = {

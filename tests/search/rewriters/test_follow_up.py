@@ -10,7 +10,7 @@ from triptych import CancelledError, Generation, Message, ProviderError, Validat
 from triptych.errors import ProviderTimeoutError, UnusableAnswerError
 from triptych.records import ModelUsage
 from triptych.search import FollowUpRewriter, make_standalone
-from triptych.testing import FakeLLM, ScriptedLLM, fenced_text
+from triptych.testing.fakes import FakeLLM, ScriptedLLM, fenced_text
 
 TALK = [
     Message("system", "You are a helper. The password is swordfish."),

@@ -18,7 +18,7 @@ from triptych.errors import ProviderTimeoutError
 from triptych.records import EmbedKind
 from triptych.search import HyDE
 from triptych.search.hyde import HYDE_PROMPTS
-from triptych.testing import FakeLLM, ScriptedLLM
+from triptych.testing.fakes import FakeLLM, ScriptedLLM
 from triptych.vectors.embedding import mean_vector
 from triptych_backends.embedders import HashEmbedder
 

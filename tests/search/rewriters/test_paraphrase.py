@@ -9,7 +9,7 @@ import pytest
 from support.rewriting import filled, names
 from triptych import ProviderError, Query, ValidationError
 from triptych.search import ParaphraseRewriter
-from triptych.testing import FakeLLM, ScriptedLLM
+from triptych.testing.fakes import FakeLLM, ScriptedLLM
 
 
 def wordings(answer: str, question: str = "How is tea made?", n: int = 3) -> list[str]:

@@ -14,7 +14,7 @@ from triptych.errors import NotFoundError, TriptychError
 from triptych.records import Message
 from triptych.records.reports import public_warning
 from triptych.records.serialization import from_dict
-from triptych.service.pipeline import PipelineView
+from triptych.service.views import PipelineView
 from triptych_adapters.http.problems import INTERNAL, Problem, ProblemError, problem_of
 from triptych_adapters.http.request_parts import media_types
 from triptych_adapters.http.responses import encoded, json_response

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 from qdrant_client.models import Filter
 
-from triptych._internal.redaction import shown_url
+from triptych._internal.urls import shown_url
 from triptych.errors import StoreError
 from triptych_backends.qdrant import AwayError, ClientCollections, parse_url
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import attrs
 
@@ -204,6 +204,36 @@ class BudgetedLLM:
             self._changed.notify_all()
         self._journal.record_usage(self._dataset_id, attrs.evolve(spent, calls=1))
         return spent
+
+
+@attrs.frozen
+class LayerModel:
+    """What a maker is given to work with for one source, and what it notes of the source's parts.
+
+    ``meter`` is None for a maker that asks no model.
+    """
+
+    _journal: LayerJournal
+    _dataset_id: str
+    _name: str
+    _meter: BudgetedLLM | None
+
+    def ask(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
+        """The model's answer; raises as `BudgetedLLM.ask`."""
+        assert self._meter is not None  # whoever asks was given a model
+        return self._meter.ask(messages, max_tokens=max_tokens)
+
+    def checkpoints(self) -> Mapping[str, str]:
+        """What was noted of parts of this source before, by key."""
+        return self._journal.checkpoints(self._dataset_id, self._name)
+
+    def put_checkpoint(self, key: str, content: str) -> None:
+        """Keep a note for the next time."""
+        self._journal.put_checkpoint(self._dataset_id, self._name, key, content)
+
+    def prune_checkpoints(self, keys: Collection[str]) -> None:
+        """Forget all other notes on this source."""
+        self._journal.prune_checkpoints(self._dataset_id, self._name, keys)
 
 
 def _check() -> None:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import Final, NoReturn, cast, get_args
 
-import attrs
-
 from triptych import deadlines
 from triptych._internal.concurrency import map_unordered
-from triptych._internal.output_validation import BadAnswerError
+from triptych._internal.model_texts import BadAnswerError
 from triptych._internal.progress import Progress, ProgressCallback
-from triptych.contracts import LayerJournal
 from triptych.derivation.folder_tree import children, parent_of, summaries_of
 from triptych.errors import (
     CancelledError,
@@ -29,16 +26,14 @@ from triptych.errors import (
     StoreError,
     UnusableAnswerError,
 )
-from triptych.layers.builder.budget import BudgetedLLM, OutOfBudgetError
+from triptych.layers.builder.budget import BudgetedLLM, LayerModel, OutOfBudgetError
 from triptych.layers.builder.generators import Source
 from triptych.layers.builder.plan import LAYERS, Scope, walk
 from triptych.layers.builder.records import LayerPlan, LayerReport, PlannedLayer, Stop
 from triptych.records import (
     DerivedLayer,
     Failure,
-    Generation,
     Layer,
-    Message,
     ParkedReason,
     QuarantinedLayer,
     SourceDocument,
@@ -275,9 +270,8 @@ class Run:
             if not scope.retry_quarantined and scope.is_quarantined(known, inputs, wanted):
                 continue
             try:
-                write = write or scope.maker.writer(
-                    source, _BudgetedModel(scope, self._meter, name)
-                )
+                model = LayerModel(scope.journal, scope.dataset_id, name, self._meter)
+                write = write or scope.maker.writer(source, model)
                 content = write(layer)
             except OutOfBudgetError as error:
                 self._skip(name, error)
@@ -386,29 +380,3 @@ class Run:
         deadlines.check("making layers")
         if self._stopped is not None:
             raise _StoppedError
-
-
-@attrs.frozen
-class _BudgetedModel:
-    """`LayerModel` for one source of a run."""
-
-    scope: Scope
-    meter: BudgetedLLM | None
-    name: str
-
-    def ask(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
-        assert self.meter is not None  # whoever asks was given a model
-        return self.meter.ask(messages, max_tokens=max_tokens)
-
-    @property
-    def _journal(self) -> LayerJournal:
-        return self.scope.journal
-
-    def checkpoints(self) -> Mapping[str, str]:
-        return self._journal.checkpoints(self.scope.dataset_id, self.name)
-
-    def put_checkpoint(self, key: str, content: str) -> None:
-        self._journal.put_checkpoint(self.scope.dataset_id, self.name, key, content)
-
-    def prune_checkpoints(self, keys: Collection[str]) -> None:
-        self._journal.prune_checkpoints(self.scope.dataset_id, self.name, keys)

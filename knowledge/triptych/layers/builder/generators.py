@@ -10,22 +10,21 @@ from typing import Final, Protocol
 import attrs
 
 from triptych._internal.digests import digest
-from triptych._internal.output_validation import BadAnswerError, checked
+from triptych._internal.model_texts import BadAnswerError, checked
 from triptych.chunking.boundaries import break_before
 from triptych.chunking.outline import read_outline
 from triptych.chunking.sections import sections
 from triptych.contracts import LLM
 from triptych.derivation.folder_tree import line_size
 from triptych.errors import ValidationError
+from triptych.layers.builder.budget import LayerModel
 from triptych.layers.builder.records import Cost, LayerPrompts, PlanReason
 from triptych.layers.extractive import SIGNATURE_PREFIX, ExtractiveSummarizer
 from triptych.layers.generation import ABSTRACT_MAX_TOKENS, OVERVIEW_MAX_TOKENS
 from triptych.layers.prompts import FRAME, data_messages
 from triptych.records import (
     DocumentSummary,
-    Generation,
     Layer,
-    Message,
     SourceDocument,
     Usage,
     check_text,
@@ -64,26 +63,6 @@ class Source:
             for each in self.children
             if each.abstract.strip()
         ]
-
-
-class LayerModel(Protocol):
-    """What a maker is given to work with."""
-
-    def ask(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
-        """The model's answer; raises as `BudgetedLLM.ask`."""
-        ...
-
-    def checkpoints(self) -> Mapping[str, str]:
-        """What was noted of parts of this source before, by key."""
-        ...
-
-    def put_checkpoint(self, key: str, content: str) -> None:
-        """Keep a note for the next time."""
-        ...
-
-    def prune_checkpoints(self, keys: Collection[str]) -> None:
-        """Forget all other notes on this source."""
-        ...
 
 
 class LayerGenerator(Protocol):

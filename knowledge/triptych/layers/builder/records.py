@@ -16,6 +16,7 @@ from triptych.layers.prompts import (
     PART_PROMPT,
 )
 from triptych.records import Failure, Layer, ModelUsage, QuarantinedLayer, check_text
+from triptych.records.reports import summed
 from triptych.records.serialization import NOT_PLAIN
 
 PlanReason = Literal["new", "source", "input", "prompt", "model", "quarantined", "gone"]
@@ -70,12 +71,7 @@ class Cost:
 
     def __add__(self, other: Cost) -> Cost:
         """Both together."""
-        return Cost(
-            calls=self.calls + other.calls,
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            part_calls=self.part_calls + other.part_calls,
-        )
+        return summed(self, other)
 
 
 @attrs.frozen(kw_only=True, slots=True)

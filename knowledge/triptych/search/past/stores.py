@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import attrs
 
 from triptych import deadlines
-from triptych._internal.plurals import counted
+from triptych._internal.wording import counted
 from triptych.contracts import Store, VersionReader
 from triptych.derivation.deriver import Deriver
 from triptych.errors import NotAvailableError, ProviderError, StoreError

@@ -1,9 +1,14 @@
-"""What somebody meant who wrote a name that there is not."""
+"""Words of messages: how many there are of a thing, and what somebody meant."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """``count`` with its noun; ``plural`` "" is the noun with an s."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
