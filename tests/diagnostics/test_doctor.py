@@ -23,7 +23,7 @@ from triptych.records import DoctorReport, NewDocument, QuarantinedLayer, Source
 from triptych.service import Service
 from triptych.testing.fakes import FakeEmbedder
 from triptych_backends.memory import MemoryStore
-from triptych_backends.sql.checksums import text_checksum
+from triptych_backends.sql.chunk_rows import text_checksum
 
 MANY = {f"n{number:03}.md": f"# T{number}\n\nText é number {number}.\n" for number in range(30)}
 

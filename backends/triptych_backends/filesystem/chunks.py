@@ -9,7 +9,7 @@ from triptych_backends.filesystem.checks import check_files, repair_files
 from triptych_backends.filesystem.diagnostics import list_problems
 from triptych_backends.filesystem.mirror import mirrored
 from triptych_backends.filesystem.writer import Writer
-from triptych_backends.sqlite.chunks import SqliteChunks
+from triptych_backends.sqlite.store import SqliteChunks
 
 
 class FilesChunks:

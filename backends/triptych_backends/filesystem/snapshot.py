@@ -13,9 +13,9 @@ from triptych_backends.filesystem import change_detection, history
 from triptych_backends.filesystem.settings import FilesSettings
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.filesystem.writer import Writer
-from triptych_backends.sql.document_changes import SqlChanges
+from triptych_backends.sql.change_log import SqlChanges
 from triptych_backends.sql.documents import SqlDocuments
-from triptych_backends.sql.snapshot import SqlSnapshot
+from triptych_backends.sql.store import SqlSnapshot
 from triptych_backends.sqlite import SqliteStore
 
 

@@ -38,8 +38,7 @@ from triptych_backends.filesystem.disk import FileStat
 from triptych_backends.filesystem.formats import Sidecar
 from triptych_backends.sql import tables as t
 from triptych_backends.sql.document_rows import read_system
-from triptych_backends.sqlite.dialect import DIALECT
-from triptych_backends.sqlite.session import SqliteSession
+from triptych_backends.sqlite.session import DIALECT, SqliteSession
 
 RACY = 2_000_000_000
 """Nanoseconds, the coarsest clock of a file system (FAT). A file modified within this interval

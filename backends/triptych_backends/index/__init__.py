@@ -15,7 +15,6 @@ from triptych_backends.index.change_log import (
     LogPosition,
     Rows,
     Scored,
-    TextAnalyzer,
     Unit,
 )
 from triptych_backends.index.helper import IndexHelper, available_cores
@@ -38,7 +37,6 @@ __all__ = [
     "Rows",
     "Scored",
     "Selection",
-    "TextAnalyzer",
     "Under",
     "Unit",
     "available_cores",

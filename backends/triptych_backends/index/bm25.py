@@ -17,6 +17,7 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
+from triptych_backends.index.ranking import SLACK, top_k
 from triptych_backends.index.segment import (
     IntArray,
     PostingsLists,
@@ -24,7 +25,6 @@ from triptych_backends.index.segment import (
     SegmentReader,
     common_places,
 )
-from triptych_backends.index.top_k import SLACK, top_k
 
 K1 = 1.2
 B = 0.75

@@ -1,36 +1,114 @@
-"""From units to a segment: one sort for all postings of a batch."""
+"""From units to a segment: dictionaries of words, and one sort for all postings of a batch."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych.errors import ModelMismatchError
 from triptych.records import SparseVector
-from triptych_backends.index.binary_quantization import make_signs
+from triptych.text import Analyzer
 from triptych_backends.index.change_log import Unit
-from triptych_backends.index.dictionary import Dictionary, TermDictionary
-from triptych_backends.index.scalar_quantization import quantise
+from triptych_backends.index.quantization import VectorRows, make_signs
 from triptych_backends.index.segment import (
-    EMPTY_ORDINALS,
     NO_SIGNS,
     IntArray,
     PostingsLists,
     Segment,
     SharedVocabulary,
+    SortedVocabulary,
     Vocabulary,
     pack,
+    ranges,
 )
 from triptych_backends.index.sparse_postings import invert_vectors
+
+# So many words are copied at once, which bounds the memory of doing so.
+_WORDS_AT_ONCE = 1 << 16
+# A dictionary that is kept from batch to batch begins again after so many words.
+_KEPT_WORDS = 1 << 19
+
+
+class Dictionary:
+    """Words and their numbers, given in the order in which they were met.
+
+    What it knows of the words' order is brought up to date, not made again, when words are added:
+    a bulk write asks for it with every batch.
+    """
+
+    __slots__ = ("_blob", "_ends", "_every", "_order", "_prefixes", "_ranks", "numbers")
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self._every: list[str] = []
+        self._order = np.empty(0, np.int64)
+        self._ranks = np.empty(0, np.int64)
+        self._blob = bytearray()
+        self._ends = array("q", [0])
+        self._prefixes = bytearray()
+
+    def ranks(self) -> NDArray[np.int64]:
+        """For each number its word's place among all words, sorted by code point."""
+        if len(self.numbers) > len(self._order):
+            self._sort()
+        return self._ranks
+
+    def _sort(self) -> None:
+        known, count = len(self._order), len(self.numbers)
+        new = list(islice(self.numbers, known, None))
+        encoded = [word.encode() for word in new]
+        self._every += new
+        self._ends.extend((np.cumsum([len(word) for word in encoded]) + self._ends[-1]).tolist())
+        self._blob += b"".join(encoded)
+        self._prefixes += b"".join([word[:8].ljust(8, b"\0") for word in encoded])
+        # The old ones are a sorted run, which the sort finds.
+        order = [*self._order.tolist(), *range(known, count)]
+        order.sort(key=self._every.__getitem__)
+        self._order = np.array(order, np.int64)
+        self._ranks = np.empty(count, np.int64)
+        self._ranks[self._order] = np.arange(count)
+
+    def vocabulary(self, kept: NDArray[np.int32]) -> SortedVocabulary:
+        """The words at these ranks, ascending, as `ranks` gave them last."""
+        numbers = self._order[kept]
+        # Copies, so that what is looked at here may grow again.
+        ends = np.array(self._ends)
+        starts, ends = ends[numbers], ends[numbers + 1]
+        blob = np.frombuffer(self._blob, np.uint8) if self._blob else np.empty(0, np.uint8)
+        words = [
+            blob[ranges(starts[at : at + _WORDS_AT_ONCE], ends[at : at + _WORDS_AT_ONCE])]
+            for at in range(0, len(numbers), _WORDS_AT_ONCE)
+        ]
+        prefixes = np.frombuffer(self._prefixes, ">u8")[numbers] if len(numbers) else np.empty(0)
+        offsets = np.zeros(len(numbers) + 1, np.int64)
+        np.cumsum(ends - starts, out=offsets[1:])
+        packed = np.concatenate(words) if words else blob[:0].copy()
+        return SortedVocabulary(packed, offsets, prefixes.astype(np.uint64))
+
+
+class TermDictionary:
+    """The dictionaries of terms and of folded headings, and what numbers terms."""
+
+    __slots__ = ("encode_all", "headings", "terms")
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        self.terms = Dictionary()
+        self.headings = Dictionary()
+        self.encode_all = analyzer.numbering(self.terms.numbers).encode_all
+
+    @property
+    def is_full(self) -> bool:
+        """True when another is to take its place, so that memory stays bounded."""
+        return max(len(self.terms.numbers), len(self.headings.numbers)) >= _KEPT_WORDS
+
 
 # A batch ends at whichever comes first; together they bound the memory of building to ~350 MB.
 MAX_UNITS = 131_072
 MAX_TOKENS = 10_000_000
-VECTOR_BATCH = 2_048
 BLOCK = 1 << 18
 
 
@@ -51,11 +129,7 @@ class SegmentBuilder:
         self._keys: list[int] = []
         self._indexes: list[int] = []
         self._groups: list[tuple[str, int, int]] = []  # name, owner, first unit
-        self._vector_units = array("i")
-        self._vector_keys = array("q")
-        self._vectors: list[NDArray[np.float32]] = []
-        self._quantised: list[tuple[NDArray[np.int8], NDArray[np.float32]]] = []
-        self._width = 0
+        self._rows = VectorRows()
         self._sparse_units = array("i")
         self._sparse: list[SparseVector] = []
         self._sparse_terms = 0
@@ -98,32 +172,11 @@ class SegmentBuilder:
                 for heading in {heading.casefold() for heading in unit.headings}:
                     self._headings.append(known.setdefault(heading, len(known)))
                     self._heading_units.append(ordinal)
-            if unit.vector is not None:
-                self._add_vector(ordinal, unit)
+            self._rows.add(ordinal, unit)
             if unit.sparse is not None:
                 self._sparse_units.append(ordinal)
                 self._sparse.append(unit.sparse)
                 self._sparse_terms += len(unit.sparse)
-
-    def _add_vector(self, ordinal: int, unit: Unit) -> None:
-        vector = unit.vector
-        assert vector is not None
-        if not self._width:
-            self._width = vector.shape[-1]
-        if vector.shape != (self._width,):
-            raise ModelMismatchError(
-                f"the vector of {unit.name!r}, unit {unit.index}, has shape {vector.shape}; the "
-                f"others are {self._width} wide: embed the dataset again with one model"
-            )
-        self._vector_units.append(ordinal)
-        self._vector_keys.append(unit.key if unit.vector_key is None else unit.vector_key)
-        self._vectors.append(vector)
-        if len(self._vectors) == VECTOR_BATCH:
-            self._quantise()
-
-    def _quantise(self) -> None:
-        self._quantised.append(quantise(np.stack(self._vectors)))
-        self._vectors = []
 
     def finish(self) -> Segment:
         """The segment of all units added. The builder must not be used again."""
@@ -132,13 +185,9 @@ class SegmentBuilder:
         rank = np.empty(count, np.int32)
         rank[order] = np.arange(count)
         lengths = np.array(self._lengths, np.int64)
-        if self._vectors:
-            self._quantise()
-        rows = rank[np.frombuffer(self._vector_units, np.int32)] if self._vector_units else None
-        rows_first = EMPTY_ORDINALS if rows is None else np.argsort(rows)
         name_blob, name_offsets = pack([name.encode() for name, _, _ in groups])
         owners = np.array([owner for _, owner, _ in groups], np.int64)
-        codes, scales = self._codes(rows_first)
+        row_units, row_keys, codes, scales = self._rows.finish(rank)
         tokens, self._tokens = [self._tokens], array("i")
         return Segment(
             starts=starts,
@@ -163,17 +212,15 @@ class SegmentBuilder:
                 count,
                 1,
             ),
-            row_units=EMPTY_ORDINALS if rows is None else rows[rows_first],
-            row_keys=np.array(self._vector_keys, np.int64)[rows_first],
+            row_units=row_units,
+            row_keys=row_keys,
             codes=codes,
             scales=scales,
             signs=NO_SIGNS if self._shared else make_signs(codes, scales),
             sparse=invert_vectors(rank[np.array(self._sparse_units, np.int64)], self._sparse),
         )
 
-    def _ordered(
-        self,
-    ) -> tuple[NDArray[np.int64], list[tuple[str, int, int]], NDArray[np.int32]]:
+    def _ordered(self) -> tuple[NDArray[np.int64], list[tuple[str, int, int]], NDArray[np.int32]]:
         """Units by (name, owner, index): their order, the groups in order, the groups' starts."""
         ends = [first for _, _, first in self._groups[1:]] + [len(self._keys)]
         indexes = self._indexes
@@ -186,23 +233,6 @@ class SegmentBuilder:
         np.cumsum([len(piece) for piece in pieces], out=starts[1:])
         flat = [unit for piece in pieces for unit in piece]
         return np.array(flat, np.int64), [self._groups[place] for place in places], starts
-
-    def _codes(self, order: IntArray) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-        """All rows in this order; each batch is let go of as it is copied."""
-        if not self._quantised:
-            return np.empty((0, 0), np.int8), np.empty(0, np.float32)
-        places = np.empty(len(order), np.int64)
-        places[order] = np.arange(len(order))
-        codes = np.empty((len(order), self._width), np.int8)
-        scales = np.empty(len(order), np.float32)
-        self._quantised.reverse()
-        at = 0
-        while self._quantised:
-            some, their_scales = self._quantised.pop()
-            rows = places[at : at + len(some)]
-            codes[rows], scales[rows] = some, their_scales
-            at += len(some)
-        return codes, scales
 
     def _invert(
         self,
@@ -303,24 +333,14 @@ def invert(
     key.sort()
     found = _narrow(key & ((1 << count_bits) - 1))
     key >>= count_bits
-    return _postings(key, found, unit_count, vocabulary)
-
-
-def _postings(
-    key: NDArray[np.int64],
-    counts: NDArray[np.unsignedinteger[Any]],
-    unit_count: int,
-    vocabulary: Callable[[NDArray[np.int32]], Vocabulary],
-) -> PostingsLists:
     bits = _bits(unit_count)
     ids = np.empty(len(key), np.int32)
     np.bitwise_and(key, (1 << bits) - 1, out=ids, casting="unsafe")
     key >>= bits
     starts = np.flatnonzero(_changes(key))
     kept = key[starts].astype(np.int32)
-    return PostingsLists(
-        vocabulary(kept), np.append(starts, len(key)).astype(np.int64), ids, counts
-    )
+    offsets = np.append(starts, len(key)).astype(np.int64)
+    return PostingsLists(vocabulary(kept), offsets, ids, found)
 
 
 def _narrow(counts: IntArray) -> NDArray[np.unsignedinteger[Any]]:
@@ -336,8 +356,3 @@ def _changes(values: NDArray[np.int64]) -> NDArray[np.bool_]:
     changes = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=changes[1:])
     return changes
-
-
-def concatenated(parts: Sequence[NDArray[Any]], order: IntArray) -> NDArray[Any]:
-    """Rows of several arrays as one, in this order; of no arrays, an empty one."""
-    return np.concatenate(parts)[order] if parts else np.empty(0, np.int8)

@@ -145,35 +145,6 @@ class ChangeLog(Protocol):
         ...
 
 
-class TextAnalyzer(Protocol):
-    """Turns text into index terms; the same for indexing and for queries."""
-
-    @property
-    def signature(self) -> str:
-        """Names everything that decides which terms a text has."""
-        ...
-
-    def analyze_query(self, text: str) -> list[str]:
-        """Terms of a query, repeats included."""
-        ...
-
-    def numbering(self, terms: dict[str, int]) -> TextNumbering:
-        """An encoder that numbers terms by `terms`, and adds those that are new to it."""
-        ...
-
-
-class TextNumbering(Protocol):
-    """Turns texts into numbers of terms."""
-
-    def encode_all(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The numbers of each text's terms in order, one text after the other; how many each has.
-
-        A new term gets the next free number. A text cut at white space has the numbers of its
-        pieces, one after the other.
-        """
-        ...
-
-
 class Scored(NamedTuple):
     """One ranked unit: a row of `triptych.records.Candidates`, and the unit's owner.
 

@@ -1,8 +1,9 @@
-"""The search index against the truth: its files' checksums; the key and the words of every unit."""
+"""Whether a search index is sound: by its files alone, or unit by unit against the truth."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -11,13 +12,63 @@ from numpy.typing import NDArray
 
 from triptych.diagnostics import Check, FindingCollector
 from triptych.errors import CancelledError
-from triptych.records import Finding
-from triptych_backends.index.change_log import FIELDS, Field, TextAnalyzer, Unit
-from triptych_backends.index.dictionary import TermDictionary
+from triptych.records import Finding, HealthCheck
+from triptych.text import Analyzer
+from triptych_backends.index.build import TermDictionary
+from triptych_backends.index.change_log import FIELDS, Field, Unit
+from triptych_backends.index.dataset import PUBLISH_AT, is_of_log
+from triptych_backends.index.folder import DamagedError
 from triptych_backends.index.local import LocalIndex
 from triptych_backends.index.segment import Segment, SegmentReader
 from triptych_backends.index.sparse_postings import unit_digests
-from triptych_backends.index.storage import DamagedError
+
+_ANEW = "the next search builds it from the documents"
+
+
+def check_index(index: LocalIndex, dataset: str, *, writes: bool) -> HealthCheck:
+    """Whether a dataset's published index is of use, seen without a search and without repairing.
+
+    ``writes``: whether its folder may be written.
+    """
+    folder, feed = index.folder(dataset), index.feed
+    assert folder is not None
+
+    def found(detail: str, remedy: str = "") -> HealthCheck:
+        return HealthCheck(
+            name="index",
+            status="warning" if remedy else "ok",
+            detail=f"the search index of dataset {dataset!r} {detail}",
+            remedy=remedy,
+        )
+
+    try:
+        published = folder.load({})
+    except DamagedError as error:
+        return found(f"is damaged ({error})", f"nothing needs doing: {_ANEW}")
+    except OSError as error:
+        return found(
+            f"cannot be read ({error.strerror}), so each process builds its own in memory",
+            f"give this user the rights to {folder.path}, or delete that folder",
+        )
+    place = next(path for path in (folder.path, *folder.path.parents) if path.exists())
+    if writes and not os.access(place, os.W_OK):
+        return found(
+            "cannot be written, so each process builds its own in memory",
+            f"give this user the right to write to {place}",
+        )
+    head = feed.head()
+    if published is not None:
+        profile = feed.profile(dataset)
+        made_as = (index.analyzers(profile.language).signature, profile.space, profile.sparse)
+        if published.made_as != made_as:
+            return found("was made for another analyzer or model", f"nothing needs doing: {_ANEW}")
+        if not is_of_log(feed, published, head):
+            return found("belongs to another state of the store", f"nothing needs doing: {_ANEW}")
+    behind = len(feed.changes(dataset, published.seq if published else 0))
+    if published is None and behind >= PUBLISH_AT:
+        return found("is missing", f"nothing needs doing: {_ANEW}, which takes a while")
+    return found(f"is sound and {behind} changes behind, which the next search reads")
+
 
 _OWNERS = 256
 _TRIES = 5
@@ -118,7 +169,7 @@ def _compare_at(
     feed = index.feed
     views = index.views(dataset, field)
     digests = [(_digests(view.segment), _sparse_digests(view.segment)) for view in views]
-    analyzer = index.analyzer(feed.profile(dataset).language)
+    analyzer = index.analyzers(feed.profile(dataset).language)
     after, more = 0, True
     while more:
         owners = feed.owners(dataset, field, after, _OWNERS)
@@ -167,7 +218,7 @@ def _read(
             )
 
 
-def _stored(units: Iterator[Unit], analyzer: TextAnalyzer) -> dict[int, dict[int, _Held]]:
+def _stored(units: Iterator[Unit], analyzer: Analyzer) -> dict[int, dict[int, _Held]]:
     """What the truth has, as the index should hold it."""
     words = TermDictionary(analyzer)
     found: dict[int, dict[int, _Held]] = {}

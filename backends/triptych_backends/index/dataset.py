@@ -10,13 +10,14 @@ from threading import Lock, RLock
 from attrs import evolve
 
 from triptych.errors import ModelMismatchError
+from triptych.text import Analyzer
+from triptych_backends.index.build import TermDictionary
 from triptych_backends.index.change_log import (
     FIELDS,
     Change,
     ChangeLog,
     Field,
     LogPosition,
-    TextAnalyzer,
 )
 from triptych_backends.index.compact import (
     SPARE,
@@ -26,13 +27,10 @@ from triptych_backends.index.compact import (
     compact,
     has_work,
 )
-from triptych_backends.index.dictionary import TermDictionary
-from triptych_backends.index.folder import Folder, Stamp
-from triptych_backends.index.replay import replay
-from triptych_backends.index.revector import revectored
+from triptych_backends.index.folder import DamagedError, Folder, Stamp
+from triptych_backends.index.replay import replay, revectored
 from triptych_backends.index.segment import SegmentReader, SortedVocabulary
-from triptych_backends.index.snapshot import Snapshot
-from triptych_backends.index.storage import DamagedError
+from triptych_backends.index.selection import Snapshot
 
 logger = logging.getLogger("triptych.index")
 
@@ -51,7 +49,7 @@ class DatasetIndex:
         self,
         dataset: str,
         feed: ChangeLog,
-        analyzers: Callable[[str], TextAnalyzer],
+        analyzers: Callable[[str], Analyzer],
         folder: Folder | None,
         *,
         keeps_words: bool = False,
@@ -263,7 +261,7 @@ class DatasetIndex:
             sparse=profile.sparse,
         ).with_fields(fields)
 
-    def _words_of(self, analyzer: TextAnalyzer) -> TermDictionary:
+    def _words_of(self, analyzer: Analyzer) -> TermDictionary:
         """The dictionaries for segments with vocabularies of their own."""
         if not self._keeps_words:
             return TermDictionary(analyzer)

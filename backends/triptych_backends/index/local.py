@@ -16,23 +16,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych._internal.close_on_exit import CloseOnExit
-from triptych.records import HealthCheck, SparseVector
-from triptych.text import CorpusStats, get_analyzer
+from triptych.records import SparseVector
+from triptych.text import Analyzer, CorpusStats, get_analyzer
 from triptych_backends.index import bm25
-from triptych_backends.index.change_log import ChangeLog, Field, Scored, TextAnalyzer
+from triptych_backends.index.change_log import ChangeLog, Field, Scored
 from triptych_backends.index.compact import Effort
 from triptych_backends.index.dataset import DatasetIndex
 from triptych_backends.index.folder import Folder
-from triptych_backends.index.health import check_index
 from triptych_backends.index.helper import IndexHelper
-from triptych_backends.index.ranking import Part, RankedUnits, bounded, parts_of, rank
+from triptych_backends.index.ranking import SLACK, Bar, RankedUnits, rank
 from triptych_backends.index.segment import SegmentReader
-from triptych_backends.index.selection import Selection
-from triptych_backends.index.snapshot import Snapshot, Stats, stats
-from triptych_backends.index.sparse_search import best_documents, best_units
-from triptych_backends.index.top_k import SLACK, Bar
-from triptych_backends.index.vector_scan import CpuGate
-from triptych_backends.index.vector_search import VanishedError, checked, nearest, nearest_documents
+from triptych_backends.index.selection import (
+    Part,
+    Selection,
+    Snapshot,
+    Stats,
+    bounded,
+    parts_of,
+    stats,
+)
+from triptych_backends.index.vector_search import (
+    CpuGate,
+    VanishedError,
+    best_documents,
+    best_units,
+    checked,
+    nearest,
+    nearest_documents,
+)
 
 TRIES = 4
 # A process that ends with a smaller delta leaves it to the next one's replay: publishing costs
@@ -49,7 +60,8 @@ class LocalIndex(CloseOnExit):
     search began is found. Thread-safe. `path` is the folder that the index may use, and that may
     be deleted at any time; None keeps all in memory. A `helper` publishes there during bulk writes
     (see `written`). With `keeps_words`, what a batch taught is
-    kept for the next one, which takes memory.
+    kept for the next one, which takes memory. `feed` is the truth that it follows, `analyzers`
+    gives what texts of a language are indexed with.
     """
 
     def __init__(
@@ -57,13 +69,13 @@ class LocalIndex(CloseOnExit):
         feed: ChangeLog,
         path: Path | None = None,
         *,
-        analyzers: Callable[[str], TextAnalyzer] = get_analyzer,
+        analyzers: Callable[[str], Analyzer] = get_analyzer,
         helper: IndexHelper | None = None,
         keeps_words: bool = False,
     ) -> None:
-        self._feed = feed
+        self.feed = feed
         self._path = path
-        self._analyzers = analyzers
+        self.analyzers = analyzers
         self._helper = helper
         self._keeps_words = keeps_words
         self._begin()
@@ -86,7 +98,7 @@ class LocalIndex(CloseOnExit):
         """
         snapshots = self._fresh(datasets)
         repeats = {
-            language: bm25.count_terms(self._analyzers(language).analyze_query(query))
+            language: bm25.count_terms(self.analyzers(language).analyze_query(query))
             for language in {snapshot.language for snapshot in snapshots.values()}
         }
         terms = sorted({term for counted in repeats.values() for term in counted})
@@ -201,7 +213,7 @@ class LocalIndex(CloseOnExit):
                     parts,
                     query,
                     limit,
-                    self._feed.vectors,
+                    self.feed.vectors,
                     self._cores,
                     last_try=attempt == TRIES - 1,
                 )
@@ -287,26 +299,10 @@ class LocalIndex(CloseOnExit):
         snapshot = self._fresh([dataset])[dataset]
         return stats(snapshot, self._dataset(dataset).pending)
 
-    def check(self, dataset: str, *, writes: bool = True) -> HealthCheck:
-        """Whether the published index of a dataset is of use; see `check_index`."""
-        if self._path is None:
-            return HealthCheck(name="index", status="ok", detail=f"{dataset!r} is kept in memory")
-        folder = Folder(_place(self._path, dataset), dataset)
-        return check_index(dataset, folder, self._feed, self._analyzers, writes=writes)
-
     @property
     def helper_process(self) -> int | None:
         """The id of the helper process that runs now, None without one."""
         return None if self._helper is None else self._helper.process_id
-
-    @property
-    def feed(self) -> ChangeLog:
-        """The truth that this index follows."""
-        return self._feed
-
-    def analyzer(self, language: str) -> TextAnalyzer:
-        """What texts of this language are indexed with."""
-        return self._analyzers(language)
 
     def views(self, dataset: str, field: Field) -> Sequence[SegmentReader]:
         """The segments of one field as a search that starts now sees them."""
@@ -314,7 +310,11 @@ class LocalIndex(CloseOnExit):
 
     def folder(self, dataset: str) -> Folder | None:
         """Where the dataset's index is published, None when it is kept in memory."""
-        return None if self._path is None else Folder(_place(self._path, dataset), dataset)
+        if self._path is None:
+            return None
+        # Any name is safe there, whatever characters it has.
+        place = hashlib.sha256(dataset.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        return Folder(self._path / place, dataset)
 
     def drop(self, dataset: str) -> None:
         """Forget a dataset, its files included; a later search builds its index again.
@@ -334,7 +334,7 @@ class LocalIndex(CloseOnExit):
             shutil.rmtree(self._path, ignore_errors=True)
 
     def _fresh(self, datasets: Sequence[str]) -> dict[str, Snapshot]:
-        head = self._feed.head()
+        head = self.feed.head()
         found = {}
         for name in dict.fromkeys(datasets):
             index = self._dataset(name)
@@ -358,9 +358,12 @@ class LocalIndex(CloseOnExit):
         index = self._datasets.get(name)
         if index is None:
             with self._lock:
-                folder = None if self._path is None else Folder(_place(self._path, name), name)
                 made = DatasetIndex(
-                    name, self._feed, self._analyzers, folder, keeps_words=self._keeps_words
+                    name,
+                    self.feed,
+                    self.analyzers,
+                    self.folder(name),
+                    keeps_words=self._keeps_words,
                 )
                 index = self._datasets.setdefault(name, made)
         return index
@@ -414,8 +417,3 @@ class LocalIndex(CloseOnExit):
         """No file is written behind a caller who removes, or leaves, the folder."""
         if self._helper is not None:
             self._helper.stop()
-
-
-def _place(path: Path, dataset: str) -> Path:
-    """A dataset's folder: any name is safe there, whatever characters it has."""
-    return path / hashlib.sha256(dataset.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -1,27 +1,92 @@
-"""From scored units of many segments to one ranked list."""
+"""From scores of many segments to one ranked list, with ties decided."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from triptych_backends.index.change_log import Field, Scored
-from triptych_backends.index.segment import IntArray, SegmentReader
-from triptych_backends.index.selection import Selection
-from triptych_backends.index.snapshot import Snapshot
-from triptych_backends.index.top_k import DECIMALS
+from triptych_backends.index.change_log import Scored
+from triptych_backends.index.segment import IntArray
+from triptych_backends.index.selection import Part
+
+DECIMALS = 6
+# Two scores that round to the same value lie no further apart than this.
+SLACK = 1.01e-6
+STRIDE = 64
+
+Scores = NDArray[np.float64] | NDArray[np.float32]
 
 
-@frozen(eq=False)
-class Part:
-    """One segment as a query sees it. `allowed`: the only ordinals that count, ascending."""
+def top_k(scores: Scores, limit: int, *, floor: float = -np.inf) -> NDArray[np.int64]:
+    """Places of the `limit` best of the scores above `floor`, best first.
 
-    dataset: str
-    view: SegmentReader
-    allowed: NDArray[np.int32] | None
+    Scores are compared after rounding to 1e-6; of equal ones the smaller place comes first, at
+    the cut as well.
+    """
+    if len(scores) <= limit:
+        # As most segments of many small datasets are.
+        places = np.flatnonzero(scores > floor)
+        values = np.round(scores[places].astype(np.float64), DECIMALS)
+        return places[np.argsort(-values, kind="stable")] if len(places) > 1 else places
+    places = _passing(scores, limit, floor)
+    values = scores[places].astype(np.float64)
+    if len(values) > limit:
+        near = values >= np.partition(values, len(values) - limit)[len(values) - limit] - SLACK
+        places, values = places[near], values[near]
+    order = np.argsort(-np.round(values, DECIMALS), kind="stable")[:limit]
+    chosen: NDArray[np.int64] = places[order]
+    return chosen
+
+
+def _passing(scores: Scores, limit: int, floor: float) -> NDArray[np.int64]:
+    """Places of a superset of the best: a sample sets a bar that only few others pass."""
+    rank = limit // STRIDE + 6
+    if len(scores) > 4 * STRIDE * rank:
+        sample = scores[::STRIDE]
+        bar = np.partition(sample, len(sample) - rank)[len(sample) - rank] - SLACK
+        if bar > floor:
+            places = np.flatnonzero(scores >= bar)
+            if np.count_nonzero(scores[places] >= bar + SLACK) >= limit:
+                return places
+    return np.flatnonzero(scores > floor)
+
+
+class Bar:
+    """The `limit`-th best of the scores added so far, or somewhat less: 0 while there are fewer.
+
+    It is worked out once in so many scores, so that many small additions cost no more than one.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.value = 0.0
+        self._limit = limit
+        self._parts: list[Scores] = []
+        self._count = 0
+        self._due = limit
+
+    def add(self, scores: Scores) -> None:
+        """Take more scores into account."""
+        self._parts.append(scores)
+        self._count += len(scores)
+        if self._count >= self._due:
+            every = np.concatenate(self._parts)
+            cut = len(every) - self._limit
+            kept = np.partition(every, cut)[cut:]
+            self.value = max(self.value, float(kept[0]))
+            self._parts = [kept]
+            self._count = len(kept)
+            self._due = 2 * self._limit
+
+
+def lowest_of_best(parts: Sequence[Scores], limit: int) -> float:
+    """The `limit`-th best of all scores, -inf when there are fewer."""
+    if sum(map(len, parts)) < limit:
+        return -np.inf
+    every = np.concatenate(parts)
+    return float(np.partition(every, len(every) - limit)[len(every) - limit])
 
 
 @frozen(eq=False)
@@ -31,32 +96,6 @@ class RankedUnits:
     part: Part
     units: IntArray
     scores: NDArray[np.float64]
-
-
-def parts_of(
-    dataset: str,
-    views: Sequence[SegmentReader],
-    selection: Selection | None,
-) -> list[Part]:
-    """The views of a dataset, restricted by ``selection``; those left with nothing are left out."""
-    found = []
-    for view in views:
-        allowed = None if selection is None else selection.units(dataset, view.segment)
-        if allowed is None or len(allowed):
-            found.append(Part(dataset, view, allowed))
-    return found
-
-
-def bounded(
-    snapshots: Mapping[str, Snapshot], field: Field, corpus: Selection | None
-) -> tuple[list[SegmentReader], list[NDArray[np.int32] | None]]:
-    """The views of a field, and for each the only ordinals that its statistics are of."""
-    views, corpora = [], []
-    for dataset, snapshot in snapshots.items():
-        for view in snapshot.views(field):
-            views.append(view)
-            corpora.append(None if corpus is None else corpus.units(dataset, view.segment))
-    return views, corpora
 
 
 def best_of_group(found: RankedUnits) -> RankedUnits:

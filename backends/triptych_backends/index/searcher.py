@@ -123,36 +123,24 @@ class LocalSearcher:
         return both(found, OwnedBy(owners(None, where.fresh)))
 
     def _rank(
-        self,
-        unit: Field,
-        query: ChunkQuery,
-        selection: Selection | None,
-        corpus: Selection | None,
+        self, unit: Field, query: ChunkQuery, selection: Selection | None, corpus: Selection | None
     ) -> list[Scored]:
         datasets, limit = query.dataset_ids, query.top_k
         if query.mode is Mode.BM25:
             return self.index.bm25(
                 datasets, unit, query.text, limit=limit, selection=selection, corpus=corpus
             )
-        if query.vector is None:
+        index, vector, space = self.index, query.vector, query.embed_sig
+        if vector is None:
             return []
-        if isinstance(query.vector, SparseVector):
-            lane = self.index.document_sparse if unit == "document" else self.index.sparse
-            return lane(
-                datasets, query.vector, limit=limit, selection=selection, space=query.embed_sig
-            )
+        if isinstance(vector, SparseVector):
+            sparse = index.document_sparse if unit == "document" else index.sparse
+            return sparse(datasets, vector, limit=limit, selection=selection, space=space)
         if unit == "document":
-            return self.index.document_vector(
-                datasets, query.vector, limit=limit, selection=selection, space=query.embed_sig
+            return index.document_vector(
+                datasets, vector, limit=limit, selection=selection, space=space
             )
-        return self.index.vector(
-            datasets,
-            unit,
-            query.vector,
-            limit=limit,
-            selection=selection,
-            space=query.embed_sig,
-        )
+        return index.vector(datasets, unit, vector, limit=limit, selection=selection, space=space)
 
     def corpus_stats(
         self,

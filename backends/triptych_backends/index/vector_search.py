@@ -1,19 +1,150 @@
-"""The vector lanes: nearest units, and documents by their nearest chunk."""
+"""The vector lanes: a scan of int8 rows finds the candidates, exact float32 vectors rank them.
+
+Documents are found by their nearest chunk. Sparse vectors are multiplied exactly, over inverted
+postings.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import BoundedSemaphore
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from triptych.errors import ModelMismatchError, ValidationError
+from triptych.records import SparseVector
 from triptych_backends.index.change_log import Rows
-from triptych_backends.index.ranking import Part, RankedUnits, best_of_group
-from triptych_backends.index.segment import IntArray
-from triptych_backends.index.top_k import lowest_of_best, top_k
-from triptych_backends.index.vector_scan import Approximate, CpuGate, Probe, approximate, exact
+from triptych_backends.index.quantization import dot, quantise, shortlist
+from triptych_backends.index.ranking import RankedUnits, best_of_group, lowest_of_best, top_k
+from triptych_backends.index.segment import EMPTY_ORDINALS, IntArray, SegmentReader, common_places
+from triptych_backends.index.selection import Part
+
+# Below this a second thread costs more than it saves.
+SPLIT_BYTES = 8 << 20
+# Below this waiting for a core costs more than the scan.
+UNGATED_BYTES = 1 << 16
+
+
+class CpuGate:
+    """A gate that lets as many scans run as there are cores, and splits a large one over idle ones.
+
+    simsimd releases the interpreter's lock, so threads do run side by side. Its own threads are
+    not used: they spin for work when a scan is over, and take the core from whoever is next.
+    """
+
+    def __init__(self, count: int | None = None) -> None:
+        self.count = count or os.cpu_count() or 1
+        self._free = BoundedSemaphore(self.count)
+        self._pool: ThreadPoolExecutor | None = None
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Wait for a core."""
+        with self._free:
+            yield
+
+    def dot(self, codes: NDArray[np.int8], query: NDArray[np.int8]) -> NDArray[np.float32]:
+        """The dot product of each row of `codes` with `query`, shape (rows,)."""
+        if codes.nbytes < UNGATED_BYTES:
+            return dot(codes, query)
+        with self._free:
+            if codes.nbytes < SPLIT_BYTES or not self._free.acquire(blocking=False):
+                return dot(codes, query)
+            try:
+                if self._pool is None:
+                    self._pool = ThreadPoolExecutor(self.count, "triptych-scan")
+                half = len(codes) // 2
+                other = self._pool.submit(dot, codes[half:], query)
+                return np.concatenate((dot(codes[:half], query), other.result()))
+            finally:
+                self._free.release()
+
+    def close(self) -> None:
+        """End the helper threads; they start again when needed."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+
+class Approximate(NamedTuple):
+    """Approximate scores of the units of one view that have a vector: their ordinals and keys.
+
+    All three have the shape (rows,). A dead unit's score is -inf.
+    """
+
+    scores: NDArray[np.float32]
+    units: NDArray[np.int32]
+    keys: NDArray[np.int64]
+
+
+class Probe(NamedTuple):
+    """A query vector, and its rounding to int8."""
+
+    vector: NDArray[np.float32]
+    codes: NDArray[np.int8]
+    scale: np.float32
+
+    @classmethod
+    def of(cls, vector: NDArray[np.float32]) -> Probe:
+        """Round the vector once for all segments."""
+        codes, scales = quantise(vector[None])
+        return cls(vector, codes[0], scales[0])
+
+
+def approximate(
+    view: SegmentReader,
+    query: Probe,
+    allowed: IntArray | None,
+    cores: CpuGate,
+    limit: int | None = None,
+) -> Approximate:
+    """Scan a view. `allowed` are the only ordinals that count, ascending.
+
+    With a `limit` it may be only those rows of a large segment whose signs let them be among the
+    `limit` best.
+    """
+    segment = view.segment
+    if not segment.dimension:
+        return Approximate(np.empty(0, np.float32), EMPTY_ORDINALS, np.empty(0, np.int64))
+    row_codes, scales = segment.codes, segment.scales
+    units, keys = segment.row_units, segment.row_keys
+    if allowed is not None:
+        rows = common_places(units, _without(allowed, view.dead))
+        row_codes, scales, units, keys = row_codes[rows], scales[rows], units[rows], keys[rows]
+        if not len(rows):
+            return Approximate(np.empty(0, np.float32), units, keys)
+    elif limit is not None and segment.signs:
+        with cores.one():
+            rows = shortlist(segment.signs, query.vector, limit, view.dead_rows())
+            row_codes, scales = row_codes.take(rows, axis=0), scales[rows]
+        units, keys = units[rows], keys[rows]
+    scores = cores.dot(row_codes, query.codes)
+    scores *= scales
+    scores *= query.scale
+    if units is segment.row_units and len(view.dead):
+        scores[view.dead_rows()] = -np.inf
+    return Approximate(scores, units, keys)
+
+
+def exact(query: NDArray[np.float32], vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Dot products in float64, the same for a row whichever rows stand beside it."""
+    found: NDArray[np.float64] = np.einsum(
+        "ij,j->i", vectors.astype(np.float64), query.astype(np.float64)
+    )
+    return found
+
+
+def _without(ordinals: IntArray, dead: IntArray) -> IntArray:
+    if not len(dead) or not len(ordinals):
+        return ordinals
+    return np.delete(ordinals, common_places(ordinals, dead))
+
 
 # Exact scores are asked for all whose rounding to int8 may hide that they are among the best:
 # so many standard deviations of it, for what is in and for what is out. At most so many rows.
@@ -168,3 +299,42 @@ def _rescored(
             known_scores = np.array([mine[at] for at in present], np.float64)
             found.append(RankedUnits(part, scan.units[rows[present]], known_scores))
     return found
+
+
+def best_units(part: Part, query: SparseVector, limit: int) -> RankedUnits:
+    """The ``limit`` units with the greatest dot products, among those that share a term."""
+    scores = _scores(part, query)
+    units = top_k(scores, limit, floor=0.0)
+    return RankedUnits(part, units, scores[units])
+
+
+def best_documents(part: Part, query: SparseVector) -> RankedUnits:
+    """The best unit of each document that shares a term."""
+    scores = _scores(part, query)
+    units = np.flatnonzero(scores > 0.0)
+    return best_of_group(RankedUnits(part, units, scores[units]))
+
+
+def _scores(part: Part, query: SparseVector) -> NDArray[np.float64]:
+    """Each unit's dot product, summed in the order of the terms; -inf for what does not count.
+
+    A product of two float32 numbers is exact in float64, and every segment sums in one order: the
+    same vectors give the same scores bit for bit, wherever they are.
+    """
+    view = part.view
+    postings, count = view.segment.sparse, len(view.segment)
+    if not postings or not len(query):
+        return np.zeros(count)
+    places = np.minimum(postings.terms.searchsorted(query.indices), len(postings.terms) - 1)
+    known = np.flatnonzero(postings.terms[places] == query.indices)
+    if not len(known):
+        return np.zeros(count)
+    starts = postings.offsets[places[known]].tolist()
+    ends = postings.offsets[places[known] + 1].tolist()
+    slices = [slice(start, end) for start, end in zip(starts, ends, strict=True)]
+    ids = np.concatenate([postings.ids[each] for each in slices])
+    parts = np.concatenate([postings.weights[each] for each in slices]).astype(np.float64)
+    parts *= np.repeat(query.values[known].astype(np.float64), np.subtract(ends, starts))
+    scores: NDArray[np.float64] = np.asarray(np.bincount(ids, parts, count), np.float64)
+    view.leave_out(scores, part.allowed)
+    return scores

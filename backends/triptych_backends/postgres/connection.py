@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import attrs
 import psycopg
 from psycopg import sql
 from psycopg.types.numeric import IntLoader
@@ -16,13 +17,30 @@ from triptych import deadlines
 from triptych.errors import StoreAwayError, StoreError
 from triptych_backends.postgres.errors import is_lost, is_starting
 from triptych_backends.postgres.location import PostgresLocation
-from triptych_backends.postgres.replica_status import ReplicaStatus
 from triptych_backends.postgres.session import Driver, PostgresSession
 from triptych_backends.postgres.watched import WatchedConnection
 from triptych_backends.sql.errors import closed_error
 
 if TYPE_CHECKING:
     from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection, QueuePool
+
+
+@attrs.frozen(kw_only=True)
+class ReplicaStatus:
+    """How far a replica is.
+
+    Attributes:
+        where: the replica, without a password.
+        behind: the bytes of log that it has not replayed; None where that cannot be told.
+        seconds: how old the last transaction is that it has replayed, if it is behind.
+        error: why it cannot be used, "" if it can be.
+    """
+
+    where: str
+    behind: int | None = None
+    seconds: float = 0.0
+    error: str = ""
+
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 _PATIENCE = 300.0  # seconds to wait for a free connection where nothing else says

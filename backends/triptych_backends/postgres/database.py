@@ -1,29 +1,124 @@
-"""One store on a PostgreSQL server: who may read and write it when."""
+"""One store on a PostgreSQL server: who may read and write it when, and how it is erased.
+
+A deleted row stays in its table's file until the table is rewritten, and a rewrite keeps it while a
+transaction is open that may still read it. `ANALYZE` copies values of columns into `pg_statistic`,
+and leaves them there once the table is empty.
+"""
 
 from __future__ import annotations
 
 import os
+import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any
 
 from triptych._internal.digests import digest
+from triptych.errors import StoreError, StoreLockedError
 from triptych.records import ScrubReport
-from triptych_backends.postgres.connection import Connections
-from triptych_backends.postgres.erasure import drop_terms, rewrite
+from triptych_backends.postgres.connection import Connections, ReplicaStatus
 from triptych_backends.postgres.errors import driver_errors
-from triptych_backends.postgres.folding import fold
 from triptych_backends.postgres.location import PostgresLocation
+from triptych_backends.postgres.postings import fold
 from triptych_backends.postgres.projection import Projection
-from triptych_backends.postgres.replica_status import ReplicaStatus
 from triptych_backends.postgres.replicas import ReplicatedConnections, make_connections
 from triptych_backends.postgres.schema import prepare, require_current
 from triptych_backends.postgres.session import Driver, PostgresSession
-from triptych_backends.sql.dialect import Statement
+from triptych_backends.sql.database import WriterTurn
 from triptych_backends.sql.errors import closed_error
 from triptych_backends.sql.transaction import Position, Transaction
-from triptych_backends.sql.writer_turn import WriterTurn
+
+_PAUSE = 0.1
+
+# The smallest first: there it waits for transactions.
+_TABLES = (
+    "SELECT format('%%I.%%I', schemaname, tablename), pg_has_role(tableowner, 'USAGE') "
+    "FROM pg_tables WHERE schemaname = %s "
+    "ORDER BY pg_total_relation_size(format('%%I.%%I', schemaname, tablename)::regclass)"
+)
+# A rewritten table's oldest transaction is the oldest that any open one may read.
+_IS_CLEAN = "SELECT age(relfrozenxid) <= age(%s::xid) FROM pg_class WHERE oid = %s::regclass"
+
+# A column that is given the type that it has loses its statistics. It also loses a storage of its
+# own, which only the numbers of postings have.
+_FORGET = (
+    "SELECT string_agg('ALTER ' || quote_ident(a.attname) || ' TYPE ' || format_type(a.atttypid, "
+    "a.atttypmod) || CASE a.attcollation WHEN 0 THEN '' ELSE ' COLLATE ' || "
+    "a.attcollation::regcollation END, ', ') "
+    "FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid AND y.typstorage = a.attstorage "
+    "WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped "
+    "AND a.atttypid <> ALL ('{bool,int2,int4,int8,float8}'::regtype[]::oid[])"
+)
+
+
+def drop_terms(session: PostgresSession) -> int:
+    """Remove the terms that are in no posting, in a transaction of a writer; how many there were.
+
+    No process uses the id of one again: the ids that it knows (`TermIds`) had postings after its
+    last write, and others have written nothing since.
+    """
+    ((count,),) = session.text(
+        "WITH gone AS (DELETE FROM search_term t WHERE NOT EXISTS "
+        "(SELECT FROM search_posting p WHERE p.term = t.id) RETURNING 1) SELECT count(*) FROM gone"
+    )
+    return int(count)
+
+
+def rewrite(session: PostgresSession, schema: str, *, wait: float) -> bool:
+    """Write the tables of ``schema`` and the server's statistics without what was deleted.
+
+    Whether the statistics were rewritten too, which takes the owner of the database. ``wait`` is
+    how many seconds it waits for transactions that may still read what was deleted. Raises
+    StoreLockedError for these, StoreError where a table is another user's, and psycopg.Error.
+    """
+    since = _newest(session)
+    for table, is_mine in session.text(_TABLES, (schema,)):
+        if not (is_mine and _vacuum(session, table, since, wait)):
+            raise StoreError(f"the table {table} is another user's: purge again as its owner")
+        _analyze(session, table)
+    return _vacuum(session, "pg_catalog.pg_statistic", _newest(session), wait)
+
+
+def _newest(session: PostgresSession) -> str:
+    """A transaction that is later than all that were committed."""
+    ((found,),) = session.text("SELECT pg_snapshot_xmax(pg_current_snapshot())::xid::text")
+    return str(found)
+
+
+def _vacuum(session: PostgresSession, table: str, since: str, wait: float) -> bool:
+    """Rewrite ``table`` without what was deleted before ``since``; False where that is refused."""
+    told: list[str | None] = []
+    # What a notice says is gone after the call.
+    session.driver.add_notice_handler(lambda notice: told.append(notice.severity_nonlocalized))
+    until = time.monotonic() + wait
+    while True:
+        session.driver.execute(f"VACUUM FULL {table}".encode(), prepare=False)
+        if "WARNING" in told:
+            return False  # the server skips what it refuses
+        ((is_clean,),) = session.text(_IS_CLEAN, (since, table))
+        if is_clean:
+            return True
+        if time.monotonic() > until:
+            raise StoreLockedError(
+                f"a transaction on the server may still read what was deleted from {table}: end it "
+                "(see backend_xmin in pg_stat_activity, pg_prepared_xacts, pg_replication_slots), "
+                "and purge again"
+            )
+        time.sleep(_PAUSE)
+
+
+def _analyze(session: PostgresSession, table: str) -> None:
+    """Let the server's statistics of ``table`` be of what it holds now."""
+    driver = session.driver
+    with driver.transaction():
+        driver.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
+        ((changes,),) = session.text(_FORGET, (table,))
+        if driver.execute(f"SELECT 1 FROM {table} LIMIT 1".encode()).fetchall():
+            driver.execute(f"ANALYZE {table}".encode())
+        elif changes:
+            driver.execute(f"ALTER TABLE {table} {changes}".encode())
+
 
 _BEYOND = "the server's write-ahead log, backups and log files"
 _STATISTICS = (
@@ -32,36 +127,19 @@ _STATISTICS = (
 )
 
 
-class PostgresTransaction(Transaction):
-    """A write transaction over a session. See `Transaction`."""
+class PostgresTransaction(PostgresSession, Transaction):
+    """A write transaction on a connection of the driver. See `Transaction`."""
 
     def __init__(
-        self,
-        session: PostgresSession,
-        where: str,
-        projection: Projection,
-        *,
-        position: Position | None,
+        self, driver: Driver, where: str, projection: Projection, *, position: Position | None
     ) -> None:
-        super().__init__(where, position=position)
-        self.session = session
+        PostgresSession.__init__(self, driver)
+        Transaction.__init__(self, where, position=position)
         self._projection = projection
-
-    def all(self, statement: Statement, **parameters: Any) -> list[tuple[Any, ...]]:
-        """See `Session.all`."""
-        return self.session.all(statement, **parameters)
-
-    def run(self, statement: Statement, **parameters: Any) -> int:
-        """See `Session.run`."""
-        return self.session.run(statement, **parameters)
-
-    def run_many(self, statement: Statement, rows: Sequence[Sequence[Any]]) -> None:
-        """See `Session.run_many`."""
-        self.session.run_many(statement, rows)
 
     def finish(self) -> None:
         """See `Transaction.finish`; what searches read changes with it."""
-        self._projection.update(self.session, self._changes, since=self._started)
+        self._projection.update(self, self._changes, since=self._started)
         super().finish()
 
 
@@ -146,7 +224,7 @@ class PostgresDatabase:
                 self._connections.writing(lock_timeout=self.lock_timeout) as session,
             ):
                 transaction = PostgresTransaction(
-                    session, self.where, self._projection, position=position
+                    session.driver, self.where, self._projection, position=position
                 )
                 yield transaction
                 transaction.finish()
@@ -210,7 +288,7 @@ class PostgresDatabase:
             session.text("SELECT set_config('statement_timeout', '0', false)")
             fold(session, removed=True)
             with self.writing() as tx:
-                terms = drop_terms(tx.session)
+                terms = drop_terms(tx)
             is_whole = rewrite(session, self.schema, wait=self.lock_timeout)
         return ScrubReport(terms=terms, beyond=(_BEYOND,) if is_whole else (_STATISTICS, _BEYOND))
 

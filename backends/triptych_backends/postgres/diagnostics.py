@@ -9,8 +9,8 @@ from triptych.diagnostics import Check, FindingCollector
 from triptych.diagnostics.health import answering
 from triptych.errors import StoreError
 from triptych.records import Finding, HealthCheck
+from triptych_backends.postgres.connection import ReplicaStatus
 from triptych_backends.postgres.database import PostgresDatabase
-from triptych_backends.postgres.replica_status import ReplicaStatus
 from triptych_backends.postgres.search_tables import empty_words
 from triptych_backends.postgres.session import PostgresSession
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, Dataset, find_datasets
@@ -111,7 +111,7 @@ class PostgresDiagnostics:
         for name in sorted(dataset_ids):
             with self._database.only_primary(), self._database.writing() as tx:
                 for dataset in find_datasets(tx, [name]):
-                    _empty(tx.session, dataset.id)
+                    _empty(tx, dataset.id)
                     tx.reset_log(dataset.id)  # all that lives is taken up at the end
                     done.append(f"filled the search tables of dataset {name!r} again")
         return done

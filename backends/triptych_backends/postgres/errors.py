@@ -7,13 +7,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from triptych.errors import (
-    CorruptStoreError,
-    StoreAwayError,
-    StoreError,
-    StoreLockedError,
-    ValidationError,
-)
+from triptych.errors import StoreAwayError, StoreError, StoreLockedError, ValidationError
 from triptych_backends.sql.errors import corrupt
 
 _LOCKED = ("55P03", "40P01", "40001")
@@ -99,8 +93,4 @@ def driver_errors(where: str) -> Iterator[None]:
     except psycopg.Error as error:
         raise store_error(error, where) from error
     except UnicodeDecodeError as error:
-        raise _undecodable(where, error) from error
-
-
-def _undecodable(where: str, error: UnicodeDecodeError) -> CorruptStoreError:
-    return corrupt(where, error)
+        raise corrupt(where, error) from error

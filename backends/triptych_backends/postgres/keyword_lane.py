@@ -15,17 +15,13 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych.text import CorpusStats
-from triptych_backends.index import Field, Scored, TextAnalyzer
+from triptych.text import CorpusStats, get_analyzer
+from triptych_backends.index import Scored
 from triptych_backends.index.bm25 import Statistics, Weights, count_terms, weigh
-from triptych_backends.index.top_k import SLACK
-from triptych_backends.postgres.folding import is_scattered
-from triptych_backends.postgres.postings import decode
-from triptych_backends.postgres.predicates import Predicates
-from triptych_backends.postgres.ranking import NAMES, best, scored
+from triptych_backends.index.ranking import SLACK
+from triptych_backends.postgres.lanes import NAMES, Asked, best, scored
+from triptych_backends.postgres.postings import decode, is_scattered
 from triptych_backends.postgres.search_tables import FIELD_CODES, stored_term
-from triptych_backends.postgres.session import PostgresSession
-from triptych_backends.sql.transaction import Dataset
 
 # The extension intarray has operators of these names, too.
 _OVERLAPS, _HOLDS = "OPERATOR(pg_catalog.&&)", "OPERATOR(pg_catalog.@>)"
@@ -74,34 +70,24 @@ class _KnownTerm(NamedTuple):
     rows: int
 
 
-def find_by_words(
-    session: PostgresSession,
-    unit: Field,
-    datasets: Sequence[Dataset],
-    query: str,
-    limit: int,
-    predicates: Predicates,
-    analyzers: Callable[[str], TextAnalyzer],
-    *,
-    wanted: Callable[[], None],
-) -> list[Scored]:
-    """The units with the best BM25 scores; statistics are pooled over ``datasets``.
+def find_by_words(asked: Asked, query: str, *, wanted: Callable[[], None]) -> list[Scored]:
+    """The units with the best BM25 scores; statistics are pooled over the datasets.
 
     ``wanted`` is called where postings are in so many rows that to join them would help.
     """
-    languages = {each.id: each.language or "english" for each in datasets}
+    languages = {each.id: each.language or "english" for each in asked.datasets}
     repeats = {
-        language: count_terms(list(map(stored_term, analyzers(language).analyze_query(query))))
+        language: count_terms(list(map(stored_term, get_analyzer(language).analyze_query(query))))
         for language in set(languages.values())
     }
     words = sorted({term for counted in repeats.values() for term in counted})
-    if limit <= 0 or not words:
+    if asked.limit <= 0 or not words:
         return []
-    session.text(_PRESET)
-    known = _known_terms(session, unit, datasets, words)
+    asked.session.text(_PRESET)
+    known = _known_terms(asked, words)
     if any(is_scattered(each.rows, each.units) for each in known):
         wanted()
-    statistics = _statistics(session, unit, datasets, known, predicates)
+    statistics = _statistics(asked, known)
     weights = {language: weigh(statistics, counted) for language, counted in repeats.items()}
     norms = next(iter(weights.values()))
     terms: list[_Term] = []
@@ -114,30 +100,19 @@ def find_by_words(
     terms.sort(key=lambda term: (-term.weight, term.id))
     if not terms:
         return []
-    ranking = _Ranking(session, unit, terms, norms, limit, predicates)
+    ranking = _Ranking(asked, terms, norms)
     few = min(FEW_OWNERS, sum(term.units for term in terms))
-    rows = ranking.of_owners() if predicates.greatest <= few else ranking.of_postings()
-    return best(scored(rows, {each.id: each.name for each in datasets}), limit)
+    rows = ranking.of_owners() if asked.predicates.greatest <= few else ranking.of_postings()
+    return best(scored(rows, asked.names), asked.limit)
 
 
 class _Ranking:
     """Scores units for one query, until no other can be among the best ``limit``."""
 
-    def __init__(
-        self,
-        session: PostgresSession,
-        unit: Field,
-        terms: Sequence[_Term],
-        weights: Weights,
-        limit: int,
-        predicates: Predicates,
-    ) -> None:
-        self._session = session
-        self._unit = unit
+    def __init__(self, asked: Asked, terms: Sequence[_Term], weights: Weights) -> None:
+        self._asked = asked
         self._terms = terms
         self._weights = weights
-        self._limit = limit
-        self._predicates = predicates
         self._read = 0  # the first so many terms' postings are read
         self._keys: NDArray[np.int64] = np.zeros(0, np.int64)
         self._scores: NDArray[np.float64] = np.zeros(0)
@@ -151,7 +126,7 @@ class _Ranking:
             f"u.field = %(field)s AND u.dataset_id = ANY(%(datasets)s::bigint[]) AND "
             f"u.terms {_OVERLAPS} %(terms)s::int[]",
             {
-                "field": FIELD_CODES[self._unit],
+                "field": FIELD_CODES[self._asked.unit],
                 "datasets": list({term.dataset for term in self._terms}),
                 "terms": [term.id for term in self._terms],
             },
@@ -163,7 +138,7 @@ class _Ranking:
         The lists of the rarest terms are read, then as many more as are needed; the units that can
         still be among the best are looked at for the rest of the terms.
         """
-        terms, limit = self._terms, self._limit
+        terms, limit = self._terms, self._asked.limit
         seen = count = 0
         while count < len(terms) and (seen < limit or seen + terms[count].units <= AT_ONCE):
             seen += terms[count].units
@@ -195,15 +170,14 @@ class _Ranking:
     def _hoped(self) -> float:
         """The score to be among the best, if all units that were found pass."""
         scores = np.concatenate([self._scores, [row[4] for row in self._rows]])
-        if len(scores) < self._limit:
-            return 0.0
-        return float(np.partition(scores, len(scores) - self._limit)[len(scores) - self._limit])
+        place = len(scores) - self._asked.limit
+        return float(np.partition(scores, place)[place]) if place >= 0 else 0.0
 
     def _read_lists(self, count: int) -> None:
         """Add what the next ``count`` terms' postings give."""
         weights = {term.id: term.weight for term in self._terms[self._read : self._read + count]}
         self._read += count
-        rows = self._session.text(
+        rows = self._asked.session.text(
             "SELECT term, block FROM search_posting WHERE term = ANY(%s::int[])",
             (list(weights),),
             prepare=False,
@@ -242,7 +216,7 @@ class _Ranking:
     ) -> list[tuple[Any, ...]]:
         """Key, owner, position, dataset, score for ``terms``, and name of the units that pass."""
         bound: dict[str, Any] = {
-            **self._predicates.parameters,
+            **self._asked.predicates.parameters,
             **parameters,
             "slope": self._weights.slope,
             "base": self._weights.base,
@@ -254,44 +228,36 @@ class _Ranking:
             # As weight * times / (times + norm), with one look for the term.
             times = f"u.counts[array_position(u.terms, %(t{at})s::int)]"
             parts.append(f"coalesce(%(w{at})s::float8 * (1 - {norm} / ({times} + {norm})), 0)")
-        selection = self._predicates.selection
-        return self._session.text(
+        selection = self._asked.predicates.selection
+        return self._asked.session.text(
             f"SELECT u.key, u.owner, u.position, u.dataset_id, {' + '.join(parts)}, n.name "
-            f"FROM search_unit u JOIN ({NAMES[self._unit]}) n ON n.id = u.owner "
+            f"FROM search_unit u JOIN ({NAMES[self._asked.unit]}) n ON n.id = u.owner "
             f"WHERE {where} {f'AND {selection}' if selection else ''}",
             bound,
             prepare=False,
         )
 
 
-def _known_terms(
-    session: PostgresSession, unit: Field, datasets: Sequence[Dataset], words: Sequence[str]
-) -> list[_KnownTerm]:
+def _known_terms(asked: Asked, words: Sequence[str]) -> list[_KnownTerm]:
     """Those of ``words`` that any unit holds, for each dataset."""
-    rows = session.text(
+    rows = asked.session.text(
         "SELECT t.dataset_id, t.term, t.id, sum(p.units), max(p.peak), min(p.shortest), "
         "count(*)::int FROM search_term t JOIN search_posting p ON p.term = t.id WHERE "
         "t.dataset_id = ANY(%s::bigint[]) AND t.field = %s AND t.term = ANY(%s::text[]) "
         "GROUP BY t.dataset_id, t.term, t.id HAVING sum(p.units) > 0 ORDER BY t.dataset_id, t.term",
-        ([each.id for each in datasets], FIELD_CODES[unit], list(words)),
+        (asked.ids, FIELD_CODES[asked.unit], list(words)),
         prepare=False,
     )
     return [_KnownTerm(*row) for row in rows]
 
 
-def _statistics(
-    session: PostgresSession,
-    unit: Field,
-    datasets: Sequence[Dataset],
-    known: Sequence[_KnownTerm],
-    predicates: Predicates,
-) -> Statistics:
-    if predicates.corpus:
-        return _bounded_statistics(session, unit, datasets, known, predicates)
-    rows = session.text(
+def _statistics(asked: Asked, known: Sequence[_KnownTerm]) -> Statistics:
+    if asked.predicates.corpus:
+        return _bounded_statistics(asked, known)
+    rows = asked.session.text(
         "SELECT coalesce(sum(units), 0), coalesce(sum(length), 0) FROM search_stat "
         "WHERE dataset_id = ANY(%s::bigint[]) AND field = %s",
-        ([each.id for each in datasets], FIELD_CODES[unit]),
+        (asked.ids, FIELD_CODES[asked.unit]),
     )
     frequencies: Counter[str] = Counter()
     for each in known:
@@ -299,26 +265,20 @@ def _statistics(
     return Statistics(rows[0][0], rows[0][1], frequencies)
 
 
-def _bounded_statistics(
-    session: PostgresSession,
-    unit: Field,
-    datasets: Sequence[Dataset],
-    known: Sequence[_KnownTerm],
-    predicates: Predicates,
-) -> Statistics:
+def _bounded_statistics(asked: Asked, known: Sequence[_KnownTerm]) -> Statistics:
     """Those of a part of the collection: counted."""
     parameters: dict[str, Any] = {
-        **predicates.parameters,
-        "datasets": [each.id for each in datasets],
-        "field": FIELD_CODES[unit],
+        **asked.predicates.parameters,
+        "datasets": asked.ids,
+        "field": FIELD_CODES[asked.unit],
     }
     counts = ["count(*)", "coalesce(sum(u.length), 0)"]
     for at, each in enumerate(known):
         parameters[f"t{at}"] = [each.id]
         counts.append(f"count(*) FILTER (WHERE u.terms {_HOLDS} %(t{at})s::int[])")
-    (row,) = session.text(
+    (row,) = asked.session.text(
         f"SELECT {', '.join(counts)} FROM search_unit u WHERE u.dataset_id = "
-        f"ANY(%(datasets)s::bigint[]) AND u.field = %(field)s AND {predicates.corpus}",
+        f"ANY(%(datasets)s::bigint[]) AND u.field = %(field)s AND {asked.predicates.corpus}",
         parameters,
         prepare=False,
     )
@@ -328,17 +288,11 @@ def _bounded_statistics(
     return Statistics(row[0], row[1], frequencies)
 
 
-def read_statistics(
-    session: PostgresSession,
-    unit: Field,
-    datasets: Sequence[Dataset],
-    words: Sequence[str],
-    predicates: Predicates,
-) -> CorpusStats:
+def read_statistics(asked: Asked, words: Sequence[str]) -> CorpusStats:
     """See `DocLevelSearcher.corpus_stats`."""
     stored = {stored_term(word): word for word in words}
-    known = _known_terms(session, unit, datasets, list(stored))
-    found = _statistics(session, unit, datasets, known, predicates)
+    known = _known_terms(asked, list(stored))
+    found = _statistics(asked, known)
     return CorpusStats(
         document_count=found.count,
         total_length=found.length,

@@ -17,10 +17,9 @@ from typing import Final, TypeAlias
 import psycopg
 
 from triptych.errors import StoreError
-from triptych_backends.postgres.connection import Connections
+from triptych_backends.postgres.connection import Connections, ReplicaStatus
 from triptych_backends.postgres.errors import driver_errors
 from triptych_backends.postgres.location import PostgresLocation
-from triptych_backends.postgres.replica_status import ReplicaStatus
 from triptych_backends.postgres.session import Driver, PostgresSession
 
 _Session: TypeAlias = AbstractContextManager[PostgresSession]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING
 
 import attrs
 import psycopg
@@ -13,11 +12,10 @@ from psycopg import sql
 
 from triptych.errors import NotFoundError, SchemaVersionError, StoreError
 from triptych_backends.postgres.connection import connect, connect_when_up
-from triptych_backends.postgres.dialect import DIALECT
 from triptych_backends.postgres.location import PostgresLocation
 from triptych_backends.postgres.projection import Projection
 from triptych_backends.postgres.search_tables import GROUPS, Group
-from triptych_backends.postgres.session import Driver, PostgresSession
+from triptych_backends.postgres.session import DIALECT, Driver, PostgresSession
 from triptych_backends.sql.deferred import insert, tables as t
 from triptych_backends.sql.migrations import (
     SCHEMA_VERSION,
@@ -25,9 +23,6 @@ from triptych_backends.sql.migrations import (
     check_version,
     first_rows,
 )
-
-if TYPE_CHECKING:
-    from sqlalchemy.schema import CreateIndex, CreateTable
 
 _ADD_CLOCK = insert(t.clock)
 _ADD_META = insert(t.meta)
@@ -218,12 +213,8 @@ def _require_extension(driver: Driver, location: PostgresLocation) -> None:
 @cache
 def _statements() -> tuple[str, ...]:
     """What makes all tables and their indexes."""
-    from sqlalchemy.schema import CreateIndex, CreateTable
-
+    from triptych_backends.sql.compilation import creating
     from triptych_backends.sql.tables import METADATA
 
-    made: list[CreateTable | CreateIndex] = []
-    for table in METADATA.sorted_tables:
-        made.append(CreateTable(table))
-        made.extend(map(CreateIndex, sorted(table.indexes, key=lambda index: str(index.name))))
-    return tuple(str(each.compile(dialect=DIALECT.engine)) for each in made)
+    tables = METADATA.sorted_tables
+    return tuple(each for table in tables for each in creating(table, DIALECT).values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from triptych.records import (
     NO_CHUNK,
@@ -14,18 +14,16 @@ from triptych.records import (
     Mode,
     SparseVector,
 )
-from triptych.text import CorpusStats, get_analyzer
-from triptych_backends.index import Field, Owners, Scored, TextAnalyzer
+from triptych.text import CorpusStats
+from triptych_backends.index import Field, Owners, Scored
 from triptych_backends.postgres.database import PostgresDatabase
 from triptych_backends.postgres.keyword_lane import find_by_words, read_statistics
-from triptych_backends.postgres.predicates import Predicates
+from triptych_backends.postgres.lanes import Asked, Predicates
 from triptych_backends.postgres.session import PostgresSession
-from triptych_backends.postgres.sparse_lane import find_by_sparse_vector
 from triptych_backends.postgres.vector_indexes import VectorIndexes
-from triptych_backends.postgres.vector_lane import find_by_vector
-from triptych_backends.sql.expiry import ExpiryCache
-from triptych_backends.sql.filters import SqlFilters
-from triptych_backends.sql.snapshot import PinnedDatabase
+from triptych_backends.postgres.vector_lane import find_by_sparse_vector, find_by_vector
+from triptych_backends.sql.filters import ExpiryCache, SqlFilters
+from triptych_backends.sql.store import PinnedDatabase
 from triptych_backends.sql.transaction import find_datasets
 
 _OWNERS: dict[str, str] = {Mode.BM25: "u.owner", Mode.VECTOR: "c.owner"}
@@ -40,16 +38,9 @@ class PostgresSearcher:
 
     in_process = False
 
-    def __init__(
-        self,
-        database: PostgresDatabase,
-        *,
-        indexes: VectorIndexes,
-        analyzers: Callable[[str], TextAnalyzer] = get_analyzer,
-    ) -> None:
+    def __init__(self, database: PostgresDatabase, *, indexes: VectorIndexes) -> None:
         self._database = database
         self._indexes = indexes
-        self._analyzers = analyzers
         self._expired = ExpiryCache()
 
     def search(self, unit: Field, query: ChunkQuery) -> Sequence[Candidate]:
@@ -58,43 +49,14 @@ class PostgresSearcher:
             return Candidates([], str(query.mode))
         owner = _OWNERS.get(query.mode, "c.document_id")
         with self._database.snapshot() as session:
-            predicates = self._predicates(session, unit, query.dataset_ids, query.filter, owner)
-            datasets = find_datasets(session, list(dict.fromkeys(query.dataset_ids)))
+            asked = self._asked(session, unit, query.dataset_ids, query.filter, query.top_k, owner)
             if query.mode is Mode.BM25:
-                rows = find_by_words(
-                    session,
-                    unit,
-                    datasets,
-                    query.text,
-                    query.top_k,
-                    predicates,
-                    self._analyzers,
-                    wanted=self._want_index,
-                )
+                rows = find_by_words(asked, query.text, wanted=self._want_index)
             elif isinstance(query.vector, SparseVector):
-                rows = find_by_sparse_vector(
-                    session,
-                    unit,
-                    datasets,
-                    query.vector,
-                    query.embed_sig,
-                    query.top_k,
-                    predicates,
-                    self._database.where,
-                )
+                rows = find_by_sparse_vector(asked, query.vector, query.embed_sig)
             else:
                 assert query.vector is not None
-                rows = find_by_vector(
-                    session,
-                    unit,
-                    datasets,
-                    query.vector,
-                    query.embed_sig,
-                    query.top_k,
-                    predicates,
-                    self._database.where,
-                    wanted=self._want_index,
-                )
+                rows = find_by_vector(asked, query.vector, query.embed_sig, wanted=self._want_index)
             if unit == "document" and query.mode is not Mode.BM25:
                 rows = _as_documents(session, rows)
         return _candidates(unit, rows, str(query.mode))
@@ -109,9 +71,8 @@ class PostgresSearcher:
     ) -> CorpusStats:
         """See `Searcher.corpus_stats`."""
         with self._database.snapshot() as session:
-            predicates = self._predicates(session, unit, dataset_ids, Filter(within=within))
-            datasets = find_datasets(session, list(dict.fromkeys(dataset_ids)))
-            return read_statistics(session, unit, datasets, terms, predicates)
+            asked = self._asked(session, unit, dataset_ids, Filter(within=within))
+            return read_statistics(asked, terms)
 
     def renew(self) -> None:
         """See `Searcher.renew`: what was deleted left the search tables with it."""
@@ -120,20 +81,23 @@ class PostgresSearcher:
         if not self._database.read_only:
             self._indexes.build_soon()
 
-    def _predicates(
+    def _asked(
         self,
         session: PostgresSession,
         unit: Field,
         datasets: Sequence[str],
         where: Filter,
+        limit: int = 0,
         owner: str = "u.owner",
-    ) -> Predicates:
+    ) -> Asked:
         filters = SqlFilters(PinnedDatabase(self._database, session), expired=self._expired)
 
-        def owners(asked: Filter, among: Owners | None) -> Owners:
-            return filters.owners(unit, datasets, asked, among)
+        def owners(part: Filter, among: Owners | None) -> Owners:
+            return filters.owners(unit, datasets, part, among)
 
-        return Predicates(unit, where, owners, owner=owner)
+        predicates = Predicates(unit, where, owners, owner=owner)
+        known = find_datasets(session, list(dict.fromkeys(datasets)))
+        return Asked(session, unit, known, predicates, limit, self._database.where)
 
 
 def _as_documents(session: PostgresSession, rows: Sequence[Scored]) -> list[Scored]:

@@ -1,16 +1,153 @@
-"""How statements run on a connection to PostgreSQL."""
+"""How statements run on a connection to PostgreSQL, and how PostgreSQL writes them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import psycopg
 
-from triptych_backends.postgres.dialect import compiled
 from triptych_backends.postgres.errors import is_lost
-from triptych_backends.sql.dialect import Statement
-from triptych_backends.sql.session import Session
+from triptych_backends.sql.deferred import Statement, Upsert, resolve
+from triptych_backends.sql.transaction import Session
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Insert
+    from sqlalchemy.engine import interfaces
+
+
+class PostgresDialect:
+    """Lists are arrays; see `triptych_backends.sql.Dialect`."""
+
+    @cached_property
+    def engine(self) -> interfaces.Dialect:
+        """See `Dialect.engine`."""
+        from sqlalchemy.dialects.postgresql import psycopg
+
+        # SQLAlchemy annotates no constructor of its dialects.
+        return psycopg.dialect(paramstyle="format")  # type: ignore[no-untyped-call]
+
+    def in_list(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+        """See `Dialect.in_list`."""
+        from sqlalchemy import BigInteger, LargeBinary, Text, any_, bindparam
+        from sqlalchemy.dialects.postgresql import ARRAY
+        from sqlalchemy.types import Integer, TypeEngine
+
+        element: TypeEngine[Any] = Text()
+        if isinstance(column.type, Integer):
+            element = BigInteger()
+        elif isinstance(column.type, LargeBinary):
+            element = LargeBinary()
+        return column == any_(bindparam(name, type_=ARRAY(element)))
+
+    def bind_list(self, values: Sequence[int] | Sequence[str]) -> list[Any]:
+        """See `Dialect.bind_list`."""
+        return [*values]
+
+    def upsert(self, upsert: Upsert) -> Insert:
+        """See `Dialect.upsert`."""
+        from sqlalchemy.dialects import postgresql
+
+        statement = postgresql.insert(upsert.table)
+        return statement.on_conflict_do_update(
+            index_elements=upsert.key, set_=upsert.assignments(statement.excluded)
+        )
+
+
+DIALECT = PostgresDialect()
+
+
+class CopyTarget(NamedTuple):
+    """Where COPY can put the rows of an INSERT: the statement, and the types of its columns."""
+
+    sql: str
+    types: tuple[str, ...]
+
+
+class BulkUpsert(NamedTuple):
+    """An upsert of rows that are given as one list for each column; no two may have one key.
+
+    ``key`` has the places of the key's columns in a row.
+    """
+
+    sql: str
+    key: tuple[int, ...]
+
+
+class Compiled(NamedTuple):
+    """The text of a statement, the names of its parameters in order, those that are constants,
+    how COPY does the same, where it can, and how one statement upserts many rows."""
+
+    sql: str
+    names: tuple[str, ...]
+    constants: dict[str, Any]
+    copy: CopyTarget | None
+    bulk: BulkUpsert | None
+
+
+@lru_cache(maxsize=1024)
+def compiled(statement: Statement) -> Compiled:
+    """``statement`` as PostgreSQL takes it."""
+    from triptych_backends.sql.compilation import compile_statement
+
+    made = compile_statement(statement, DIALECT)
+    names = tuple(made.positiontup or ())
+    bulk = _bulk_upsert(statement, str(made), names) if isinstance(statement, Upsert) else None
+    target = _copy_target(statement, names)
+    return Compiled(str(made), names, dict(made.params), target, bulk)
+
+
+def _bulk_upsert(upsert: Upsert, sql: str, names: tuple[str, ...]) -> BulkUpsert | None:
+    """``sql`` with arrays in place of its one row."""
+    columns: dict[str, Any] = {column.name: column for column in resolve(upsert.table).columns}
+    head, found, rest = sql.partition(" VALUES (")
+    _, conflict, action = rest.partition(") ON CONFLICT ")
+    if not found or not conflict or set(names) != set(columns):
+        return None
+    engine = DIALECT.engine
+    types = [columns[name].type.compile(dialect=engine).partition(" COLLATE")[0] for name in names]
+    arrays = ", ".join(f"%s::{each}[]" for each in types)
+    return BulkUpsert(
+        f"{head} SELECT * FROM unnest({arrays}) ON CONFLICT {action}",
+        tuple(at for at, name in enumerate(names) if name in upsert.key),
+    )
+
+
+def _copy_target(statement: Statement, names: tuple[str, ...]) -> CopyTarget | None:
+    """Only an INSERT of whole rows is one: it has nothing to compute, and nothing to replace."""
+    from sqlalchemy import Insert
+
+    if isinstance(statement, Upsert):
+        return None
+    found: Any = resolve(statement)
+    if not isinstance(found, Insert):
+        return None
+    columns = list(found.table.columns)
+    if [column.name for column in columns] != list(names):
+        return None
+    quote = DIALECT.engine.identifier_preparer.quote
+    listed = ", ".join(quote(name) for name in names)
+    return CopyTarget(
+        f"COPY {quote(found.table.name)} ({listed}) FROM STDIN (FORMAT BINARY)",
+        tuple(_copy_type(column.type) for column in columns),
+    )
+
+
+def _copy_type(type_: object) -> str:
+    from sqlalchemy.types import BigInteger, Boolean, Float, Integer, LargeBinary
+
+    for kind, name in (
+        (Boolean, "bool"),
+        (BigInteger, "int8"),
+        (Integer, "int4"),
+        (Float, "float8"),
+        (LargeBinary, "bytea"),
+    ):
+        if isinstance(type_, kind):
+            return name
+    return "text"
+
 
 Driver: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 Reconnect: TypeAlias = Callable[[], Driver]

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import psycopg
 
-from triptych_backends.postgres.folding import fold
+from triptych_backends.postgres.postings import fold
 from triptych_backends.postgres.session import Driver, PostgresSession
 
 LEAST = 20_000

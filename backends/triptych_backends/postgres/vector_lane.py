@@ -1,4 +1,4 @@
-"""Nearest vectors: half-precision rows in the server find candidates, the truth's score them."""
+"""Vectors: the server finds candidates by rounded rows or sums, the truth's vectors score them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych.errors import ModelMismatchError, ValidationError
+from triptych.records import SparseVector
 from triptych_backends.index import Field, Scored
-from triptych_backends.index.vector_scan import exact
-from triptych_backends.postgres.binary import halfvec_text
-from triptych_backends.postgres.predicates import Predicates
-from triptych_backends.postgres.ranking import NAMES, best, best_of_owner, scored
-from triptych_backends.postgres.session import PostgresSession
+from triptych_backends.index.vector_search import exact
+from triptych_backends.postgres.binary import halfvec_text, sparsevec_text
+from triptych_backends.postgres.lanes import NAMES, Asked, best, best_of_owner, scored
 from triptych_backends.postgres.vector_indexes import LEAST
-from triptych_backends.sql.transaction import LAYER_OF_FIELD, Dataset
-from triptych_backends.sql.vectors import decode_vectors
+from triptych_backends.sql.transaction import LAYER_OF_FIELD
+from triptych_backends.sql.vectors import decode_sparse, decode_vectors
 
 _CHUNKS = "SELECT id AS key, document_id AS owner, position, vector_id FROM chunk"
 _LAYERS = (
@@ -39,16 +38,7 @@ _SINGLE = 2.0**-23  # of a sum in single precision, for each of its terms
 
 
 def find_by_vector(
-    session: PostgresSession,
-    unit: Field,
-    datasets: Sequence[Dataset],
-    vector: NDArray[np.float32],
-    space: str,
-    limit: int,
-    predicates: Predicates,
-    where: str,
-    *,
-    wanted: Callable[[], None],
+    asked: Asked, vector: NDArray[np.float32], space: str, *, wanted: Callable[[], None]
 ) -> list[Scored]:
     """The units whose vectors have the greatest dot product with ``vector``.
 
@@ -62,31 +52,30 @@ def find_by_vector(
     query = np.asarray(vector, np.float32)
     if query.ndim != 1 or not np.isfinite(query).all():
         raise ValidationError("a query vector must be one row of finite numbers")
-    spaces = _spaces(session, [each for each in datasets if each.embed_sig == space], query)
-    if limit <= 0 or not spaces:
+    spaces = _spaces(asked, space, query)
+    if asked.limit <= 0 or not spaces:
         return []
-    names = {each.id: each.name for each in datasets}
     norm = float(np.linalg.norm(query))
     parameters = {
-        **predicates.parameters,
-        "layer": str(LAYER_OF_FIELD.get(unit, "")),
+        **asked.predicates.parameters,
+        "layer": str(LAYER_OF_FIELD.get(asked.unit, "")),
         "spaces": [each.id for each in spaces],
         "query": halfvec_text(query / np.float32(norm) if norm else query),
-        "limit": limit,
+        "limit": asked.limit,
         "margin": _margin(len(query)),
     }
     homes = {each.id: each.dataset for each in spaces}
-    if predicates.greatest > FEW_OWNERS and any(each.is_indexed for each in spaces):
-        rows = _probed(session, unit, spaces, len(query), parameters, predicates)
-        found = _rescored(session, unit, rows, query, names, homes, limit, where)
-        if len(found) == limit:
+    if asked.predicates.greatest > FEW_OWNERS and any(each.is_indexed for each in spaces):
+        rows = _probed(asked, spaces, len(query), parameters)
+        found = _rescored(asked, rows, query, homes)
+        if len(found) == asked.limit:
             return found
         # An index gives up after so many vectors that do not pass.
     elif any(each.vectors >= LEAST and not each.is_indexed for each in spaces):
         wanted()
-    near = None if predicates.selection else _nearest(session, unit, parameters)
-    rows = _scanned(session, unit, parameters, predicates) if near is None else near
-    return _rescored(session, unit, rows, query, names, homes, limit, where)
+    near = None if asked.predicates.selection else _nearest(asked, parameters)
+    rows = _scanned(asked, parameters) if near is None else near
+    return _rescored(asked, rows, query, homes)
 
 
 @attrs.frozen
@@ -99,27 +88,24 @@ class _Space:
     vectors: int
 
 
-def _spaces(
-    session: PostgresSession, datasets: Sequence[Dataset], query: NDArray[np.float32]
-) -> list[_Space]:
+def _spaces(asked: Asked, space: str, query: NDArray[np.float32]) -> list[_Space]:
     """The embedding spaces that are searched."""
-    rows = session.text(
+    rows = asked.session.text(
         "SELECT s.id, s.dataset_id, s.dimension, EXISTS (SELECT FROM pg_index i WHERE "
         "i.indexrelid = to_regclass('search_vector_hnsw_' || s.id) AND i.indisvalid), "
         "coalesce((SELECT units FROM search_stat t WHERE t.dataset_id = s.dataset_id "
         "AND t.field = 0), 0) FROM space s "
         "JOIN dataset d ON d.id = s.dataset_id AND d.embed_sig = s.sig AND s.kind = 'dense' "
         "WHERE d.id = ANY(%s::bigint[])",
-        ([each.id for each in datasets],),
+        ([each.id for each in asked.datasets if each.embed_sig == space],),
     )
-    names = {each.id: each.name for each in datasets}
     for _, dataset, width, _, _ in rows:
         if width != len(query):
             raise ModelMismatchError(
                 f"the query vector is {len(query)} wide, the vectors of dataset "
-                f"{names[dataset]!r} are {width}: embed the query with the dataset's model"
+                f"{asked.names[dataset]!r} are {width}: embed the query with the dataset's model"
             )
-    return [_Space(space, dataset, is_there, n) for space, dataset, _, is_there, n in rows]
+    return [_Space(pk, dataset, is_there, n) for pk, dataset, _, is_there, n in rows]
 
 
 def _margin(width: int) -> float:
@@ -133,18 +119,13 @@ def _margin(width: int) -> float:
 
 
 def _probed(
-    session: PostgresSession,
-    unit: Field,
-    spaces: Sequence[_Space],
-    width: int,
-    parameters: dict[str, Any],
-    predicates: Predicates,
+    asked: Asked, spaces: Sequence[_Space], width: int, parameters: dict[str, Any]
 ) -> list[tuple[Any, ...]]:
     """The nearest units as the indexes find them, a few more than are wanted; perhaps too few."""
-    reach = parameters["limit"] * (8 if unit == "document" else 2) + 16
+    reach = asked.limit * (8 if asked.unit == "document" else 2) + 16
     # Only a walk through the index gives an order without sorting. The statements are never
     # prepared: a plan that was kept would not look at these settings.
-    session.text(
+    asked.session.text(
         "SELECT set_config('hnsw.ef_search', %s, true), "
         "set_config('hnsw.iterative_scan', 'relaxed_order', true), "
         "set_config('enable_sort', 'off', true), set_config('enable_seqscan', 'off', true)",
@@ -154,14 +135,14 @@ def _probed(
     for space in spaces:
         # The index's own expression and condition, with the numbers written out.
         near = f"v.embedding::halfvec({width}) <#> %(query)s::halfvec({width})"
-        found += session.text(
+        found += asked.session.text(
             "SELECT c.key, c.owner, c.position, v.space_id, v.id FROM search_vector v "
-            f"{_units_of(unit, predicates)} WHERE v.space_id = {space.id} "
-            f"{_selected(predicates)} ORDER BY {near} LIMIT %(reach)s",
+            f"{_units_of(asked)} WHERE v.space_id = {space.id} "
+            f"{_selected(asked)} ORDER BY {near} LIMIT %(reach)s",
             {**parameters, "reach": reach},
             prepare=False,
         )
-    session.text(
+    asked.session.text(
         "SELECT set_config('enable_sort', 'on', true), set_config('enable_seqscan', 'on', true)"
     )
     return found
@@ -171,51 +152,47 @@ def _units(unit: Field) -> str:
     return _LAYERS if unit in LAYER_OF_FIELD else _CHUNKS
 
 
-def _units_of(unit: Field, predicates: Predicates) -> str:
+def _units_of(asked: Asked) -> str:
     """The units that have a vector ``v``, as ``c``."""
-    headed = "JOIN search_unit u ON u.key = c.key" if predicates.headed else ""
-    return f"JOIN ({_units(unit)}) c ON c.vector_id = v.id {headed}"
+    headed = "JOIN search_unit u ON u.key = c.key" if asked.predicates.headed else ""
+    return f"JOIN ({_units(asked.unit)}) c ON c.vector_id = v.id {headed}"
 
 
-def _selected(predicates: Predicates) -> str:
-    return f"AND {predicates.selection}" if predicates.selection else ""
+def _selected(asked: Asked) -> str:
+    return f"AND {asked.predicates.selection}" if asked.predicates.selection else ""
 
 
-def _nearest(
-    session: PostgresSession, unit: Field, parameters: dict[str, Any]
-) -> list[tuple[Any, ...]] | None:
+def _nearest(asked: Asked, parameters: dict[str, Any]) -> list[tuple[Any, ...]] | None:
     """What `_scanned` finds, where nothing is filtered: the vectors first, then their units.
 
     None where the vectors nearest to the query have too few units of this kind.
     """
-    reach = parameters["limit"] * (8 if unit == "document" else 2) + 64
-    rows = session.text(
+    reach = asked.limit * (8 if asked.unit == "document" else 2) + 64
+    rows = asked.session.text(
         "WITH near AS MATERIALIZED (SELECT v.id, v.space_id, -(v.embedding <#> %(query)s::halfvec) "
         "AS score FROM search_vector v WHERE v.space_id = ANY(%(spaces)s::bigint[]) "
         "ORDER BY score DESC LIMIT %(reach)s) "
         "SELECT c.key, c.owner, c.position, n.space_id, n.id, n.score, "
         "(SELECT CASE WHEN count(*) < %(reach)s THEN '-Infinity' ELSE min(score) END FROM near) "
-        f"FROM near n JOIN ({_units(unit)}) c ON c.vector_id = n.id",
+        f"FROM near n JOIN ({_units(asked.unit)}) c ON c.vector_id = n.id",
         {**parameters, "reach": reach},
         prepare=False,
     )
     peaks: dict[int, float] = {}
     for row in rows:
-        group = row[1] if unit == "document" else row[0]
+        group = row[1] if asked.unit == "document" else row[0]
         peaks[group] = max(peaks.get(group, -math.inf), row[5])
     seen_to = rows[0][6] if rows else math.inf
     if seen_to == -math.inf:
         return rows
-    if len(peaks) < parameters["limit"]:
+    if len(peaks) < asked.limit:
         return None
     # A document's best chunk may be another one than it seems, and be as far off again.
-    bar = sorted(peaks.values(), reverse=True)[parameters["limit"] - 1] - 2 * parameters["margin"]
+    bar = sorted(peaks.values(), reverse=True)[asked.limit - 1] - 2 * parameters["margin"]
     return [row for row in rows if row[5] >= bar] if bar > seen_to else None
 
 
-def _scanned(
-    session: PostgresSession, unit: Field, parameters: dict[str, Any], predicates: Predicates
-) -> list[tuple[Any, ...]]:
+def _scanned(asked: Asked, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
     """All units whose exact scores may be among the best. Every vector is looked at.
 
     No index serves this statement: those of `search_vector` are over a cast to a width.
@@ -223,18 +200,18 @@ def _scanned(
     found = (
         "WITH found AS MATERIALIZED (SELECT c.key, c.owner, c.position, v.space_id, v.id AS "
         "vector_id, -(v.embedding <#> %(query)s::halfvec) AS score FROM search_vector v "
-        f"{_units_of(unit, predicates)} WHERE v.space_id = ANY(%(spaces)s::bigint[]) "
-        f"{_selected(predicates)})"
+        f"{_units_of(asked)} WHERE v.space_id = ANY(%(spaces)s::bigint[]) "
+        f"{_selected(asked)})"
     )
-    if unit != "document":
-        return session.text(
+    if asked.unit != "document":
+        return asked.session.text(
             f"{found}, best AS (SELECT score FROM found ORDER BY score DESC LIMIT %(limit)s) "
             "SELECT key, owner, position, space_id, vector_id FROM found "
             "WHERE score >= (SELECT min(score) FROM best) - %(margin)s",
             parameters,
             prepare=False,
         )
-    return session.text(
+    return asked.session.text(
         f"{found}, peaks AS (SELECT owner, max(score) AS peak FROM found GROUP BY owner), "
         "best AS (SELECT peak FROM peaks ORDER BY peak DESC LIMIT %(limit)s) "
         "SELECT f.key, f.owner, f.position, f.space_id, f.vector_id FROM found f "
@@ -245,35 +222,129 @@ def _scanned(
     )
 
 
+def _vectors_and_names(
+    asked: Asked, rows: Sequence[tuple[Any, ...]]
+) -> tuple[list[tuple[Any, ...]], dict[int, str]]:
+    """The truth's vectors that rows of key, owner, position, … and vector name, and the names of
+    their owners by id."""
+    stored = asked.session.text(
+        "SELECT id, data FROM vector WHERE id = ANY(%s::bigint[])",
+        (list({row[4] for row in rows}),),
+    )
+    owners = asked.session.text(
+        f"SELECT id, name FROM ({NAMES[asked.unit]}) n WHERE id = ANY(%s::bigint[])",
+        (list({row[1] for row in rows}),),
+    )
+    return stored, dict(owners)
+
+
 def _rescored(
-    session: PostgresSession,
-    unit: Field,
+    asked: Asked,
     rows: Sequence[tuple[Any, ...]],
     query: NDArray[np.float32],
-    datasets: Mapping[int, str],
     spaces: Mapping[int, int],
-    limit: int,
-    where: str,
 ) -> list[Scored]:
     """The best of ``rows`` by the truth's vectors."""
     if not rows:
         return []
-    stored = session.text(
-        "SELECT id, data FROM vector WHERE id = ANY(%s::bigint[])",
-        (list({row[4] for row in rows}),),
-    )
-    known = decode_vectors(stored, where)
+    stored, names = _vectors_and_names(asked, rows)
+    known = decode_vectors(stored, asked.where)
     scores = dict(zip(known.keys, exact(query, known.vectors).tolist(), strict=True))
-    owners = session.text(
-        f"SELECT id, name FROM ({NAMES[unit]}) n WHERE id = ANY(%s::bigint[])",
-        (list({row[1] for row in rows}),),
-    )
-    names = dict(owners)
     found = scored(
         [
             (key, owner, position, spaces[space], scores[vector], names[owner])
             for key, owner, position, space, vector, *_ in rows
         ],
-        datasets,
+        asked.names,
     )
-    return best(best_of_owner(found) if unit == "document" else found, limit)
+    return best(best_of_owner(found) if asked.unit == "document" else found, asked.limit)
+
+
+_SINGLE_SUM = 2.0**-22
+"""The error of a sum in single precision, relative to it, for each of its terms."""
+
+
+def find_by_sparse_vector(asked: Asked, query: SparseVector, encoder: str) -> list[Scored]:
+    """The chunks that share a term with ``query``, by dot product; documents by their best chunk.
+
+    Datasets whose sparse vectors are of another encoder have none.
+    """
+    datasets = [each for each in asked.datasets if each.sparse_sig == encoder]
+    asked, limit = attrs.evolve(asked, datasets=datasets), asked.limit
+    if limit <= 0 or not len(query) or not datasets:
+        return []
+    error = _SINGLE_SUM * len(query)
+    floor = 0.0
+    while True:
+        rows = _scanned_sparse(asked, query, encoder, error, floor)
+        found = _rescored_sparse(asked, rows, query)
+        ranked = best(best_of_owner(found) if asked.unit == "document" else found, limit)
+        if len(ranked) < limit:
+            return ranked
+        # Terms that fold into one make a candidate look better: the bar may be lower than it was.
+        least = ranked[-1].score * (1 - 2 * error) - 1e-6
+        lowest = min(row[5] for row in rows)
+        if lowest <= least or floor:
+            return ranked
+        floor = max(least, 1e-30)
+
+
+def _scanned_sparse(
+    asked: Asked, query: SparseVector, encoder: str, error: float, floor: float
+) -> list[tuple[Any, ...]]:
+    """Key, owner, position, dataset, vector, and a score that the exact one does not exceed."""
+    headed = "JOIN search_unit u ON u.key = c.id" if asked.predicates.headed else ""
+    group = "owner" if asked.unit == "document" else "key"
+    return asked.session.text(
+        "WITH found AS MATERIALIZED (SELECT c.id AS key, c.document_id AS owner, c.position, "
+        "d.dataset_id, v.id AS vector_id, -(v.weights <#> %(query)s::sparsevec) AS score "
+        "FROM space s JOIN search_sparse v ON v.space_id = s.id "
+        "JOIN vector t ON t.id = v.id "
+        "JOIN vector_use x ON x.vector_id = v.id "
+        "JOIN chunk c ON c.document_id = x.owner AND c.input_sig = t.digest "
+        "JOIN document d ON d.id = c.document_id AND d.dataset_id = s.dataset_id "
+        f"{headed} WHERE s.dataset_id = ANY(%(datasets)s::bigint[]) "
+        "AND s.kind = 'sparse' AND s.sig = %(encoder)s "
+        "AND NOT EXISTS (SELECT FROM waiting p WHERE p.document_id = c.document_id) "
+        f"{_selected(asked)}), "
+        f"peaks AS (SELECT {group} AS g, max(score) AS peak FROM found WHERE score > 0 "
+        f"GROUP BY {group}), "
+        "best AS (SELECT peak FROM peaks ORDER BY peak DESC LIMIT %(limit)s) "
+        "SELECT f.key, f.owner, f.position, f.dataset_id, f.vector_id, f.score FROM found f "
+        "WHERE f.score > 0 AND f.score >= CASE WHEN %(floor)s::float8 > 0 THEN %(floor)s::float8 "
+        "ELSE (SELECT min(peak) FROM best) * (1 - 2 * %(error)s::float8) - 0.000002 END",
+        {
+            **asked.predicates.parameters,
+            "datasets": asked.ids,
+            "encoder": encoder,
+            "query": sparsevec_text(query),
+            "limit": asked.limit,
+            "error": error,
+            "floor": floor,
+        },
+        prepare=False,
+    )
+
+
+def _rescored_sparse(
+    asked: Asked, rows: Sequence[tuple[Any, ...]], query: SparseVector
+) -> list[Scored]:
+    stored, names = _vectors_and_names(asked, rows)
+    scores = {pk: _product(query, decode_sparse(data, asked.where)) for pk, data in stored}
+    return scored(
+        [
+            (key, owner, position, dataset, scores[vector], names[owner])
+            for key, owner, position, dataset, vector, _ in rows
+            if scores[vector] > 0
+        ],
+        asked.names,
+    )
+
+
+def _product(left: SparseVector, right: SparseVector) -> float:
+    """The dot product, summed in the order of the terms: the same wherever it is computed."""
+    _, mine, theirs = np.intersect1d(
+        left.indices, right.indices, assume_unique=True, return_indices=True
+    )
+    products = left.values[mine].astype(np.float64) * right.values[theirs].astype(np.float64)
+    return float(np.cumsum(products)[-1]) if len(products) else 0.0

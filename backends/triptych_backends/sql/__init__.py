@@ -6,14 +6,12 @@ repositories over these are here.
 
 from triptych_backends.sql.change_log import SqlChangeLog
 from triptych_backends.sql.chunks import SqlChunks
-from triptych_backends.sql.database import Database
-from triptych_backends.sql.dialect import Dialect, Upsert
+from triptych_backends.sql.database import Database, Searcher
+from triptych_backends.sql.deferred import Dialect, Upsert
 from triptych_backends.sql.documents import SqlDocuments
 from triptych_backends.sql.layers import SqlLayers
-from triptych_backends.sql.searcher import Searcher
-from triptych_backends.sql.session import Session
 from triptych_backends.sql.store import SqlStore
-from triptych_backends.sql.transaction import Transaction
+from triptych_backends.sql.transaction import Session, Transaction
 
 __all__ = [
     "Database",

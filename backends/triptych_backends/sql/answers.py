@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 
 from triptych.records import CachedAnswer, CachedQuestion, CacheStats
-from triptych_backends.sql.deferred import bindparam, delete, func, insert, select, tables as t
-from triptych_backends.sql.dialect import Upsert, in_list
+from triptych_backends.sql.database import HasDatabase
+from triptych_backends.sql.deferred import (
+    Upsert,
+    bindparam,
+    delete,
+    func,
+    in_list,
+    insert,
+    select,
+    tables as t,
+)
+from triptych_backends.sql.document_rows import EPOCH, MICROSECOND, micros_of
 from triptych_backends.sql.errors import DAMAGE, corrupt
-from triptych_backends.sql.session import Session
-from triptych_backends.sql.settings import HasDatabase
+from triptych_backends.sql.transaction import Session
 from triptych_backends.sql.vectors import decode_vector
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 _a = t.answer.c
 _REVISIONS = select(t.dataset.c.name, t.dataset.c.revision, t.dataset.c.id).where(
@@ -81,7 +87,7 @@ class SqlAnswers:
                 tx.ticks(1),
                 ids[0] if len(ids) == 1 else 0,
                 answer.request,
-                _micros(answer.created_at),
+                micros_of(answer.created_at),
                 json.dumps(dict(answer.revisions), sort_keys=True),
                 len(data),
                 data.tobytes(),
@@ -94,7 +100,7 @@ class SqlAnswers:
     def drop_answers(self: HasDatabase, *, before: datetime) -> int:
         """See `AnswerCache.drop_answers`."""
         with self.database.writing() as tx:
-            return tx.run(_DROP_OLD, moment=_micros(before))
+            return tx.run(_DROP_OLD, moment=micros_of(before))
 
     def count_lookups(self: HasDatabase, *, hits: int, misses: int) -> None:
         """See `AnswerCache.count_lookups`."""
@@ -124,12 +130,8 @@ def _read(row: Sequence[Any], where: str) -> CachedAnswer:
             request=request,
             vector=decode_vector(data, width, where),
             revisions=json.loads(revisions),
-            created_at=_EPOCH + created * _MICROSECOND,
+            created_at=EPOCH + created * MICROSECOND,
             body=body.decode(),
         )
     except DAMAGE as error:
         raise corrupt(where, f"an answer that was kept: {error}") from error
-
-
-def _micros(moment: datetime) -> int:
-    return (moment - _EPOCH) // _MICROSECOND

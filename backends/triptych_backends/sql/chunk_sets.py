@@ -11,11 +11,17 @@ from triptych.records import DatasetConfig, DerivedChunk, DerivedSig, Vector
 from triptych.records.spaces import dense
 from triptych.signatures import embedding_input_sig
 from triptych_backends.sql.chunk_rows import row_of
-from triptych_backends.sql.deferred import bindparam, insert, select, tables as t, update
-from triptych_backends.sql.dialect import Upsert, in_list
-from triptych_backends.sql.space_swap import swap_in
+from triptych_backends.sql.deferred import (
+    Upsert,
+    bindparam,
+    in_list,
+    insert,
+    select,
+    tables as t,
+    update,
+)
 from triptych_backends.sql.transaction import Dataset, Transaction
-from triptych_backends.sql.vector_uses import bind_all, bind_sets
+from triptych_backends.sql.vector_uses import bind_all, bind_sets, swap_in
 from triptych_backends.sql.vectors import (
     delete_unreferenced_vectors,
     space_of,

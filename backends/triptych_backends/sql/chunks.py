@@ -18,18 +18,21 @@ from triptych.records import (
     VectorSpace,
 )
 from triptych.text import CorpusStats
-from triptych_backends.sql.chunk_rows import SIG_COLUMNS, sig_of
+from triptych_backends.sql.chunk_rows import (
+    SIG_COLUMNS,
+    fetch_chunks,
+    fetch_documents,
+    integers,
+    iter_chunks,
+    sig_of,
+)
 from triptych_backends.sql.chunk_sets import configure, replace_sets, update_source_version
-from triptych_backends.sql.deferred import bindparam, func, select, tables as t
+from triptych_backends.sql.database import Repository
+from triptych_backends.sql.deferred import bindparam, func, in_list, select, tables as t
 from triptych_backends.sql.deletes import remove_chunk_set, remove_chunk_sets
-from triptych_backends.sql.dialect import in_list
-from triptych_backends.sql.reads import fetch_chunks, fetch_documents, integers, iter_chunks
-from triptych_backends.sql.repository import Repository
-from triptych_backends.sql.space_swap import drop_space
 from triptych_backends.sql.transaction import find_dataset, find_datasets
-from triptych_backends.sql.vector_uses import keep_vectors, vector_spaces
-from triptych_backends.sql.vectors import known_vectors
-from triptych_backends.sql.waiting import count_waiting, give_vectors, waiting_names
+from triptych_backends.sql.vector_uses import drop_space, keep_vectors, vector_spaces
+from triptych_backends.sql.vectors import count_waiting, give_vectors, known_vectors, waiting_names
 
 V = TypeVar("V")
 
@@ -209,11 +212,7 @@ class SqlChunks(Repository):
         return self.find("document", query)
 
     def corpus_stats(
-        self,
-        dataset_ids: Sequence[str],
-        terms: Sequence[str],
-        *,
-        within: FilterTree | None = None,
+        self, dataset_ids: Sequence[str], terms: Sequence[str], *, within: FilterTree | None = None
     ) -> CorpusStats:
         """See `DocLevelSearcher.corpus_stats`."""
         self.database.require_open()

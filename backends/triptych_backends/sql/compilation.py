@@ -1,20 +1,21 @@
-"""Statements as text. It imports SQLAlchemy, and is imported when one must be compiled."""
+"""Statements and tables as text. It imports SQLAlchemy, and is imported when it is needed."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import attrs
+from sqlalchemy import Table
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from triptych_backends.sql.deferred import resolve
-from triptych_backends.sql.dialect import Dialect, Statement, Upsert
+from triptych_backends.sql.deferred import Dialect, Statement, Upsert, resolve
 
 
 class InList(FunctionElement[bool]):
-    """See `triptych_backends.sql.dialect.in_list`."""
+    """See `triptych_backends.sql.deferred.in_list`."""
 
     inherit_cache = True
     name = "in_list"
@@ -37,3 +38,11 @@ def compile_statement(statement: Statement, dialect: Dialect) -> SQLCompiler:
         dialect=dialect.engine, compile_kwargs={"triptych": dialect}
     )
     return compiled
+
+
+def creating(table: Table, dialect: Dialect) -> dict[str, str]:
+    """What makes ``table``, under "", and then each of its indexes, under "index" and its name."""
+    made: dict[str, CreateTable | CreateIndex] = {"": CreateTable(table)}
+    for index in sorted(table.indexes, key=lambda index: str(index.name)):
+        made[f"index {index.name}"] = CreateIndex(index)
+    return {name: str(each.compile(dialect=dialect.engine)) for name, each in made.items()}

@@ -25,19 +25,19 @@ from triptych.records.filters import (
 from triptych.records.metadata import metadata_from_plain
 from triptych_backends.index.selection import AT_ONCE
 from triptych_backends.sql.chunk_rows import headings_of
-from triptych_backends.sql.deferred import bindparam, select, tables as t
-from triptych_backends.sql.dialect import in_list
-from triptych_backends.sql.document_rows import moment_of, read_system
-from triptych_backends.sql.entries import (
+from triptych_backends.sql.deferred import bindparam, in_list, select, tables as t
+from triptych_backends.sql.document_rows import (
     TEXT_LENGTH,
     entry_of,
     key_digest,
     kind_prefix,
+    moment_of,
     next_prefix,
+    prefix_end,
+    read_system,
 )
 from triptych_backends.sql.errors import DAMAGE, corrupt
-from triptych_backends.sql.prefixes import prefix_end
-from triptych_backends.sql.session import Session
+from triptych_backends.sql.transaction import Session
 
 if TYPE_CHECKING:
     from sqlalchemy import BindParameter, Select

@@ -6,6 +6,11 @@ the modules of this package import Core's functions and the tables from here. Ea
 and operator makes a `Deferred`, which holds what was written; `resolve` lets SQLAlchemy do it.
 
 Type checkers see SQLAlchemy's own names.
+
+Two things that Core has no neutral form for have one here: a list of any length as one parameter
+(`in_list`), and an INSERT that replaces what is there (`Upsert`). A `Dialect` says how its database
+writes them. Nothing else may be one database's own: ticks, for one, are read FOR UPDATE, which
+SQLite leaves out, since its writers take turns anyhow.
 """
 
 from __future__ import annotations
@@ -13,13 +18,23 @@ from __future__ import annotations
 import operator
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import attrs
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Insert, Table
+    from sqlalchemy.engine import interfaces
+    from sqlalchemy.sql.base import Executable, ReadOnlyColumnCollection
 
 __all__ = [
     "Deferred",
+    "Dialect",
+    "Statement",
+    "Upsert",
     "and_",
     "bindparam",
     "case",
@@ -29,6 +44,7 @@ __all__ = [
     "desc",
     "exists",
     "func",
+    "in_list",
     "insert",
     "literal",
     "or_",
@@ -168,3 +184,60 @@ else:
     select, union_all, desc, func = _core.select, _core.union_all, _core.desc, _core.func
     insert, update, delete = _core.insert, _core.update, _core.delete
     bindparam, literal = _core.bindparam, _core.literal
+
+
+class Dialect(Protocol):
+    """How one database writes what this package needs."""
+
+    @property
+    def engine(self) -> interfaces.Dialect:
+        """SQLAlchemy's own dialect of it."""
+        ...
+
+    def in_list(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+        """``column`` is in the list given as the parameter ``name``: one, however long it is."""
+        ...
+
+    def bind_list(self, values: Sequence[int] | Sequence[str]) -> Any:
+        """A list as the driver takes it for an `in_list`."""
+        ...
+
+    def upsert(self, upsert: Upsert) -> Insert:
+        """The statement for ``upsert``, its parameters in the order of the table's columns."""
+        ...
+
+
+@attrs.frozen(eq=False)
+class Upsert:
+    """Insert a row into ``table``; where one has the same ``key``, replace its other columns.
+
+    With ``add``, the other columns are numbers and are added to those that are there.
+    """
+
+    table: Table
+    key: tuple[str, ...]
+    add: bool = False
+
+    @property
+    def changed(self) -> list[str]:
+        """The names of the other columns."""
+        return [column.name for column in self.table.columns if column.name not in self.key]
+
+    def assignments(self, new: ReadOnlyColumnCollection[str, Any]) -> dict[str, ColumnElement[Any]]:
+        """What the other columns become, where ``new`` are those of the row that was to go in."""
+        old = self.table.columns
+        return {name: old[name] + new[name] if self.add else new[name] for name in self.changed}
+
+
+Statement: TypeAlias = "Executable | Upsert"
+
+_compilation = deferred_module("triptych_backends.sql.compilation")
+
+
+def in_list(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+    """``column`` is in the list given as the parameter ``name``.
+
+    One parameter for any number of values: the statement stays the same, and compiled.
+    """
+    found: ColumnElement[bool] = _compilation.InList(column, bindparam(name))
+    return found

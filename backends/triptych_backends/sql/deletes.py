@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 from triptych.contracts import rules
 from triptych_backends.sql.deferred import bindparam, delete, func, select, tables as t, update
-from triptych_backends.sql.deletion_log import KEPT_DELETIONS
 from triptych_backends.sql.errors import corrupt
-from triptych_backends.sql.session import Session
-from triptych_backends.sql.transaction import FIELD_OF_LAYER, Dataset, Transaction
+from triptych_backends.sql.transaction import (
+    FIELD_OF_LAYER,
+    KEPT_DELETIONS,
+    Dataset,
+    Session,
+    Transaction,
+)
 from triptych_backends.sql.vector_uses import forget_uses
 from triptych_backends.sql.vectors import delete_unreferenced_vectors
 from triptych_backends.sql.versions import drop_versions

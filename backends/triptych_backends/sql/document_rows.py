@@ -1,8 +1,10 @@
-"""A document's row between the database and the records."""
+"""A prefix of names as a range."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import struct
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -19,21 +21,118 @@ from triptych.records import (
     SystemData,
     copy_metadata,
 )
-from triptych.records.metadata import dump_metadata, metadata_from_plain, same_metadata
+from triptych.records.filters import EXPIRES_AT
+from triptych.records.metadata import (
+    ComparisonKey,
+    Kind,
+    comparison_key,
+    dump_metadata,
+    metadata_from_plain,
+    same_metadata,
+)
 from triptych.signatures import document_input_sig
 from triptych_backends.sql.deferred import (
     bindparam,
     column_name,
     delete,
+    in_list,
     insert,
     select,
     tables as t,
     update,
 )
-from triptych_backends.sql.dialect import in_list
-from triptych_backends.sql.entries import entries_of
 from triptych_backends.sql.errors import DAMAGE, corrupt
 from triptych_backends.sql.transaction import Dataset, Transaction
+
+
+def prefix_end(prefix: str) -> str | None:
+    """The least string above all that start with ``prefix``, by code point; None: there is none.
+
+    Surrogates are no characters: U+D7FF is followed by U+E000.
+    """
+    kept = prefix.rstrip("\U0010ffff")
+    if not kept:
+        return None
+    last = ord(kept[-1]) + 1
+    return kept[:-1] + chr(0xE000 if last == 0xD800 else last)
+
+
+TEXT_LENGTH = 16
+"""How many bytes of a text an entry sorts by."""
+
+_KINDS: dict[Kind, bytes] = {"text": b"s", "bool": b"b", "number": b"n", "time": b"t", "list": b"l"}
+_ITEM = b"i"
+
+
+def entries_of(metadata: Metadata, system: SystemData) -> set[bytes]:
+    """All entries of a document."""
+    found = set()
+    if system.expires_at is not None:
+        found.add(entry_of(EXPIRES_AT, comparison_key(system.expires_at)))
+    for key, value in metadata.items():
+        if key == EXPIRES_AT:
+            continue  # as a field of filters it is the document's own
+        compared = comparison_key(value)
+        found.add(entry_of(key, compared))
+        if compared[0] == "list":
+            found.update(entry_of(key, item, item=True) for item in compared[1])
+    return found
+
+
+def entry_of(key: str, value: ComparisonKey, *, item: bool = False) -> bytes:
+    """The entry of one value, or of one ``item`` of a list."""
+    return kind_prefix(key, value[0], item=item) + _sorted(value)
+
+
+def kind_prefix(key: str, kind: Kind, *, item: bool = False) -> bytes:
+    """What all entries of this key begin with whose value is of this kind."""
+    return key_digest(key) + (_ITEM if item else b"") + _KINDS[kind]
+
+
+@lru_cache(maxsize=1024)
+def key_digest(key: str) -> bytes:
+    """What all entries of this key begin with, those of the items of its lists included."""
+    # Before documents could expire, a metadata key of this name had entries: they are no UTF-8.
+    text = b"\xff" + key.encode() if key == EXPIRES_AT else key.encode()
+    return hashlib.sha256(text).digest()[:12]
+
+
+def next_prefix(prefix: bytes) -> bytes:
+    """What sorts after everything that begins with ``prefix``, and nothing else before it."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else b"\xff" * (len(prefix) + 64)
+
+
+def _sorted(value: ComparisonKey) -> bytes:
+    """The value's bytes, which sort as the values of its kind do."""
+    kind, held = value
+    if kind == "text":
+        data: bytes = held.encode()
+        return data[:TEXT_LENGTH].ljust(TEXT_LENGTH, b"\0") + _digest([data])
+    if kind == "bool":
+        return b"\1" if held else b"\0"
+    if kind == "time":
+        return struct.pack(">Q", held + (1 << 63))
+    if kind == "number":
+        return _number(held)
+    return _digest([_KINDS[item[0]] + _sorted(item) for item in held])
+
+
+def _number(value: float) -> bytes:
+    """Big-endian, in the order of the numbers: the nearest float, and how far from it an int is."""
+    near = float(value) or 0.0  # 0.0 and -0.0 are equal
+    bits = struct.unpack(">Q", struct.pack(">d", near))[0]
+    ordered = bits ^ ((1 << 64) - 1 if bits >> 63 else 1 << 63)
+    rest = value - int(near) if isinstance(value, int) else 0
+    return struct.pack(">QH", ordered, rest + (1 << 15))
+
+
+def _digest(parts: Iterable[bytes]) -> bytes:
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(b"%d:" % len(part) + part)
+    return whole.digest()[:16]
+
 
 _d = t.document.c
 COLUMNS = (
@@ -53,21 +152,17 @@ COLUMNS = (
 
 _REPLACED = [column_name(column) for column in COLUMNS[2:]]
 _NO_SYSTEM = SystemData()
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
 _BY_NAMES = select(*COLUMNS).where(
     _d.dataset_id == bindparam("dataset"), in_list(t.document.c.name, "names")
 )
 _ADD = insert(t.document)
-_UPDATE = (
+_UPDATE, _UPDATE_INFO = (
     update(t.document)
     .where(_d.id == bindparam("pk"))
-    .values({name: bindparam(f"new_{name}") for name in (*_REPLACED, "content")})
-)
-_UPDATE_INFO = (
-    update(t.document)
-    .where(_d.id == bindparam("pk"))
-    .values({name: bindparam(f"new_{name}") for name in _REPLACED})
+    .values({name: bindparam(f"new_{name}") for name in names})
+    for names in ((*_REPLACED, "content"), _REPLACED)
 )
 _ADD_ENTRY = insert(t.document_meta)
 _DROP_ENTRY = delete(t.document_meta).where(
@@ -169,11 +264,33 @@ class DocumentRow:
             tx.log_document(dataset, self.id, tx.ticks(1))
         self.metadata = copy_metadata(metadata)
         self.version = version
-        self.updated_at = _micros(updated_at)
+        self.updated_at = micros_of(updated_at)
         self.input_sig = document_input_sig(self.name, digest, metadata, system.outline)
         self.original_sha256, self.parser_sig = original_sha256, parser_sig
         self.system = system
         self.changed = True
+
+    def load(self, tx: Transaction, dataset: int, document: SourceDocument) -> None:
+        """Take over ``document`` just as it is."""
+        content = document.content.encode()
+        self.change(
+            tx,
+            dataset,
+            content,
+            hashlib.sha256(content).hexdigest(),
+            document.metadata,
+            version=document.version,
+            updated_at=document.updated_at,
+            original_sha256=document.original_sha256,
+            parser_sig=document.parser_sig,
+            system=document.system,
+        )
+
+    def is_of(self, dataset_id: str, document: SourceDocument) -> bool:
+        """Whether ``document`` is just what is here."""
+        digest = hashlib.sha256(document.content.encode()).hexdigest()
+        same = self.holds(digest, document.metadata, document.system)
+        return same and source_of(self, dataset_id, document.content) == document
 
     def values(self) -> tuple[Any, ...]:
         """The columns after id and name, as they are stored."""
@@ -247,23 +364,6 @@ def source_of(row: DocumentRow, dataset_id: str, content: str) -> SourceDocument
     )
 
 
-def info_of(row: DocumentRow, dataset_id: str) -> DocumentInfo:
-    """The document without its content."""
-    return DocumentInfo(
-        dataset_id=dataset_id,
-        name=row.name,
-        metadata=row.metadata,
-        version=row.version,
-        updated_at=moment_of(row.updated_at),
-        content_sha256=row.content_sha256,
-        size=row.size,
-        input_sig=row.input_sig,
-        original_sha256=row.original_sha256,
-        parser_sig=row.parser_sig,
-        system=row.system,
-    )
-
-
 def info_in(row: Sequence[Any], dataset_id: str, where: str) -> DocumentInfo:
     """The document in the first columns of ``row``, in the order of `COLUMNS`."""
     parser_sig, system = _system_in(row, where)
@@ -325,16 +425,17 @@ def _metadata_in(row: Sequence[Any], where: str) -> dict[str, MetadataValue]:
     return metadata
 
 
-def _micros(time: datetime) -> int:
+def micros_of(time: datetime) -> int:
+    """A column of microseconds since 1970; without a time zone it is of UTC."""
     aware = time if time.tzinfo else time.replace(tzinfo=UTC)
-    return (aware - _EPOCH) // _MICROSECOND
+    return (aware - EPOCH) // MICROSECOND
 
 
 @lru_cache(maxsize=64)
 def moment_of(micros: int) -> datetime:  # a batch has one
     """The time of a column of microseconds."""
     try:
-        return _EPOCH + timedelta(microseconds=micros)
+        return EPOCH + timedelta(microseconds=micros)
     except (OverflowError, TypeError) as error:
         raise CorruptStoreError(
             f"the store is damaged: {micros!r} is not a time that a document was put. Restore "

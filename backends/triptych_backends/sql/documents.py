@@ -21,22 +21,27 @@ from triptych.records import (
 from triptych.records.filters import EXPIRES_AT, NAME, all_of
 from triptych.records.metadata import comparison_key
 from triptych_backends.sql import document_rows as rows
-from triptych_backends.sql.deferred import bindparam, func, select, tables as t
+from triptych_backends.sql.database import Repository
+from triptych_backends.sql.deferred import bindparam, func, in_list, select, tables as t
 from triptych_backends.sql.deletes import (
     remove_dataset,
     remove_document,
     remove_orphans,
     version_of,
 )
-from triptych_backends.sql.dialect import in_list
-from triptych_backends.sql.document_rows import DocumentRow, info_of, read_rows, source_of
-from triptych_backends.sql.entries import entry_of, kind_prefix, next_prefix
+from triptych_backends.sql.document_rows import (
+    DocumentRow,
+    entry_of,
+    info_in,
+    kind_prefix,
+    next_prefix,
+    prefix_end,
+    read_rows,
+    source_of,
+)
 from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.filters import documents_passing
-from triptych_backends.sql.prefixes import prefix_end
-from triptych_backends.sql.repository import Repository
-from triptych_backends.sql.session import Session
-from triptych_backends.sql.transaction import Dataset, Transaction, find_dataset
+from triptych_backends.sql.transaction import Dataset, Session, Transaction, find_dataset
 from triptych_backends.sql.versions import read_version, read_versions, write_and_keep
 
 Change = Literal["added", "updated", "unchanged"]
@@ -172,31 +177,16 @@ class SqlDocuments(Repository):
 
     def load(self, document: SourceDocument) -> None:
         """See `DocumentRepo.load`."""
-        content = document.content.encode()
-        digest = hashlib.sha256(content).hexdigest()
         with self.database.writing() as tx:
             dataset = find_dataset(tx, document.dataset_id)
             row = read_rows(tx, dataset, {document.name}, self.where).get(document.name)
-            if row is not None and row.holds(digest, document.metadata, document.system):
-                same = source_of(row, document.dataset_id, document.content)
-                if same == document:
-                    return
+            if row is not None and row.is_of(document.dataset_id, document):
+                return
             used = dataset.deleted_version if dataset else 0
             rules.check_unused(document, row.version if row else 0, used)
             dataset = _begin(tx, document.dataset_id)
             row = row or DocumentRow.new(tx, document.name)
-            row.change(
-                tx,
-                dataset.id,
-                content,
-                digest,
-                document.metadata,
-                version=document.version,
-                updated_at=document.updated_at,
-                original_sha256=document.original_sha256,
-                parser_sig=document.parser_sig,
-                system=document.system,
-            )
+            row.load(tx, dataset.id, document)
             write_and_keep(tx, dataset.id, [row], self.database.history)
 
     def get(self, dataset_id: str, name: str) -> SourceDocument | None:
@@ -218,7 +208,7 @@ class SqlDocuments(Repository):
         """See `DocumentRepo.get_info`."""
         with self.database.reading() as session:
             found = session.one(_GET_INFO, dataset=dataset_id, name=name)
-        return None if found is None else info_of(DocumentRow.read(found, self.where), dataset_id)
+        return None if found is None else info_in(found, dataset_id, self.where)
 
     def list(
         self,
@@ -232,19 +222,19 @@ class SqlDocuments(Repository):
         """See `DocumentRepo.list`."""
         if where is not None:
             return self._passing(dataset_id, where, prefix, after, limit)
-        page = {"dataset": dataset_id, "after": after}
-        most = _NO_LIMIT if limit is None else max(limit, 0)
         end = prefix_end(prefix)
+        page = _PAGE if not prefix else _PAGE_PREFIX if end is None else _PAGE_RANGE
         with self.database.reading() as session:
-            if not prefix:
-                found = session.all(_PAGE, **page, limit=most)
-            elif end is None:
-                found = session.all(
-                    _PAGE_PREFIX, **page, limit=most, prefix=prefix, length=len(prefix)
-                )
-            else:
-                found = session.all(_PAGE_RANGE, **page, limit=most, prefix=prefix, end=end)
-        return [info_of(DocumentRow.read(row, self.where), dataset_id) for row in found]
+            found = session.all(
+                page,
+                dataset=dataset_id,
+                after=after,
+                limit=_NO_LIMIT if limit is None else max(limit, 0),
+                prefix=prefix,
+                length=len(prefix),
+                end=end,
+            )
+        return [info_in(row, dataset_id, self.where) for row in found]
 
     def _passing(
         self, dataset_id: str, where: FilterTree, prefix: str, after: str, limit: int | None
@@ -257,7 +247,7 @@ class SqlDocuments(Repository):
                 return []
             ids = documents_passing(session, dataset.id, tree).tolist()
             found = session.all(_PAGE_OF_IDS, ids=ids, after=after, limit=most) if ids else []
-        return [info_of(DocumentRow.read(row, self.where), dataset_id) for row in found]
+        return [info_in(row, dataset_id, self.where) for row in found]
 
     def count(self, dataset_id: str, *, where: FilterTree | None = None) -> int:
         """See `DocumentRepo.count`."""

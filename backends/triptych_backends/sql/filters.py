@@ -1,17 +1,17 @@
-"""A `Filter` as the owners that pass it: sorted ids of documents or layers."""
+"""A filter as the owners that pass it: sorted ids of documents or layers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import attrs
 import numpy as np
 
 from triptych.records import And, Condition, Filter, FilterTree, Layer, Not, Or, Subject
-from triptych.records.filters import NAME, guard_of
-from triptych_backends.index import Field, Owners, Scored
+from triptych.records.filters import EXPIRES_AT, NAME, guard_of
+from triptych_backends.index import Field, LogPosition, Owners, Scored
+from triptych_backends.sql.change_log import read_head
 from triptych_backends.sql.conditions import (
     DocumentConditions,
     Ids,
@@ -20,11 +20,87 @@ from triptych_backends.sql.conditions import (
     sorted_ids,
     union_of,
 )
-from triptych_backends.sql.deferred import bindparam, case, or_, select, tables as t
-from triptych_backends.sql.dialect import in_list
-from triptych_backends.sql.expiry import CachedConditions, ExpiryCache
-from triptych_backends.sql.session import Session
-from triptych_backends.sql.transaction import LAYER_OF_FIELD, find_dataset
+from triptych_backends.sql.database import Database
+from triptych_backends.sql.deferred import (
+    and_,
+    bindparam,
+    case,
+    func,
+    in_list,
+    or_,
+    select,
+    tables as t,
+)
+from triptych_backends.sql.document_rows import entry_of, kind_prefix, next_prefix
+from triptych_backends.sql.transaction import LAYER_OF_FIELD, Session, find_dataset
+
+_m = t.document_meta.c
+_NEXT = select(func.min(_m.pair)).where(
+    _m.dataset_id == bindparam("dataset"), _m.pair > bindparam("low"), _m.pair < bindparam("high")
+)
+
+
+@attrs.frozen
+class _Expired:
+    """The documents that have expired at every moment from ``first`` on and before ``last``."""
+
+    position: LogPosition
+    first: bytes
+    last: bytes
+    ids: Ids
+
+
+class ExpiryCache:
+    """For each dataset the last answer: it holds until a write, or the next document expires."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, _Expired] = {}
+
+    def ids(self, conditions: DocumentConditions, condition: Condition) -> Ids:
+        """What ``conditions`` find for ``condition``, which is `expired_by` a moment."""
+        session, dataset = conditions.session, conditions.dataset
+        position = read_head(session)
+        moment = entry_of(EXPIRES_AT, condition.values[0])
+        kept = self._kept.get(dataset)
+        if (
+            kept is None
+            or position is None
+            or kept.position != position
+            or not kept.first <= moment < kept.last
+        ):
+            ids = conditions.holding(condition)
+            if position is None:
+                return ids
+            last = _next_moment(session, dataset, moment)
+            kept = self._kept[dataset] = _Expired(position, moment, last, ids)
+        return kept.ids
+
+
+class CachedConditions(DocumentConditions):
+    """`DocumentConditions` that ask ``cache`` for what has expired."""
+
+    def __init__(self, session: Session, dataset: int, cache: ExpiryCache) -> None:
+        super().__init__(session, dataset)
+        self._cache = cache
+        self._plain = DocumentConditions(session, dataset)
+
+    def holding(self, condition: Condition) -> Ids:
+        """See `DocumentConditions.holding`."""
+        if (
+            condition.field == EXPIRES_AT
+            and condition.operator == "lte"
+            and condition.values[0][0] == "time"
+        ):
+            return self._cache.ids(self._plain, condition)
+        return super().holding(condition)
+
+
+def _next_moment(session: Session, dataset: int, after: bytes) -> bytes:
+    """The entry of the first moment after ``after`` at which a document expires."""
+    end = next_prefix(kind_prefix(EXPIRES_AT, "time"))
+    row = session.one(_NEXT, dataset=dataset, low=after, high=end)
+    return end if row is None or row[0] is None else bytes(row[0])
+
 
 _REVISIONS = select(t.document.c.id, t.document.c.revision).where(
     in_list(t.document.c.id, "owners")
@@ -32,19 +108,21 @@ _REVISIONS = select(t.document.c.id, t.document.c.revision).where(
 
 _OF_DATASET = t.document.c.dataset_id == bindparam("dataset")
 # `DerivedSig.stale_reason`: without a digest the version decides; no embedder means any.
+FRESH = and_(
+    case(
+        (t.derivation.c.input_sig != "", t.derivation.c.input_sig == t.document.c.input_sig),
+        else_=t.derivation.c.source_version >= t.document.c.version,
+    ),
+    t.derivation.c.chunker_sig == bindparam("chunker"),
+    # A set that waits for vectors is of the newest text: it is not stale.
+    or_(bindparam("embed") == "", t.derivation.c.embed_sig.in_(("", bindparam("embed")))),
+)
+"""That a document's set is fresh; NULL where it has none."""
+
 _FRESH = (
     select(t.document.c.id)
     .join(t.derivation, t.derivation.c.document_id == t.document.c.id)
-    .where(
-        _OF_DATASET,
-        case(
-            (t.derivation.c.input_sig != "", t.derivation.c.input_sig == t.document.c.input_sig),
-            else_=t.derivation.c.source_version >= t.document.c.version,
-        ),
-        t.derivation.c.chunker_sig == bindparam("chunker"),
-        # A set that waits for vectors is of the newest text: it is not stale.
-        or_(bindparam("embed") == "", t.derivation.c.embed_sig.in_(("", bindparam("embed")))),
-    )
+    .where(_OF_DATASET, FRESH)
 )
 _LAYERS = (
     select(t.layer.c.id, t.layer.c.doc_name, t.document.c.id)
@@ -69,25 +147,13 @@ _FRESH_LAYERS = _LAYERS.where(
 )
 
 
-class Sessions(Protocol):
-    """What filters need of a `Database`."""
-
-    def reading(self) -> AbstractContextManager[Session]:
-        """See `Database.reading`."""
-        ...
-
-    def snapshot(self) -> AbstractContextManager[Session]:
-        """See `Database.snapshot`."""
-        ...
-
-
 class SqlFilters:
     """`triptych_backends.index.Filters` over a `Database`.
 
     ``expired`` is what several of them share.
     """
 
-    def __init__(self, database: Sessions, *, expired: ExpiryCache | None = None) -> None:
+    def __init__(self, database: Database, *, expired: ExpiryCache | None = None) -> None:
         self._database = database
         self._expired = ExpiryCache() if expired is None else expired
 

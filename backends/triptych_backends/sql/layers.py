@@ -1,34 +1,187 @@
-"""Layers of documents, folders and datasets."""
+"""Layers of documents, folders and datasets; what they cost, and what could not be made."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from triptych.contracts import rules
-from triptych.records import Candidate, DerivedLayer, DerivedSig, Layer, LayerQuery, StoredUnit
+from triptych.errors import ValidationError
+from triptych.records import (
+    Candidate,
+    DerivedLayer,
+    DerivedSig,
+    Layer,
+    LayerQuery,
+    ModelUsage,
+    QuarantinedLayer,
+    StoredUnit,
+)
 from triptych.records.spaces import dense
 from triptych.signatures import embedding_input_sig
 from triptych_backends.sql import document_rows
-from triptych_backends.sql.checksums import text_checksum
-from triptych_backends.sql.chunk_rows import sig_of
-from triptych_backends.sql.deferred import bindparam, func, select, tables as t
+from triptych_backends.sql.chunk_rows import integers, sig_of, text_checksum
+from triptych_backends.sql.database import Repository
+from triptych_backends.sql.deferred import (
+    Upsert,
+    bindparam,
+    delete,
+    func,
+    in_list,
+    select,
+    tables as t,
+)
 from triptych_backends.sql.deletes import remove_layers
-from triptych_backends.sql.dialect import Upsert, in_list
-from triptych_backends.sql.document_rows import DocumentRow, info_of
+from triptych_backends.sql.document_rows import EPOCH, MICROSECOND, info_in, micros_of, prefix_end
 from triptych_backends.sql.errors import DAMAGE, corrupt
-from triptych_backends.sql.layer_journal import SqlLayerJournal
-from triptych_backends.sql.prefixes import prefix_end
-from triptych_backends.sql.reads import integers
 from triptych_backends.sql.transaction import FIELD_OF_LAYER, Transaction, find_dataset
 from triptych_backends.sql.vector_uses import bind_layers, layer_digest
-from triptych_backends.sql.vectors import (
-    decode_vector,
-    delete_unreferenced_vectors,
-    store_vectors,
+from triptych_backends.sql.vectors import decode_vector, delete_unreferenced_vectors, store_vectors
+
+_COUNTS = 2**63
+_p, _u, _n = t.layer_parked.c, t.layer_usage.c, t.layer_note.c
+
+_PARK = Upsert(t.layer_parked, ("dataset_id", "doc_name", "layer"))
+_UNPARK = delete(t.layer_parked).where(
+    _p.dataset_id == bindparam("dataset"),
+    _p.doc_name == bindparam("name"),
+    _p.layer == bindparam("layer"),
 )
+_PARKED = (
+    select(_p.doc_name, _p.layer, _p.input_sig, _p.prompt_sig, _p.reason, _p.message, _p.parked_at)
+    .join(t.dataset, t.dataset.c.id == _p.dataset_id)
+    .where(t.dataset.c.name == bindparam("dataset"))
+    .order_by(_p.doc_name, _p.layer)
+)
+_CHARGE = Upsert(t.layer_usage, ("dataset_id", "model"), add=True)
+_USAGE = (
+    select(_u.model, _u.calls, _u.failures, _u.input_tokens, _u.output_tokens, _u.cost)
+    .join(t.dataset, t.dataset.c.id == _u.dataset_id)
+    .where(t.dataset.c.name == bindparam("dataset"))
+    .order_by(_u.model)
+)
+_PUT_NOTE = Upsert(t.layer_note, ("dataset_id", "doc_name", "digest"))
+_NOTES = (
+    select(_n.digest, _n.content)
+    .join(t.dataset, t.dataset.c.id == _n.dataset_id)
+    .where(t.dataset.c.name == bindparam("dataset"), _n.doc_name == bindparam("name"))
+)
+_DROP_NOTE = delete(t.layer_note).where(
+    _n.dataset_id == bindparam("dataset"),
+    _n.doc_name == bindparam("name"),
+    _n.digest == bindparam("key"),
+)
+
+
+class SqlLayerJournal(Repository):
+    """`LayerJournal` over a `Database`. Each write is durable: calls cost money."""
+
+    def quarantine(self, quarantined: QuarantinedLayer) -> None:
+        """See `LayerJournal.quarantine`."""
+        when = micros_of(quarantined.quarantined_at)
+        with self.database.writing() as tx:
+            row = (
+                tx.dataset(quarantined.dataset_id).id,
+                quarantined.doc_name,
+                str(quarantined.layer),
+                quarantined.input_sig,
+                quarantined.prompt_sig,
+                quarantined.reason,
+                quarantined.message.encode(),
+                when,
+            )
+            tx.run_many(_PARK, [row])
+
+    def release_quarantined(self, dataset_id: str, doc_name: str, layer: Layer) -> None:
+        """See `LayerJournal.release_quarantined`."""
+        with self.database.writing() as tx:
+            dataset = find_dataset(tx, dataset_id)
+            if dataset is not None:
+                tx.run(_UNPARK, dataset=dataset.id, name=doc_name, layer=str(layer))
+
+    def quarantined(self, dataset_id: str) -> Sequence[QuarantinedLayer]:
+        """See `LayerJournal.quarantined`."""
+        with self.database.reading() as session:
+            rows = session.all(_PARKED, dataset=dataset_id)
+        try:
+            return [
+                QuarantinedLayer(
+                    dataset_id=dataset_id,
+                    doc_name=name,
+                    layer=layer,
+                    input_sig=input_sig,
+                    prompt_sig=prompt_sig,
+                    reason=reason,
+                    message=message.decode(),
+                    quarantined_at=EPOCH + when * MICROSECOND,
+                )
+                for name, layer, input_sig, prompt_sig, reason, message, when in rows
+            ]
+        except DAMAGE as error:
+            raise corrupt(self.where, f"what is quarantined of {dataset_id!r}: {error}") from error
+
+    def record_usage(self, dataset_id: str, usage: ModelUsage) -> None:
+        """See `LayerJournal.record_usage`."""
+        for name in ("calls", "failures", "input_tokens", "output_tokens"):
+            count = getattr(usage, name)
+            if not 0 <= count < _COUNTS:
+                raise ValidationError(f"{name} of {usage.model} is {count}: it must fit 64 bits")
+        with self.database.writing() as tx:
+            row = (
+                tx.dataset(dataset_id).id,
+                usage.model,
+                usage.calls,
+                usage.failures,
+                usage.input_tokens,
+                usage.output_tokens,
+                usage.cost,
+            )
+            tx.run_many(_CHARGE, [row])
+
+    def usage(self, dataset_id: str) -> Sequence[ModelUsage]:
+        """See `LayerJournal.usage`."""
+        with self.database.reading() as session:
+            rows = session.all(_USAGE, dataset=dataset_id)
+        return [
+            ModelUsage(
+                model=model,
+                calls=calls,
+                failures=failures,
+                input_tokens=input_tokens,
+                output_tokens=output_tokens,
+                cost=cost,
+            )
+            for model, calls, failures, input_tokens, output_tokens, cost in rows
+        ]
+
+    def put_checkpoint(self, dataset_id: str, doc_name: str, key: str, content: str) -> None:
+        """See `LayerJournal.put_checkpoint`."""
+        with self.database.writing() as tx:
+            row = (tx.dataset(dataset_id).id, doc_name, key, content.encode())
+            tx.run_many(_PUT_NOTE, [row])
+
+    def checkpoints(self, dataset_id: str, doc_name: str) -> Mapping[str, str]:
+        """See `LayerJournal.checkpoints`."""
+        with self.database.reading() as session:
+            rows = session.all(_NOTES, dataset=dataset_id, name=doc_name)
+        try:
+            return {key: content.decode() for key, content in rows}
+        except DAMAGE as error:
+            raise corrupt(self.where, f"a note on {doc_name!r}: {error}") from error
+
+    def prune_checkpoints(self, dataset_id: str, doc_name: str, keys: Collection[str]) -> None:
+        """See `LayerJournal.prune_checkpoints`."""
+        gone = [key for key in self.checkpoints(dataset_id, doc_name) if key not in keys]
+        if not gone:
+            return
+        with self.database.writing() as tx:
+            dataset = find_dataset(tx, dataset_id)
+            if dataset is not None:
+                for key in gone:
+                    tx.run(_DROP_NOTE, dataset=dataset.id, name=doc_name, key=key)
+
 
 _l = t.layer.c
 _COLUMNS = (
@@ -80,12 +233,7 @@ _GET_WITH_VECTOR = (
     )
 )
 _FETCH = (
-    select(
-        *document_rows.COLUMNS,
-        *_COLUMNS,
-        _l.revision,
-        t.dataset.c.name,
-    )
+    select(*document_rows.COLUMNS, *_COLUMNS, _l.revision, t.dataset.c.name)
     .select_from(t.layer)
     .join(t.dataset, t.dataset.c.id == _l.dataset_id)
     .join(
@@ -200,9 +348,7 @@ class SqlLayers(SqlLayerJournal):
             rows = session.all(_FETCH, keys=list(integers(keys)))
         for row in rows:
             key, dataset = row[-2:]
-            document = None
-            if row[0] is not None:
-                document = info_of(DocumentRow.read(row, self.where), dataset)
+            document = None if row[0] is None else info_in(row, dataset, self.where)
             layer = self._layer(dataset, row[_document:])
             found[key] = StoredUnit(key=key, sig=layer.sig, document=document, layer=layer)
         return found

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 
 from triptych.contracts import rules
 from triptych.errors import ConflictError, ModelMismatchError
-from triptych.records import DerivedChunk, DerivedLayer, DerivedSig, NameState, SourceDocument
+from triptych.records import DerivedChunk, DerivedLayer, DerivedSig, NameState
 from triptych_backends.sql.chunk_sets import load_set
-from triptych_backends.sql.database import Database
+from triptych_backends.sql.database import Database, HasDatabase
 from triptych_backends.sql.deferred import bindparam, select, tables as t
 from triptych_backends.sql.deletes import (
     raise_floor,
@@ -17,11 +16,9 @@ from triptych_backends.sql.deletes import (
     remove_document,
     remove_layers,
 )
-from triptych_backends.sql.document_rows import DocumentRow, read_rows, source_of
+from triptych_backends.sql.document_rows import DocumentRow, read_rows
 from triptych_backends.sql.layers import write_layer
-from triptych_backends.sql.session import Session
-from triptych_backends.sql.settings import HasDatabase
-from triptych_backends.sql.transaction import FIELD_OF_LAYER, Dataset, Transaction
+from triptych_backends.sql.transaction import FIELD_OF_LAYER, Dataset, Session, Transaction
 from triptych_backends.sql.versions import drop_versions, write_and_keep
 
 _STATES_AT_ONCE = 64
@@ -77,58 +74,28 @@ def _load_at_once(
 
 
 def _load(
-    tx: Transaction,
-    dataset_id: str,
-    state: NameState,
-    where: str,
-    history: int,
-    *,
-    replace: bool,
+    tx: Transaction, dataset_id: str, state: NameState, where: str, history: int, *, replace: bool
 ) -> None:
     dataset = tx.dataset(dataset_id, live=bool(state.versions))
     row = read_rows(tx, dataset, [state.name], where).get(state.name)
-    new, replaces = _new_versions(dataset_id, state.versions, row, replace=replace)
+    new, replaces = rules.versions_to_load(
+        dataset_id,
+        state.versions,
+        row.version if row else 0,
+        lambda document: row is not None and row.is_of(dataset_id, document),
+        replace=replace,
+    )
     if replaces:
         remove_document(tx, dataset, state.name)
         row = None
     for document in new:
         row = row or DocumentRow.new(tx, state.name)
-        content = document.content.encode()
-        row.change(
-            tx,
-            dataset.id,
-            content,
-            hashlib.sha256(content).hexdigest(),
-            document.metadata,
-            version=document.version,
-            updated_at=document.updated_at,
-            original_sha256=document.original_sha256,
-            parser_sig=document.parser_sig,
-            system=document.system,
-        )
+        row.load(tx, dataset.id, document)
     if row is not None:
         write_and_keep(tx, dataset.id, [row], history)
         drop_versions(tx, row.id, below=state.versions[0].version if state.versions else 0)
         load_or_remove_set(tx, dataset, row.id, state.name, state.chunks, state.sig)
     _load_layers(tx, dataset.id, state.name, state.layers)
-
-
-def _new_versions(
-    dataset_id: str,
-    versions: Sequence[SourceDocument],
-    row: DocumentRow | None,
-    *,
-    replace: bool,
-) -> tuple[Sequence[SourceDocument], bool]:
-    def is_stored(document: SourceDocument) -> bool:
-        if row is None:
-            return False
-        digest = hashlib.sha256(document.content.encode()).hexdigest()
-        same = row.holds(digest, document.metadata, document.system)
-        return same and source_of(row, dataset_id, document.content) == document
-
-    stored = row.version if row else 0
-    return rules.versions_to_load(dataset_id, versions, stored, is_stored, replace=replace)
 
 
 def check_widths(session: Session, dataset_id: str, state: NameState) -> None:

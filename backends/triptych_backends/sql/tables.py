@@ -114,7 +114,7 @@ document_meta = Table(
     sqlite_with_rowid=False,
 )
 """What filters read: `pair` is an entry of one key and its value
-(`triptych_backends.sql.entries`)."""
+(`triptych_backends.sql.document_rows`)."""
 
 document_version = Table(
     "document_version",

@@ -1,18 +1,24 @@
-"""One write transaction: ticks of the clock, the change log, datasets."""
+"""Sessions on one connection, and one write transaction: ticks, the change log, datasets."""
 
 from __future__ import annotations
 
 import secrets
+import sys
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import attrs
 
 from triptych.records import DatasetConfig, Layer
 from triptych_backends.index import Field
 from triptych_backends.sql.deferred import (
+    Statement,
+    Upsert,
     bindparam,
     delete,
+    func,
+    in_list,
     insert,
     literal,
     select,
@@ -20,10 +26,70 @@ from triptych_backends.sql.deferred import (
     union_all,
     update,
 )
-from triptych_backends.sql.deletion_log import forget_deletions, log_gap, prune_deletions
-from triptych_backends.sql.dialect import Upsert, in_list
 from triptych_backends.sql.errors import corrupt
-from triptych_backends.sql.session import Session
+
+
+class Session(ABC):
+    """Runs statements on one connection; a list among the parameters is that of an `in_list`."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def all(self, statement: Statement, **parameters: Any) -> list[tuple[Any, ...]]:
+        """Every row, read at once: no snapshot stays open."""
+
+    def one(self, statement: Statement, **parameters: Any) -> tuple[Any, ...] | None:
+        """The first row, None when there is none."""
+        rows = self.all(statement, **parameters)
+        return rows[0] if rows else None
+
+    @abstractmethod
+    def run(self, statement: Statement, **parameters: Any) -> int:
+        """Run a writing statement; how many rows it touched."""
+
+    @abstractmethod
+    def run_many(self, statement: Statement, rows: Sequence[Sequence[Any]]) -> None:
+        """Run a writing statement for each of ``rows``, tuples in the statement's own order."""
+
+
+KEPT_DELETIONS = 100_000
+"""So many deletions the log keeps, of all datasets together."""
+
+_c = t.document_change.c
+_DELETED = _c.version.is_not(None)
+_COUNT = select(func.count()).where(_DELETED, _c.name.is_not(None))
+_NTH = (
+    select(_c.seq)
+    .where(_DELETED, _c.name.is_not(None))
+    .order_by(_c.seq)
+    .limit(1)
+    .offset(bindparam("nth"))
+)
+# One row of each dataset stays, without its name: who has not read so far begins again.
+_LAST = select(func.max(_c.seq)).where(_DELETED, _c.seq <= bindparam("to")).group_by(_c.dataset_id)
+_DROP = delete(t.document_change).where(
+    _DELETED, _c.seq <= bindparam("to"), ~in_list(_c.seq, "last")
+)
+_UNNAME = update(t.document_change).where(in_list(_c.seq, "last")).values(name=None)
+_ADD_GAP = insert(t.document_change)
+
+
+def prune_deletions(tx: Session, keep: int = KEPT_DELETIONS) -> None:
+    """Forget the oldest deletions where there are more than ``keep``: a tenth more than needed."""
+    found = tx.one(_COUNT)
+    count = found[0] if found else 0
+    if count > keep:
+        oldest = tx.one(_NTH, nth=count - keep + keep // 10 - 1)
+        assert oldest is not None
+        forget_deletions(tx, oldest[0])
+
+
+def forget_deletions(tx: Session, to: int = sys.maxsize) -> None:
+    """Forget the deletions with numbers up to ``to``, and the names of what was deleted."""
+    last = [row[0] for row in tx.all(_LAST, to=to)]
+    tx.run(_DROP, to=to, last=last)
+    tx.run(_UNNAME, last=last)
+
 
 FIELD_OF_LAYER: dict[Layer, Field] = {Layer.ABSTRACT: "abstract", Layer.OVERVIEW: "overview"}
 """The index's field of each kind of layer that is stored."""
@@ -183,8 +249,10 @@ class Transaction(Session):
         forget_deletions(self)
 
     def break_log(self, dataset: int) -> None:
-        """Let all who follow the dataset's documents begin again."""
-        log_gap(self, dataset, self.ticks(1))
+        """Let all who follow the dataset's documents begin again: deletions up to now, a tick of
+        its own, may not be in the log."""
+        seq = self.ticks(1)
+        self.run_many(_ADD_GAP, [(seq, seq, dataset, None, 0)])
 
     def _write_documents(self) -> None:
         self.run_many(_LOG_DOCUMENT, list(self._documents.values()))

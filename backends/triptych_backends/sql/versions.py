@@ -13,16 +13,15 @@ from triptych_backends.sql.deferred import (
     bindparam,
     delete,
     desc,
+    in_list,
     insert,
     literal,
     select,
     tables as t,
     union_all,
 )
-from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.errors import corrupt
-from triptych_backends.sql.session import Session
-from triptych_backends.sql.transaction import Transaction
+from triptych_backends.sql.transaction import Session, Transaction
 
 _v = t.document_version.c
 _CURRENT = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +16,7 @@ from triptych.records.metadata import metadata_from_plain
 from triptych_backends.index import LocalIndex
 from triptych_backends.index.checks import examine_index
 from triptych_backends.sql import tables as t
-from triptych_backends.sql.document_rows import read_system
-from triptych_backends.sql.entries import entries_of
+from triptych_backends.sql.document_rows import entries_of, read_system
 from triptych_backends.sql.errors import DAMAGE
 from triptych_backends.sqlite.database import SqliteDatabase
 from triptych_backends.sqlite.invariants import INVARIANTS, Invariant, broken_references
@@ -101,7 +101,7 @@ _GREATEST = (
     "UNION ALL SELECT max(revision) FROM layer UNION ALL SELECT max(seq) FROM change "
     "UNION ALL SELECT max(seq) FROM document_change UNION ALL SELECT max(first) FROM epoch)"
 )
-_SOURCES = frozenset({"dataset", "document"})
+SOURCES = frozenset({"dataset", "document"})
 
 
 def check_integrity(
@@ -119,8 +119,8 @@ def check_integrity(
         lambda: _clock(database, tally),
         lambda: _rows(database, dataset_ids, tally),
         lambda: _pairs(database, dataset_ids, tally),
-        lambda: _vectors(database, dataset_ids, tally),
-        lambda: _sparse(database, dataset_ids, tally),
+        lambda: _vectors("vectors.stored", bad_vectors, database, dataset_ids, tally),
+        lambda: _vectors("sparse.stored", bad_sparse, database, dataset_ids, tally),
     ]
     for part in parts:
         try:
@@ -193,7 +193,7 @@ def _schema(database: SqliteDatabase, tally: FindingCollector) -> None:
     with database.reading() as session:
         missing = missing_parts(session)
     for table, what in missing:
-        lost = what.startswith("column") or (not what and table in _SOURCES)
+        lost = what.startswith("column") or (not what and table in SOURCES)
         name = "schema.lost" if lost else "schema.missing"
         tally.add(CHECKS[name], database.where, f"{table} {what}".strip())
 
@@ -201,8 +201,7 @@ def _schema(database: SqliteDatabase, tally: FindingCollector) -> None:
 def clock_is_behind(session: SqliteSession) -> bool:
     """Whether the clock is not one row with a tick that no number in use exceeds."""
     rows = session.driver.execute("SELECT typeof(tick), tick FROM clock").fetchall()
-    greatest = session.driver.execute(_GREATEST).fetchone()[0]
-    return len(rows) != 1 or rows[0][0] != "integer" or rows[0][1] < greatest
+    return len(rows) != 1 or rows[0][0] != "integer" or rows[0][1] < greatest_number(session)
 
 
 def greatest_number(session: SqliteSession) -> int:
@@ -236,22 +235,25 @@ def _broken(database: SqliteDatabase, invariant: Invariant) -> Iterator[tuple[st
     yield from ((str(dataset), str(label), count) for dataset, label, count in rows)
 
 
+def pages_of(session: SqliteSession, sql: str, size: int = _PAGE) -> Iterator[list[Any]]:
+    """The rows of ``sql``, so many at a time: it takes the id to begin behind, and a limit."""
+    after = 0
+    while page := session.driver.execute(sql, [after, size]).fetchall():
+        after = page[-1][0]
+        yield page
+
+
 def bad_pairs(
     session: SqliteSession, dataset_ids: Collection[str] | None
 ) -> Iterator[tuple[int, int, str, str, set[bytes] | None]]:
     """Of documents whose pairs are not those of their metadata: their dataset's id, their own,
     the names of both, and the pairs that belong there (None: the metadata is unreadable)."""
-    after = 0
-    while True:
-        page = session.driver.execute(
-            "SELECT d.id, d.dataset_id, coalesce(s.name, ''), d.name, d.metadata, d.system "
-            "FROM document d "
-            "LEFT JOIN dataset s ON s.id = d.dataset_id WHERE d.id > ? ORDER BY d.id LIMIT ?",
-            [after, _PAGE],
-        ).fetchall()
-        if not page:
-            return
-        after = page[-1][0]
+    for page in pages_of(
+        session,
+        "SELECT d.id, d.dataset_id, coalesce(s.name, ''), d.name, d.metadata, d.system "
+        "FROM document d "
+        "LEFT JOIN dataset s ON s.id = d.dataset_id WHERE d.id > ? ORDER BY d.id LIMIT ?",
+    ):
         stored: dict[int, set[bytes]] = {row[0]: set() for row in page}
         for document, pair in session.driver.execute(
             "SELECT document_id, pair FROM document_meta INDEXED BY document_meta_document "
@@ -291,19 +293,14 @@ def _pairs(database: SqliteDatabase, dataset_ids: Collection[str], tally: Findin
 def bad_vectors(session: SqliteSession) -> Iterator[tuple[int, str]]:
     """Ids of vectors that are of another width than their space or not of unit length, with
     their dataset."""
-    after = 0
-    while True:
-        page = session.driver.execute(
-            "SELECT w.id, s.name, p.dimension, w.data FROM vector w JOIN space p "
-            "ON p.id = w.space_id JOIN dataset s ON s.id = p.dataset_id "
-            "WHERE w.id > ? AND p.kind <> 'sparse' AND (length(w.data) <> 0 OR EXISTS "
-            "(SELECT 1 FROM chunk c WHERE c.vector_id = w.id) OR EXISTS "
-            "(SELECT 1 FROM layer l WHERE l.vector_id = w.id)) ORDER BY w.id LIMIT ?",
-            [after, _PAGE],
-        ).fetchall()
-        if not page:
-            return
-        after = page[-1][0]
+    for page in pages_of(
+        session,
+        "SELECT w.id, s.name, p.dimension, w.data FROM vector w JOIN space p "
+        "ON p.id = w.space_id JOIN dataset s ON s.id = p.dataset_id "
+        "WHERE w.id > ? AND p.kind <> 'sparse' AND (length(w.data) <> 0 OR EXISTS "
+        "(SELECT 1 FROM chunk c WHERE c.vector_id = w.id) OR EXISTS "
+        "(SELECT 1 FROM layer l WHERE l.vector_id = w.id)) ORDER BY w.id LIMIT ?",
+    ):
         for pk, dataset, width, data in page:
             if not isinstance(data, bytes) or len(data) != 4 * width:
                 yield pk, dataset
@@ -315,29 +312,14 @@ def bad_vectors(session: SqliteSession) -> Iterator[tuple[int, str]]:
                 yield pk, dataset
 
 
-def _vectors(
-    database: SqliteDatabase, dataset_ids: Collection[str], tally: FindingCollector
-) -> None:
-    with database.reading() as session:
-        for pk, dataset in bad_vectors(session):
-            if dataset in dataset_ids:
-                place = f"dataset {dataset!r}"
-                tally.add(CHECKS["vectors.stored"], place, f"vector {pk}", dataset_id=dataset)
-
-
 def bad_sparse(session: SqliteSession) -> Iterator[tuple[int, str]]:
     """Ids of sparse vectors that cannot be read, with their dataset."""
-    after = 0
-    while True:
-        page = session.driver.execute(
-            "SELECT w.id, s.name, w.data FROM vector w JOIN space p "
-            "ON p.id = w.space_id JOIN dataset s ON s.id = p.dataset_id "
-            "WHERE w.id > ? AND p.kind = 'sparse' ORDER BY w.id LIMIT ?",
-            [after, _PAGE],
-        ).fetchall()
-        if not page:
-            return
-        after = page[-1][0]
+    for page in pages_of(
+        session,
+        "SELECT w.id, s.name, w.data FROM vector w JOIN space p "
+        "ON p.id = w.space_id JOIN dataset s ON s.id = p.dataset_id "
+        "WHERE w.id > ? AND p.kind = 'sparse' ORDER BY w.id LIMIT ?",
+    ):
         for pk, dataset, data in page:
             try:
                 SparseVector.from_bytes(data)
@@ -345,11 +327,15 @@ def bad_sparse(session: SqliteSession) -> Iterator[tuple[int, str]]:
                 yield pk, dataset
 
 
-def _sparse(
-    database: SqliteDatabase, dataset_ids: Collection[str], tally: FindingCollector
+def _vectors(
+    name: str,
+    bad: Callable[[SqliteSession], Iterator[tuple[int, str]]],
+    database: SqliteDatabase,
+    dataset_ids: Collection[str],
+    tally: FindingCollector,
 ) -> None:
     with database.reading() as session:
-        for pk, dataset in bad_sparse(session):
+        for pk, dataset in bad(session):
             if dataset in dataset_ids:
                 place = f"dataset {dataset!r}"
-                tally.add(CHECKS["sparse.stored"], place, f"vector {pk}", dataset_id=dataset)
+                tally.add(CHECKS[name], place, f"vector {pk}", dataset_id=dataset)

@@ -15,18 +15,17 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 from triptych.errors import StoreError
 from triptych_backends.sql.errors import closed_error
-from triptych_backends.sqlite.errors import gone_error, replaced_error
-from triptych_backends.sqlite.location import FileIdentity, identity_of
+from triptych_backends.sqlite.location import (
+    FileIdentity,
+    Pair,
+    forget_owner,
+    identity_of,
+    remember_owner,
+)
 from triptych_backends.sqlite.session import CachedSession, Driver, SqliteSession
-from triptych_backends.sqlite.wal_owner import Pair, forget_owner, remember_owner
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection, Engine
-    from sqlalchemy.engine.interfaces import DBAPIConnection
 
 PAGE_SIZE = 8192
 """Five vectors of 384 dimensions fit a page; at 4096 only two would, a quarter wasted."""
@@ -69,7 +68,7 @@ class Connections:
         self._busy = 0
         self._forking = False
         self._torn = False
-        self._engine: Engine | None = None
+        self._writer: Driver | None = None  # while nobody writes
 
     def require_file(self) -> None:
         """From now on, the file must be the one that is there now.
@@ -91,9 +90,9 @@ class Connections:
         if self._file is not None and self._lost is None:
             try:
                 if identity_of(self._path) != self._file:
-                    self._lost = replaced_error
+                    self._lost = _replaced_error
             except (FileNotFoundError, NotADirectoryError):
-                self._lost = gone_error
+                self._lost = _gone_error
             except OSError:
                 return False  # SQLite will say what it is
         return self._lost is not None
@@ -104,24 +103,6 @@ class Connections:
             self.close()
             assert self._lost is not None
             raise self._lost(self.where)
-
-    def _writers(self) -> Engine:
-        """The connections of writers, made for the first of them: a reader needs no SQLAlchemy."""
-        with self._gate:
-            if self._engine is None:
-                self._engine = self._new_engine()
-            return self._engine
-
-    def _new_engine(self) -> Engine:
-        from sqlalchemy import create_engine, event
-        from sqlalchemy.pool import QueuePool
-
-        engine = create_engine(
-            "sqlite://", creator=self.connect, poolclass=QueuePool, pool_size=1, max_overflow=-1
-        )
-        event.listen(engine, "begin", _begin_immediate)
-        event.listen(engine, "close", self._forget)
-        return engine
 
     def connect(self) -> Driver:
         """A new connection; SQLite's implicit transactions are off."""
@@ -150,10 +131,6 @@ class Connections:
             self.release(driver)
             raise
         return driver
-
-    def _forget(self, driver: DBAPIConnection, _record: object) -> None:
-        with suppress(ValueError):
-            self._opened.remove(driver)  # type: ignore[arg-type]  # made by connect()
 
     def release(self, driver: sqlite3.Connection) -> None:
         """Close a connection of `connect`."""
@@ -231,7 +208,7 @@ class Connections:
             session.driver.execute("COMMIT")
 
     @contextmanager
-    def writing(self, *, durable: bool) -> Iterator[Connection]:
+    def writing(self, *, durable: bool) -> Iterator[Driver]:
         """A write transaction, committed at the end; callers take turns.
 
         A ``durable`` commit is on the disk when it returns. Another survives the process but
@@ -243,21 +220,29 @@ class Connections:
         """
         self._enter()
         try:
-            with self._writers().connect() as connection:
+            driver, self._writer = self._writer or self.connect(), None
+            try:
                 level = _FULL if durable else _NORMAL
-                if connection.info.get("synchronous") != level:
-                    self.driver_of(connection).execute(f"PRAGMA synchronous={level}")
-                    connection.info["synchronous"] = level
-                with connection.begin():
-                    yield connection
+                if driver.synchronous != level:
+                    driver.execute(f"PRAGMA synchronous={level}")
+                    driver.synchronous = level
+                driver.execute("BEGIN IMMEDIATE")
+                yield driver
+                driver.execute("COMMIT")
+            finally:
+                self._put_back(driver)
             self._require_same_file()
         finally:
             self._leave()
 
-    @staticmethod
-    def driver_of(connection: Connection) -> sqlite3.Connection:
-        """The driver's own connection beneath SQLAlchemy's."""
-        return cast(sqlite3.Connection, connection.connection.driver_connection)
+    def _put_back(self, driver: Driver) -> None:
+        """Keep the connection of a writer for the next; what it did not commit is undone."""
+        try:
+            driver.rollback()
+        except sqlite3.Error:
+            self.release(driver)
+        else:
+            self._writer = driver
 
     def flush(self) -> None:
         """Put every commit so far on the disk.
@@ -330,8 +315,9 @@ class Connections:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(driver))
 
     def _close_idle(self) -> None:
-        if self._engine is not None:
-            self._engine.dispose()
+        if self._writer is not None:
+            self.release(self._writer)
+            self._writer = None
         while self._readers:
             self.release(self._readers.pop())
         self._owner = None
@@ -352,5 +338,19 @@ def busy_error(message: str) -> sqlite3.OperationalError:
     return error
 
 
-def _begin_immediate(connection: Connection) -> None:
-    Connections.driver_of(connection).execute("BEGIN IMMEDIATE")
+def _replaced_error(where: str) -> StoreError:
+    """The error of every call once another file was found in the place of the store's."""
+    return StoreError(
+        f"the store {where} was replaced by another file while it was open here, and has been "
+        "closed: open it again, and put again what was written meanwhile. The next open sets the "
+        f"log of the file before it aside, as {where}-wal.replaced-1. To restore a backup beneath "
+        "open stores, use SQLite's own backup"
+    )
+
+
+def _gone_error(where: str) -> StoreError:
+    """The error of every call once the store's file was found gone."""
+    return StoreError(
+        f"the store {where} was deleted or moved while it was open here, and has been closed: put "
+        "its file back, or restore it from a backup, and open it again"
+    )

@@ -1,26 +1,88 @@
-"""One SQLite file: its connections, and who may read and write it when."""
+"""One SQLite file: who may read and write it when, and what errors of its driver mean."""
 
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from triptych import deadlines
-from triptych.errors import StoreError, StoreLockedError
+from triptych.errors import CorruptStoreError, StoreError, StoreLockedError
 from triptych_backends.file_locks import lock_now, unlock
-from triptych_backends.sql.errors import closed_error
-from triptych_backends.sql.writer_turn import WriterTurn
+from triptych_backends.sql.database import WriterTurn
+from triptych_backends.sql.errors import closed_error, corrupt
 from triptych_backends.sqlite.connection import Connections
-from triptych_backends.sqlite.errors import driver_errors
-from triptych_backends.sqlite.location import refuse_unusable
+from triptych_backends.sqlite.location import refuse_unusable, set_foreign_log_aside
 from triptych_backends.sqlite.schema import prepare, require_current
 from triptych_backends.sqlite.session import SqliteSession, SqliteTransaction
-from triptych_backends.sqlite.wal_owner import set_foreign_log_aside
+
+# SQLite's primary result codes (sqlite.org/rescode.html): the low byte of the extended code.
+_LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT}
+_ADVICE = {
+    sqlite3.SQLITE_FULL: "the disk (or its quota) is full: free some space and try again",
+    sqlite3.SQLITE_READONLY: (
+        "it cannot be written: check the rights of the file and its folder, or open it with "
+        "read_only=True"
+    ),
+    sqlite3.SQLITE_PERM: "access was denied: check the rights of the file and its folder",
+    sqlite3.SQLITE_AUTH: "access was denied: check the rights of the file and its folder",
+    sqlite3.SQLITE_CANTOPEN: (
+        "the file cannot be opened: check that it and its folder exist and that its rights, and "
+        "those of the files beside it that end in -wal and -shm, let you in; where nothing can be "
+        "written, open it with read_only=True"
+    ),
+    sqlite3.SQLITE_IOERR: (
+        "reading or writing the disk failed: check that it is not full, and see the system log"
+    ),
+    sqlite3.SQLITE_TOOBIG: "a document is larger than SQLite can hold (1 GB): split it",
+    sqlite3.SQLITE_NOMEM: "memory ran out",
+}
+
+
+def store_error(error: BaseException, where: str) -> StoreError:
+    """What a driver's ``error`` in the store ``where`` means to its user."""
+    code = getattr(error, "sqlite_errorcode", None)
+    primary = code & 0xFF if isinstance(code, int) else None
+    if primary in _LOCKED:
+        return StoreLockedError(
+            f"the store {where} is locked by another writer for longer than the wait: try "
+            "again, or give a longer lock_timeout"
+        )
+    if primary == sqlite3.SQLITE_NOTADB:
+        return CorruptStoreError(
+            f"{where} is not an SQLite database, or its first page is damaged: check the path, or "
+            "restore it from a backup"
+        )
+    if primary in _CORRUPT or _is_undecodable(error):
+        return corrupt(where, error)
+    if primary == sqlite3.SQLITE_ERROR and "no such" in str(error):
+        return corrupt(where, error)
+    if primary in _ADVICE:
+        return StoreError(f"the store {where} failed ({error}): {_ADVICE[primary]}")
+    if "closed" in str(error):
+        return closed_error(where)
+    return StoreError(f"the store {where} failed: {error}")
+
+
+def _is_undecodable(error: BaseException) -> bool:
+    # The driver decodes what is stored, and SQLite's messages, which quote what is stored.
+    return isinstance(error, UnicodeDecodeError) or "Could not decode to UTF-8" in str(error)
+
+
+@contextmanager
+def driver_errors(where: str) -> Iterator[None]:
+    """Let no driver's error out."""
+    try:
+        yield
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise store_error(error, where) from error
+
 
 _POLL_SECONDS = 0.005
 
@@ -60,9 +122,6 @@ def _locked(handle: int, path: Path) -> bool:
         raise StoreError(f"{path} cannot be locked: {error.strerror}") from error
 
 
-_POSITION = "position in the log"
-
-
 class SqliteDatabase:
     """What the repositories read and write; thread-safe, and fork-safe. See `Database`.
 
@@ -71,13 +130,7 @@ class SqliteDatabase:
     """
 
     def __init__(
-        self,
-        path: Path,
-        connections: Connections,
-        *,
-        read_only: bool,
-        wait: float,
-        history: int,
+        self, path: Path, connections: Connections, *, read_only: bool, wait: float, history: int
     ) -> None:
         self.path = path
         self.where = str(path)
@@ -145,25 +198,18 @@ class SqliteDatabase:
         """
         self.require_open()
         with self._writer_turn.held():
-            with (
-                driver_errors(self.where),
-                self._connections.writing(durable=durable) as connection,
-            ):
-                known = connection.info
+            with driver_errors(self.where), self._connections.writing(durable=durable) as driver:
                 # Forgotten where the transaction fails: whether it was committed is not known.
-                position = known.pop(_POSITION, None)
-                driver = Connections.driver_of(connection)
+                position, driver.position = driver.position, None
                 transaction = SqliteTransaction(driver, self.where, position=position)
                 yield transaction
                 transaction.finish()
-            known[_POSITION] = transaction.position
+            driver.position = transaction.position
 
-    @contextmanager
-    def turn(self, name: str, *, wait: float | None = None) -> Iterator[None]:
+    def turn(self, name: str, *, wait: float | None = None) -> AbstractContextManager[None]:
         """The turn of one process among all that ask for ``name``: a lock on a file."""
         path = self.path.with_name(f"{self.path.name}.{name}.lock")
-        with file_turn(path, self.lock_timeout if wait is None else wait):
-            yield
+        return file_turn(path, self.lock_timeout if wait is None else wait)
 
     def flush(self) -> None:
         """Put all commits on the disk, those of derived data too."""
@@ -197,12 +243,6 @@ class SqliteDatabase:
         self.begin_close()
         self._connections.close()
 
-    def _before_fork(self) -> None:
-        self._connections.before_fork()
-
-    def _after_fork_in_parent(self) -> None:
-        self._connections.after_fork_in_parent()
-
     def _after_fork_in_child(self) -> None:
         self._writer_turn.after_fork_in_child()
         self._close_lock = threading.Lock()
@@ -218,24 +258,17 @@ def _is_frozen(path: Path) -> bool:
 _DATABASES: weakref.WeakSet[SqliteDatabase] = weakref.WeakSet()
 
 
-def _before_fork() -> None:
-    for database in _DATABASES:
-        database._before_fork()
+def _each(step: Callable[[SqliteDatabase], None]) -> Callable[[], None]:
+    def run() -> None:
+        for database in _DATABASES:
+            step(database)
 
-
-def _after_fork_in_parent() -> None:
-    for database in _DATABASES:
-        database._after_fork_in_parent()
-
-
-def _after_fork_in_child() -> None:
-    for database in _DATABASES:
-        database._after_fork_in_child()
+    return run
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=_after_fork_in_parent,
-        after_in_child=_after_fork_in_child,
+        before=_each(lambda database: database._connections.before_fork()),
+        after_in_parent=_each(lambda database: database._connections.after_fork_in_parent()),
+        after_in_child=_each(SqliteDatabase._after_fork_in_child),
     )

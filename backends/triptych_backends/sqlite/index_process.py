@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from triptych_backends.index import LocalIndex
-from triptych_backends.index.follower import Orders, described, follow
+from triptych_backends.index.helper import Orders, follow
 from triptych_backends.sql import SqlChangeLog
 from triptych_backends.sqlite.database import SqliteDatabase
 
@@ -29,7 +29,7 @@ def main(path: str, index_path: str) -> None:
             follow(index, orders)
         database.close()
     except BaseException as error:  # noqa: BLE001 - whatever it is, the writer gets it
-        orders.say(**described(error))
+        orders.say(failed=f"{type(error).__name__}: {error}")
         os._exit(1)
     # Python's own end would wait for the thread that reads the input.
     os._exit(0)

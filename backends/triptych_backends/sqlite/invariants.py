@@ -36,7 +36,7 @@ def _labelled(table: Table, alias: str = "x") -> str:
     return f"'{table.name} ' || {keys}"
 
 
-_DROP_SETS_OF = (
+DROP_SETS_OF = (
     "DELETE FROM waiting WHERE document_id IN ({ids})",
     "DELETE FROM vector_use WHERE owner IN ({ids})",
     "DELETE FROM chunk WHERE document_id IN ({ids})",
@@ -50,7 +50,7 @@ def _dropping(ids: str) -> tuple[str, ...]:
         "CREATE TEMP TABLE IF NOT EXISTS doctor_sets (id INTEGER PRIMARY KEY)",
         "DELETE FROM temp.doctor_sets",
         f"INSERT OR IGNORE INTO temp.doctor_sets {ids}",
-        *(line.format(ids="SELECT id FROM temp.doctor_sets") for line in _DROP_SETS_OF),
+        *(line.format(ids="SELECT id FROM temp.doctor_sets") for line in DROP_SETS_OF),
     )
 
 
@@ -84,7 +84,7 @@ _DERIVED = {("chunk", "vector_id"), ("vector", "space_id"), ("space", "dataset_i
 
 _LEFT = {
     ("document_version", "document_id"): "restore the store from a backup: these old versions are "
-    "all that is left of their documents. To give them up, delete the rows by SQL",
+    "all that is left of their documents. To give them up, delete the rows by SQL"
 }
 """What is the last of a source is left, and what a person can do about it."""
 

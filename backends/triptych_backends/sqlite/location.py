@@ -1,9 +1,22 @@
-"""Where a database is: a path or URL, judged before SQLite touches it."""
+"""Where a database is, which file that is, and whose write-ahead log lies beside it.
+
+SQLite takes the log at ``<file>-wal`` for that of whatever file it finds at the path. Where another
+file was renamed over the database while it was open, or after a process was killed, the log of the
+file before it would be played into the new one. So device and inode of both files are kept beside
+them in ``<file>-wal.owner`` as long as there is a log. Where the log is the one that is named there
+and the database is not, the database was replaced. Where both are others, they were copied
+together.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 from triptych._internal.urls import shown_url
@@ -107,3 +120,147 @@ def _mounts() -> str:
         return Path("/proc/mounts").read_text("utf-8", "surrogateescape")
     except OSError:
         return ""
+
+
+Pair = tuple[FileIdentity, FileIdentity]
+"""A database and its log."""
+
+logger = logging.getLogger("triptych.store")
+
+_ASIDE = ".replaced-"
+_LENGTH = 4 * 21  # four numbers of 64 bits: a line of one length is written over another whole
+
+
+def set_foreign_log_aside(path: Path, *, read_only: bool) -> None:
+    """Rename the log beside ``path`` if it belongs to a file that was there before.
+
+    To rename does no harm to a process that has the old file open: it goes on with the log that it
+    has, until it finds its file replaced. To raise instead would let such a process keep the new
+    file shut, for as long as it lives.
+
+    Raises:
+        StoreError: there is such a log, and it cannot be set aside; nothing was read or written.
+    """
+    if not _is_foreign(path):
+        return
+    log, memory, owner = _beside(path)
+    if read_only:
+        raise StoreError(
+            f"{path} took the place of another file, and {log} is still the log of that one, which "
+            "SQLite would mix into it: open the store for writing once, which sets the log aside, "
+            f"or move {log} and {memory} away"
+        )
+    try:
+        with _locked(owner):
+            if not _is_foreign(path):  # another process was faster
+                return
+            number = next(n for n in count(1) if not os.path.lexists(f"{log}{_ASIDE}{n}"))
+            # The log last: as long as it is there, the next to open the file finds it foreign.
+            with suppress(FileNotFoundError):
+                os.replace(memory, f"{memory}{_ASIDE}{number}")
+            os.replace(log, f"{log}{_ASIDE}{number}")
+            _write(owner, (_identity(path) or (0, 0), (0, 0)))
+    except OSError as error:
+        raise StoreError(
+            f"{path} took the place of another file, and {log} is still the log of that one, which "
+            f"cannot be set aside ({error}): close every process that uses the store, and move "
+            f"{log} and {memory} away"
+        ) from error
+    logger.warning(
+        "%s took the place of another file. The log of that one, with its last writes, was set "
+        "aside as %s%s%d: move it away once nobody needs it",
+        path,
+        log,
+        _ASIDE,
+        number,
+    )
+
+
+def remember_owner(path: Path, file: FileIdentity, known: Pair | None) -> Pair | None:
+    """Note that the log at ``path`` belongs to ``file``; what is noted, ``known`` if nothing new.
+
+    A folder that cannot be written is not an error: the note is lost, and nothing else.
+    """
+    log, _, owner = _beside(path)
+    found = _identity(log)
+    if found is None or known == (file, found):
+        return known
+    # The file after the log: once it is another, so may be the log.
+    if _identity(path) != file:
+        return known
+    with suppress(OSError):
+        _write(owner, (file, found))
+    return file, found
+
+
+def forget_owner(path: Path) -> None:
+    """Remove the note where the log is gone, as after the last close."""
+    log, _, owner = _beside(path)
+    if not os.path.lexists(log):
+        with suppress(OSError):
+            os.unlink(owner)
+
+
+def logs_set_aside(path: Path) -> list[Path]:
+    """The logs of files that were replaced."""
+    log = Path(_beside(path)[0])
+    return sorted(each for each in log.parent.iterdir() if each.name.startswith(log.name + _ASIDE))
+
+
+def _beside(path: Path) -> tuple[str, str, str]:
+    # SQLite, too, keeps them beside what a link leads to.
+    real = os.path.realpath(path)
+    return f"{real}-wal", f"{real}-shm", f"{real}-wal.owner"
+
+
+def _is_foreign(path: Path) -> bool:
+    log, _, owner = _beside(path)
+    noted = _read(owner)
+    return noted is not None and _identity(log) == noted[1] and _identity(path) != noted[0]
+
+
+def _identity(path: str | Path) -> FileIdentity | None:
+    try:
+        return identity_of(Path(path))
+    except OSError:
+        return None
+
+
+def _read(owner: str) -> Pair | None:
+    try:
+        with open(owner, "rb") as file:
+            numbers = [int(word) for word in file.read(_LENGTH + 1).split()]
+    except (OSError, ValueError):
+        return None
+    if len(numbers) != 4:
+        return None
+    return (numbers[0], numbers[1]), (numbers[2], numbers[3])
+
+
+def _write(owner: str, pair: Pair) -> None:
+    line = "".join(f"{number:>20} " for file in pair for number in file)
+    flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    handle = os.open(owner, flags, 0o666)
+    try:
+        os.write(handle, line.encode())
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _locked(owner: str) -> Iterator[None]:
+    """One process at a time; the system releases the lock of a killed one."""
+    handle = os.open(owner, os.O_RDWR)
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            os.lseek(handle, _LENGTH * 2, os.SEEK_SET)
+            msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -7,25 +7,26 @@ import json
 import secrets
 from collections.abc import Collection
 
-from sqlalchemy import Table
-
 from triptych._internal.wording import counted
 from triptych.records.metadata import metadata_from_plain
 from triptych.signatures import document_input_sig
 from triptych_backends.index import LocalIndex
 from triptych_backends.sql import tables as t
+from triptych_backends.sql.compilation import creating
 from triptych_backends.sql.document_rows import read_system
 from triptych_backends.sqlite.checks import (
+    SOURCES,
     bad_pairs,
     bad_sparse,
     bad_vectors,
     clock_is_behind,
     greatest_number,
     missing_parts,
+    pages_of,
 )
 from triptych_backends.sqlite.database import SqliteDatabase
-from triptych_backends.sqlite.invariants import INVARIANTS, broken_references
-from triptych_backends.sqlite.session import SqliteTransaction
+from triptych_backends.sqlite.invariants import DROP_SETS_OF, INVARIANTS, broken_references
+from triptych_backends.sqlite.session import DIALECT, SqliteTransaction
 
 _PAGE = 64
 _ROUNDS = 10
@@ -106,29 +107,13 @@ def repair(
 def _mend_schema(tx: SqliteTransaction) -> list[str]:
     missing = missing_parts(tx)
     for table, what in missing:
-        made = t.METADATA.tables[table]
-        if not what and table not in ("dataset", "document"):
-            _create(tx, made)
+        statements = creating(t.METADATA.tables[table], DIALECT)
+        if not what and table not in SOURCES:
+            for statement in statements.values():
+                tx.driver.execute(statement)
         elif what.startswith("index"):
-            _create_indexes(tx, made, what.removeprefix("index "))
+            tx.driver.execute(statements[what])
     return [f"made {table} {what}".rstrip() for table, what in missing]
-
-
-def _create(tx: SqliteTransaction, table: Table) -> None:
-    from sqlalchemy.dialects import sqlite
-    from sqlalchemy.schema import CreateTable
-
-    tx.driver.execute(str(CreateTable(table).compile(dialect=sqlite.dialect())))
-    _create_indexes(tx, table)
-
-
-def _create_indexes(tx: SqliteTransaction, table: Table, name: str | None = None) -> None:
-    from sqlalchemy.dialects import sqlite
-    from sqlalchemy.schema import CreateIndex
-
-    for index in table.indexes:
-        if name in (None, index.name):
-            tx.driver.execute(str(CreateIndex(index).compile(dialect=sqlite.dialect())))
 
 
 def _drop_vectors(tx: SqliteTransaction) -> int:
@@ -138,15 +123,12 @@ def _drop_vectors(tx: SqliteTransaction) -> int:
             "SELECT DISTINCT document_id FROM chunk WHERE vector_id = ?", [pk]
         ).fetchall()
         for (document,) in documents:
-            for table in ("waiting", "chunk"):
-                tx.driver.execute(f"DELETE FROM {table} WHERE document_id = ?", [document])
-            tx.driver.execute("DELETE FROM vector_use WHERE owner = ?", [document])
-            tx.driver.execute("DELETE FROM derivation WHERE document_id = ?", [document])
+            for statement in DROP_SETS_OF:
+                tx.driver.execute(statement.format(ids="?"), [document])
         tx.driver.execute(
             "UPDATE layer SET vector_id = NULL, embed_sig = '' WHERE vector_id = ?", [pk]
         )
-        tx.driver.execute("DELETE FROM vector_use WHERE vector_id = ?", [pk])
-        tx.driver.execute("DELETE FROM vector WHERE id = ?", [pk])
+        _drop_vector(tx, pk)
     _drop_unused(tx)
     return len(bad)
 
@@ -154,9 +136,13 @@ def _drop_vectors(tx: SqliteTransaction) -> int:
 def _drop_sparse(tx: SqliteTransaction) -> int:
     bad = [pk for pk, _ in bad_sparse(tx)]
     for pk in bad:
-        tx.driver.execute("DELETE FROM vector_use WHERE vector_id = ?", [pk])
-        tx.driver.execute("DELETE FROM vector WHERE id = ?", [pk])
+        _drop_vector(tx, pk)
     return len(bad)
+
+
+def _drop_vector(tx: SqliteTransaction, pk: int) -> None:
+    tx.driver.execute("DELETE FROM vector_use WHERE vector_id = ?", [pk])
+    tx.driver.execute("DELETE FROM vector WHERE id = ?", [pk])
 
 
 def _drop_unused(tx: SqliteTransaction) -> None:
@@ -179,13 +165,13 @@ def _mend_pairs(tx: SqliteTransaction) -> int:
 
 def _mend_digests(tx: SqliteTransaction) -> int:
     """Size and input signature of all whose content is what was put."""
-    repaired = after = 0
-    while page := tx.driver.execute(
-        "SELECT id, name, content_sha256, size, input_sig, metadata, system, content FROM document "
-        "WHERE id > ? ORDER BY id LIMIT ?",
-        [after, _PAGE],
-    ).fetchall():
-        after = page[-1][0]
+    repaired = 0
+    for page in pages_of(
+        tx,
+        "SELECT id, name, content_sha256, size, input_sig, metadata, system, content "
+        "FROM document WHERE id > ? ORDER BY id LIMIT ?",
+        _PAGE,
+    ):
         for pk, name, sha256, size, input_sig, metadata, system, content in page:
             if not isinstance(content, bytes) or hashlib.sha256(content).hexdigest() != sha256:
                 continue

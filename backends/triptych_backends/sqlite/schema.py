@@ -16,12 +16,10 @@ from triptych_backends.sql.migrations import (
     first_rows,
 )
 from triptych_backends.sqlite.connection import PAGE_SIZE, Connections, busy_error
-from triptych_backends.sqlite.dialect import DIALECT
-from triptych_backends.sqlite.session import SqliteSession
+from triptych_backends.sqlite.session import DIALECT, SqliteSession
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-    from sqlalchemy.schema import CreateIndex, CreateTable
+    pass
 
 APPLICATION_ID = 0x54726970
 """`PRAGMA application_id`: "Trip"."""
@@ -48,12 +46,12 @@ def prepare(connections: Connections, *, lock_timeout: float) -> None:
         _use_wal(driver, lock_timeout)
     finally:
         connections.release(driver)
-    with connections.writing(durable=True) as connection:
-        version = _version(Connections.driver_of(connection), connections.where)
+    with connections.writing(durable=True) as driver:
+        version = _version(driver, connections.where)
         if version == 0:
-            create(connection)
+            create(driver)
         elif version < SCHEMA_VERSION:
-            _migrate(connection, version)
+            _migrate(driver, version)
 
 
 def require_current(connections: Connections) -> None:
@@ -103,40 +101,34 @@ def _use_wal(driver: sqlite3.Connection, lock_timeout: float) -> None:
         time.sleep(0.005)
 
 
-def create(connection: Connection) -> None:
-    """Make all tables in an empty database, in the connection's transaction."""
-    driver = Connections.driver_of(connection)
+def create(driver: sqlite3.Connection) -> None:
+    """Make all tables in an empty database, in the driver's transaction."""
     for statement in _statements():
         driver.execute(statement)
     session = SqliteSession(driver)
     clock, meta = first_rows()
     session.run_many(_ADD_CLOCK, [clock])
     session.run_many(_ADD_META, meta)
-    _stamp(connection)
+    _stamp(driver)
 
 
 @cache
 def _statements() -> tuple[str, ...]:
     """What makes all tables and their indexes; to write it takes longer than to run it."""
-    from sqlalchemy.schema import CreateIndex, CreateTable
-
+    from triptych_backends.sql.compilation import creating
     from triptych_backends.sql.tables import METADATA
 
-    made: list[CreateTable | CreateIndex] = []
-    for table in METADATA.sorted_tables:
-        made.append(CreateTable(table))
-        made.extend(map(CreateIndex, sorted(table.indexes, key=lambda index: str(index.name))))
-    return tuple(str(each.compile(dialect=DIALECT.engine)) for each in made)
+    tables = METADATA.sorted_tables
+    return tuple(each for table in tables for each in creating(table, DIALECT).values())
 
 
-def _migrate(connection: Connection, version: int) -> None:
-    driver = Connections.driver_of(connection)
+def _migrate(driver: sqlite3.Connection, version: int) -> None:
     for statement in changes_since(version, "sqlite"):
         driver.execute(statement)
     driver.execute("UPDATE meta SET value = ? WHERE key = 'schema'", [str(SCHEMA_VERSION)])
-    _stamp(connection)
+    _stamp(driver)
 
 
-def _stamp(connection: Connection) -> None:
-    connection.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
-    connection.exec_driver_sql(f"PRAGMA user_version={SCHEMA_VERSION}")
+def _stamp(driver: sqlite3.Connection) -> None:
+    driver.execute(f"PRAGMA application_id={APPLICATION_ID}")
+    driver.execute(f"PRAGMA user_version={SCHEMA_VERSION}")

@@ -1,20 +1,108 @@
-"""How statements run on a connection to an SQLite file.
+"""How statements run on a connection to an SQLite file, and how SQLite writes them.
 
 Statements are Core expressions, compiled once and run by the driver: Core's own handling of
-parameters and rows costs 50 to 180 µs a statement, against 8 µs for the whole of a small one.
+parameters and rows costs 50 to 180 µs a statement, against 8 µs for the whole of a small one. No
+command that reads needs even that: ``compiled_statements.json`` maps how a statement was written
+(its SHA-256) to its text, the order of its parameters, and the constants among them. A statement
+that is not in it is compiled when it is run. The Makefile writes the file again after a change; a
+test checks that each text is the one that SQLAlchemy writes.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sqlite3
 from collections.abc import Hashable, Sequence
-from typing import Any
+from functools import cache, cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from triptych_backends.sql.dialect import Statement
-from triptych_backends.sql.session import Session
-from triptych_backends.sql.transaction import Position, Transaction
-from triptych_backends.sqlite.compiled_statements import compiled
-from triptych_backends.sqlite.dialect import DIALECT
+from triptych_backends.sql.deferred import Deferred, Statement, Upsert, written
+from triptych_backends.sql.transaction import Position, Session, Transaction
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Insert
+    from sqlalchemy.engine import interfaces
+
+
+class SqliteDialect:
+    """Lists are JSON; see `triptych_backends.sql.Dialect`."""
+
+    @cached_property
+    def engine(self) -> interfaces.Dialect:
+        """See `Dialect.engine`."""
+        # Only what compiles a statement needs SQLAlchemy.
+        from sqlalchemy.dialects import sqlite
+
+        return sqlite.dialect(paramstyle="qmark")
+
+    def in_list(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+        """See `Dialect.in_list`."""
+        from sqlalchemy import bindparam, func, select
+
+        values = func.json_each(bindparam(name)).table_valued("value")
+        return column.in_(select(values.c.value))
+
+    def bind_list(self, values: Sequence[int] | Sequence[str]) -> str:
+        """See `Dialect.bind_list`."""
+        return json.dumps(values)
+
+    def upsert(self, upsert: Upsert) -> Insert:
+        """See `Dialect.upsert`."""
+        from sqlalchemy.dialects import sqlite
+
+        statement = sqlite.insert(upsert.table)
+        return statement.on_conflict_do_update(
+            index_elements=upsert.key, set_=upsert.assignments(statement.excluded)
+        )
+
+
+DIALECT = SqliteDialect()
+
+
+Compiled: TypeAlias = tuple[str, tuple[str, ...], dict[str, Any]]
+"""The text, the names of its parameters in order, and those that are constants."""
+
+FILE = Path(__file__).with_name("compiled_statements.json")
+
+
+@lru_cache(maxsize=512)
+def compiled(statement: Statement) -> Compiled:
+    """``statement`` as SQLite takes it."""
+    known = compiled_before(statement)
+    if known is not None:
+        return known
+    # A quarter of a second, the first time: its import, and that of SQLAlchemy.
+    from triptych_backends.sql.compilation import compile_statement
+
+    made = compile_statement(statement, DIALECT)
+    return str(made), tuple(made.positiontup or ()), dict(made.params)
+
+
+def compiled_before(statement: object) -> Compiled | None:
+    """The text of ``statement``; None where it must be compiled."""
+    key = key_of(statement)
+    found = None if key is None else _kept().get(key)
+    return None if found is None else (found[0], tuple(found[1]), found[2])
+
+
+def key_of(statement: object) -> str | None:
+    """What ``statement`` is called in the file; None for one that SQLAlchemy made itself."""
+    if isinstance(statement, Upsert):
+        text = f"upsert {written(statement.table)} {statement.key} {statement.add}"
+    elif isinstance(statement, Deferred):
+        text = written(statement)
+    else:
+        return None
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+@cache
+def _kept() -> dict[str, list[Any]]:
+    kept: dict[str, list[Any]] = json.loads(FILE.read_text(encoding="utf-8"))
+    return kept
+
 
 _CACHED_ROWS = 256
 """So many questions a connection remembers the answers of."""
@@ -49,8 +137,11 @@ class SqliteSession(Session):
 
 
 class Driver(sqlite3.Connection):
-    """A connection that holds what `CachedSession` has read over it."""
+    """A connection that holds what `CachedSession` has read over it; of a writer, where it left the
+    log (None: that is not known), and the level of `PRAGMA synchronous`."""
 
+    position: Position | None = None
+    synchronous = -1
     version = -1
     rows: dict[Hashable, list[tuple[Any, ...]]]
 

@@ -15,10 +15,8 @@ from sqlalchemy.sql.base import Executable
 
 from triptych_backends import sql
 from triptych_backends.sql.compilation import compile_statement
-from triptych_backends.sql.deferred import Deferred, resolve
-from triptych_backends.sql.dialect import Upsert
-from triptych_backends.sqlite.compiled_statements import FILE, key_of
-from triptych_backends.sqlite.dialect import DIALECT
+from triptych_backends.sql.deferred import Deferred, Upsert, resolve
+from triptych_backends.sqlite.session import DIALECT, FILE, key_of
 
 
 def compile_all() -> dict[str, list[Any]]:

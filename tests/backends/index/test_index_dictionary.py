@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from triptych_backends.index.dictionary import Dictionary
+from triptych_backends.index.build import Dictionary
 from triptych_backends.index.segment import SortedVocabulary
 
 WORDS = st.lists(st.lists(st.text("abéz文\U0001f600", max_size=12), max_size=30), max_size=5)

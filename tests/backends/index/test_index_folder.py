@@ -17,7 +17,7 @@ import pytest
 
 from support.index_model import MemoryChangeLog, WordAnalyzer, assert_ranked_as, bm25_scores
 from triptych_backends.index import LocalIndex, compact, dataset
-from triptych_backends.index.storage import try_lock
+from triptych_backends.index.folder import try_lock
 
 
 @pytest.fixture(autouse=True)
@@ -133,7 +133,7 @@ def test_damage_is_named_and_repaired_from_the_truth(
     tmp_path, caplog, monkeypatch, kind, how, threads
 ):
     if threads:
-        monkeypatch.setattr("triptych_backends.index.storage.WORTH_THREADS", 0)
+        monkeypatch.setattr("triptych_backends.index.folder.WORTH_THREADS", 0)
     feed = filled()
     with opened(feed, tmp_path) as index:
         index.bm25(["x"], "chunk", "a", limit=1)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from support.index_model import MemoryChangeLog, WordAnalyzer
-from triptych_backends.index import LocalIndex, binary_quantization as signs
-from triptych_backends.index.scalar_quantization import quantise
+from triptych_backends.index import LocalIndex, quantization as signs
+from triptych_backends.index.quantization import quantise
 from triptych_backends.index.segment import NO_SIGNS
 
 WIDTH = 72  # not a multiple of 64

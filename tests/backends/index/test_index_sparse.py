@@ -11,13 +11,13 @@ from hypothesis import given, strategies as st
 from support.index_model import MemoryChangeLog, WordAnalyzer
 from triptych.records import SparseVector
 from triptych_backends.index import LocalIndex, sparse_postings
+from triptych_backends.index.folder import read_arrays
 from triptych_backends.index.sparse_postings import (
     NO_SPARSE,
     invert_vectors,
     merge_postings,
     unit_digests,
 )
-from triptych_backends.index.storage import read_arrays
 
 entries = st.dictionaries(
     st.sampled_from([0, 1, 2, 5, 2**16, 2**32 - 1]), st.floats(0.125, 9, width=32), max_size=4

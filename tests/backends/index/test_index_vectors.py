@@ -9,7 +9,7 @@ from support.index_model import MemoryChangeLog, WordAnalyzer
 from triptych.errors import ModelMismatchError, ValidationError
 from triptych_backends.index import LocalIndex, OwnedBy, Under
 from triptych_backends.index.selection import both
-from triptych_backends.index.vector_scan import CpuGate, dot, quantise
+from triptych_backends.index.vector_search import CpuGate, dot, quantise
 
 WIDTH = 48
 

@@ -13,12 +13,11 @@ from sqlalchemy import Integer
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from triptych_backends import sql
-from triptych_backends.postgres.dialect import PostgresDialect
+from triptych_backends.postgres.session import PostgresDialect
 from triptych_backends.sql import tables
 from triptych_backends.sql.compilation import compile_statement
-from triptych_backends.sql.deferred import deferred_module, select
-from triptych_backends.sql.dialect import Dialect, Statement, in_list
-from triptych_backends.sqlite.dialect import SqliteDialect
+from triptych_backends.sql.deferred import Dialect, Statement, deferred_module, in_list, select
+from triptych_backends.sqlite.session import SqliteDialect
 from triptych_backends.sqlite.write_statements import statements_in
 
 PACKAGE = Path(sql.__file__).parent
@@ -63,7 +62,7 @@ def test_what_a_dialect_writes_is_in_the_text() -> None:
     assert texts["transaction._LOG"].endswith(
         "ON CONFLICT (dataset_id, field, owner) DO UPDATE SET seq = excluded.seq"
     )
-    assert "SET calls = (layer_usage.calls + excluded.calls)" in texts["layer_journal._CHARGE"]
+    assert "SET calls = (layer_usage.calls + excluded.calls)" in texts["layers._CHARGE"]
 
 
 def test_a_list_is_one_parameter_wherever_it_stands() -> None:

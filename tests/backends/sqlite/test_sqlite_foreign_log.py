@@ -14,7 +14,7 @@ from support.forked import answer_of, run, started
 from support.sqlite_stores import CONFIG, put as put_with
 from support.store_jobs import names_in, put, put_and_die
 from triptych.errors import StoreError
-from triptych_backends.sqlite import SqliteStore, wal_owner
+from triptych_backends.sqlite import SqliteStore, location
 
 pytestmark = pytest.mark.process
 
@@ -119,7 +119,7 @@ def test_log_that_cannot_be_set_aside_keeps_the_store_shut(
     def refuse(*_: object) -> None:
         raise PermissionError("in use")
 
-    monkeypatch.setattr(wal_owner.os, "replace", refuse)
+    monkeypatch.setattr(location.os, "replace", refuse)
     with pytest.raises(StoreError, match="close every process"):
         triptych.open(path, embedder="hash")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from triptych.errors import StoreError, ValidationError
-from triptych_backends.sql.prefixes import prefix_end
+from triptych_backends.sql.document_rows import prefix_end
 from triptych_backends.sqlite.location import database_path, filesystem_type, refuse_unusable
 
 MOUNTS = """\

@@ -14,10 +14,9 @@ from sqlalchemy import Delete, SelectBase, Update
 
 from support.sqlite_stores import CONFIG, derive, put
 from triptych.records import DerivedLayer, DerivedSig, Layer, NewDocument
-from triptych_backends.sql.deferred import resolve
-from triptych_backends.sql.dialect import Upsert
+from triptych_backends.sql.deferred import Upsert, resolve
 from triptych_backends.sqlite import SqliteStore
-from triptych_backends.sqlite.compiled_statements import compiled
+from triptych_backends.sqlite.session import compiled
 from triptych_backends.sqlite.write_statements import statements_in
 
 
@@ -185,8 +184,8 @@ def test_metadata_alone_changes_nothing_that_is_indexed_identical_puts_nothing_a
 
 
 MODULES = (
-    "vectors documents document_rows deletes chunk_sets change_log filters chunks stats reads "
-    "layers transaction document_changes vector_uses space_swap waiting"
+    "vectors documents document_rows deletes chunk_sets change_log filters chunks chunk_rows "
+    "layers transaction vector_uses store"
 )
 
 
@@ -199,6 +198,8 @@ def test_no_statement_walks_through_a_table(store: SqliteStore) -> None:
         "SCAN anon_1",
         # Which is kept at a thousand rows, and walked once a writing connection.
         "SCAN epoch",
+        # All settings: they are few.
+        "SCAN meta USING INDEX sqlite_autoindex_meta_1",
     }
     seen = 0
     for module in MODULES.split():
@@ -217,6 +218,8 @@ def test_no_statement_walks_through_a_table(store: SqliteStore) -> None:
                     step
                     for step in steps
                     if step.startswith("SCAN") and "VIRTUAL" not in step and step not in allowed
+                    # The oldest deletions are looked for once in a thousand ticks.
+                    if (module, step) != ("transaction", "SCAN document_change")
                 ], (module, sql, steps)
                 # Ids alone lead to these: a plan that begins at the dataset reads all of it.
                 if module == "change_log" and "json_each" in sql:

@@ -1,18 +1,22 @@
-"""A filter as a condition of SQL on the units of one kind."""
+"""What the lanes share: a filter as a condition of SQL, and rows as one ranked list."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 
-from triptych.records import And, Condition, DerivedSig, Filter, FilterTree, Not, Or
+from triptych.records import And, Condition, Filter, FilterTree, Not, Or
 from triptych.records.filters import HEADING
-from triptych_backends.index import Field, Owners
+from triptych_backends.index import Field, Owners, Scored
+from triptych_backends.index.ranking import DECIMALS
 from triptych_backends.index.selection import has_headings, without_part
 from triptych_backends.postgres.search_tables import stored_heading
+from triptych_backends.postgres.session import PostgresSession
+from triptych_backends.sql.transaction import Dataset
 
 
 class Predicates:
@@ -63,7 +67,7 @@ class Predicates:
             return self._owned(where, bounds=True)
         parts = [self._condition(where.tree)]
         if where.fresh is not None:
-            parts.append(self._owned(_fresh(where.fresh)))
+            parts.append(self._owned(Filter(fresh=where.fresh)))
         return _joined(parts, "AND")
 
     def _condition(self, tree: FilterTree) -> str:
@@ -99,9 +103,65 @@ class Predicates:
         return f"%({name})s"
 
 
-def _fresh(fresh: DerivedSig) -> Filter:
-    return Filter(fresh=fresh)
-
-
 def _joined(parts: Iterable[str], word: str) -> str:
     return f"({f' {word} '.join(parts)})"
+
+
+_DOCUMENTS = "SELECT id, name FROM document"
+_LAYERS = "SELECT id, doc_name AS name FROM layer"
+NAMES: Mapping[Field, str] = {
+    "chunk": _DOCUMENTS,
+    "document": _DOCUMENTS,
+    "abstract": _LAYERS,
+    "overview": _LAYERS,
+}
+"""The names of the owners of each kind of unit."""
+
+
+@attrs.frozen
+class Asked:
+    """What each lane is asked: for the ``limit`` best units of one kind that pass ``predicates``.
+
+    ``where`` is what messages call the store.
+    """
+
+    session: PostgresSession
+    unit: Field
+    datasets: Sequence[Dataset]
+    predicates: Predicates
+    limit: int
+    where: str
+
+    @property
+    def ids(self) -> list[int]:
+        """The ids of the datasets."""
+        return [each.id for each in self.datasets]
+
+    @property
+    def names(self) -> dict[int, str]:
+        """Their names by their ids."""
+        return {each.id: each.name for each in self.datasets}
+
+
+def scored(rows: Sequence[Sequence[Any]], datasets: Mapping[int, str]) -> list[Scored]:
+    """Rows of key, owner, position, dataset, score and name."""
+    rounded = np.round([row[4] for row in rows], DECIMALS).tolist()
+    return [
+        Scored(-score, row[5], row[2], datasets[row[3]], row[0], row[1])
+        for score, row in zip(rounded, rows, strict=True)
+    ]
+
+
+def best(found: Iterable[Scored], limit: int) -> list[Scored]:
+    """The ``limit`` best: by score rounded to 1e-6, name, index, dataset."""
+    return sorted(found)[: max(limit, 0)]
+
+
+def best_of_owner(found: Iterable[Scored]) -> list[Scored]:
+    """Only the best unit of each owner, the first of equal ones."""
+    kept: dict[int, Scored] = {}
+    for row in found:
+        other = kept.get(row.owner)
+        if other is None or row < other:
+            kept[row.owner] = row
+    return list(kept.values())
