@@ -42,7 +42,7 @@ from triptych.search import (
     WeightedRanker,
 )
 from triptych.service.views import PipelineView
-from triptych_factory.rankers import build_reranker
+from triptych_factory.llms import build_reranker
 
 BASE = "hybrid"
 SHOWN = 5

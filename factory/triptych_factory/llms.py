@@ -1,16 +1,24 @@
-"""From a name to a language model: an explicit dict of classes."""
+"""From a name to a language model, or to a reranker: explicit dicts of classes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
 
 import attrs
 
-from triptych.contracts import LLM
+from triptych.contracts import LLM, Reranker
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.records import Generation, Message
-from triptych_factory.loading import load
-from triptych_factory.provider_access import ProviderAccess, access_arguments, named_model
+from triptych.records import Message
+from triptych.search.model_steps import LLMReranker
+from triptych_factory.provider_access import (
+    Origin,
+    ProviderAccess,
+    access_arguments,
+    load,
+    named_model,
+)
 
 PROVIDERS: Mapping[str, str] = {
     "anthropic": "triptych_backends.providers:AnthropicLLM",
@@ -25,21 +33,10 @@ class PlannedLLM:
 
     signature: str
 
-    def generate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
-        """Refuse.
-
-        Raises:
-            NotAvailableError: always.
-        """
+    def _refuse(self, messages: Sequence[Message], *, max_tokens: int) -> NoReturn:
         raise NotAvailableError(f"{self.signature} is only planned with, and is not asked")
 
-    def stream(self, messages: Sequence[Message], *, max_tokens: int) -> Iterator[str]:
-        """Refuse.
-
-        Raises:
-            NotAvailableError: always.
-        """
-        raise NotAvailableError(f"{self.signature} is only planned with, and is not asked")
+    generate = stream = _refuse
 
 
 def planned_llm(llm: str) -> PlannedLLM | None:
@@ -106,3 +103,70 @@ def _known(llm: str) -> tuple[str, str]:
 
 def _names() -> str:
     return ", ".join(f"{provider}:…" for provider in PROVIDERS)
+
+
+RERANKERS: Mapping[str, str] = {
+    "cohere": "triptych_backends.providers:CohereReranker",
+    "jina": "triptych_backends.providers:JinaReranker",
+    "voyage": "triptych_backends.providers:VoyageReranker",
+}
+"""Providers that are named with a model."""
+
+RERANK_SERVERS: Mapping[str, str] = {
+    "llamacpp": "triptych_backends.providers:LlamaCppReranker",
+    "tei": "triptych_backends.providers:TEIReranker",
+}
+"""Servers that have one model, and are named with their address."""
+
+
+def build_reranker(
+    reranker: str,
+    *,
+    llm: LLM | None = None,
+    origin: Origin = "argument",
+    source: str = "the argument reranker",
+    environ: Mapping[str, str] | None = None,
+) -> Reranker | None:
+    """The reranker of a name, None for "none".
+
+    Args:
+        reranker: "provider:model", "tei:URL", "llamacpp:URL", "onnx:FOLDER", "llm" for the
+            language model ``llm``, or "none".
+        llm: the language model that is wired, if any.
+        origin: where the name, and the address in it, comes from.
+        source: how a message names that place.
+        environ: the environment, None for the process's own.
+
+    Raises:
+        ValidationError: no reranker has this name, its provider's key is missing, its folder has
+            no model, or "llm" is named and there is no language model.
+        NotAvailableError: the extra ``http`` or ``local`` is not installed.
+    """
+    if reranker == "none":
+        return None
+    if reranker == "llm":
+        if llm is None:
+            raise ValidationError(
+                "the reranker 'llm' asks the language model, and there is none: set llm too, such "
+                'as llm = "ollama:llama3.2"'
+            )
+        return LLMReranker(llm)
+    named = named_model(reranker)
+    if named is not None:
+        kind, what = named
+        if kind == "onnx":
+            made: Reranker = load("triptych_backends.rerankers:CrossEncoder")(
+                Path(what).expanduser()
+            )
+            return made
+        if kind in RERANK_SERVERS:
+            given = ProviderAccess(base_url=what, base_url_origin=origin, base_url_source=source)
+            made = load(RERANK_SERVERS[kind])(**access_arguments(kind, given, environ))
+            return made
+        if kind in RERANKERS:
+            made = load(RERANKERS[kind])(what, **access_arguments(kind, None, environ))
+            return made
+    models = [f"{provider}:MODEL" for provider in RERANKERS]
+    servers = [f"{server}:URL" for server in RERANK_SERVERS]
+    known = ", ".join([*models, *servers, "onnx:FOLDER", "llm", "none"])
+    raise ValidationError(f"no reranker is called {reranker!r}: use one of {known}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from triptych import search
@@ -14,8 +14,9 @@ from triptych.records.queries import SearchOptions
 from triptych.search.fusion import RANKERS
 from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service
-from triptych_factory.rankers import build_ranker
-from triptych_factory.tables import TABLE_KEYS, service_over
+from triptych_factory.settings import Settings
+from triptych_factory.tables import TABLE_KEYS, named_embedder, service_over
+from triptych_factory.wiring import build_ranker, settings_llm, settings_reranker
 
 REWRITERS: Mapping[str, str] = {
     "fragments": "FragmentRewriter",
@@ -47,17 +48,10 @@ _KEYS = (
 class Models:
     """Makes the models that pipelines name, each once, and knows what it made."""
 
-    def __init__(
-        self,
-        llm: LLM | None,
-        build_llm: Callable[[str], LLM | None],
-        build_reranker: Callable[[str, LLM | None], Reranker | None],
-        build_embedder: Callable[[str | None], Embedder | None],
-    ) -> None:
+    def __init__(self, settings: Settings, llm: LLM | None) -> None:
+        self.source = settings.sources.get("pipelines", "the settings")
+        self._settings = settings
         self._llm = llm
-        self._build_llm = build_llm
-        self._build_reranker = build_reranker
-        self._build_embedder = build_embedder
         self._embedders: dict[str | None, Embedder | None] = {}
         self._services: list[Service] = []
         self._llms: dict[str, LLM | None] = {}
@@ -72,7 +66,7 @@ class Models:
     def embedder(self, name: str | None) -> Embedder | None:
         """The embedder of this name; that of the settings for None."""
         if name not in self._embedders:
-            self._embedders[name] = self._build_embedder(name)
+            self._embedders[name] = named_embedder(self._settings, name)
         return self._embedders[name]
 
     def take(self, service: Service) -> None:
@@ -84,31 +78,28 @@ class Models:
         if name is None:
             return self._llm
         if name not in self._llms:
-            self._llms[name] = self._build_llm(name)
+            self._llms[name] = settings_llm(self._settings, name)
         return self._llms[name]
 
     def reranker(self, name: str, llm: LLM | None) -> Reranker | None:
         """The reranker of this name; "llm" asks ``llm``."""
         key = name, "" if llm is None else llm.signature
         if key not in self._rerankers:
-            self._rerankers[key] = self._build_reranker(name, llm)
+            self._rerankers[key] = settings_reranker(self._settings, name, llm, "pipelines")
         return self._rerankers[key]
 
 
 def build_pipelines(
-    tables: Mapping[str, Mapping[str, Any]],
-    models: Models,
-    *,
-    source: str,
+    tables: Mapping[str, Mapping[str, Any]], models: Models
 ) -> tuple[Pipeline, ...]:
     """Return the pipelines that ``tables`` describe.
 
     Raises:
-        ValidationError: a key or a value is wrong; the message names ``source`` and the pipeline.
+        ValidationError: a key or a value is wrong; the message names the file and the pipeline.
         NotAvailableError: a step needs what is not installed.
     """
     return tuple(
-        _build(name, table, models, f"the pipeline {name!r} in {source}")
+        _build(name, table, models, f"the pipeline {name!r} in {models.source}")
         for name, table in tables.items()
     )
 

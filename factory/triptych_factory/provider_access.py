@@ -5,6 +5,7 @@ A key of the user's is sent only where the user wants it to go: see `access_argu
 
 from __future__ import annotations
 
+import importlib
 import ipaddress
 import os
 import re
@@ -45,7 +46,8 @@ _OLLAMA_PORT = 11434
 _AT_A_TIME = 4
 
 
-def _url_repr(url: str | None) -> str:
+def url_repr(url: str | None) -> str:
+    """An address as `repr` shows it, without what is secret in it."""
     return repr(None if url is None else shown_url(url))
 
 
@@ -59,10 +61,16 @@ class ProviderAccess:
     """
 
     api_key: str | None = attrs.field(default=None, repr=False)
-    base_url: str | None = attrs.field(default=None, repr=_url_repr)
+    base_url: str | None = attrs.field(default=None, repr=url_repr)
     api_key_origin: Origin = "argument"
     base_url_origin: Origin = "argument"
     base_url_source: str = "the argument base_url"
+
+
+def load(place: str) -> Any:
+    """The object at ``module:name``, imported when it is needed."""
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def named_model(name: str) -> tuple[str, str] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,14 @@ import attrs
 from triptych._internal.urls import shown_url
 from triptych._internal.wording import did_you_mean
 from triptych.errors import ValidationError
-from triptych_factory.discovery import find_store, user_config_file, user_store
-from triptych_factory.locations import relative_to, shown_location
-from triptych_factory.provider_access import TRUSTED_HOSTS, Origin
+from triptych_factory.locations import (
+    find_store,
+    relative_to,
+    shown_location,
+    user_config_file,
+    user_store,
+)
+from triptych_factory.provider_access import TRUSTED_HOSTS, Origin, url_repr
 
 FILE_NAME = "triptych.toml"
 PREFIX = "TRIPTYCH_"
@@ -39,16 +45,13 @@ def _text(value: Any) -> str:
 def _integer(least: int, most: int | None = None) -> Callable[[Any], int]:
     def parse(value: Any) -> int:
         if isinstance(value, str):
-            try:
+            with suppress(ValueError):
                 value = int(value)
-            except ValueError:
-                value = None
-        end = "up" if most is None else f"to {most}"
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not whole or value < least or (most is not None and value > most):
+            end = "up" if most is None else f"to {most}"
             raise ValueError(f"give a whole number from {least} {end}")
-        if most is not None and value > most:
-            raise ValueError(f"give a whole number from {least} {end}")
-        return value
+        return int(value)
 
     return parse
 
@@ -104,10 +107,6 @@ class Setting:
     name: str
     value: str | int | float | bool | None
     source: str
-
-
-def _url_repr(url: str | None) -> str:
-    return repr(None if url is None else shown_url(url))
 
 
 def _shown_model(name: str) -> str:
@@ -201,7 +200,7 @@ class Settings:
     background_index: bool = _setting(_switch, True)
     question_log: bool = _setting(_switch, False)
     llm: str = _setting(_text, "none")
-    llm_base_url: str | None = _setting(_text, None, repr=_url_repr)
+    llm_base_url: str | None = _setting(_text, None, repr=url_repr)
     llm_api_key: str | None = _setting(_text, None, repr=False)
     llm_context: int = _setting(_integer(1024), 8192)
     llm_concurrency: int = _setting(_integer(1, 64), 4)
@@ -280,6 +279,10 @@ class Settings:
             return "argument"
         return "environment" if source == PREFIX + name.upper() else "file"
 
+    def place(self, name: str) -> str:
+        """How a message names a setting and where it comes from."""
+        return f"{name} ({self.sources.get(name, 'argument')})"
+
     def explain(self) -> tuple[Setting, ...]:
         """Every setting with its value and source, in the order of the fields.
 
@@ -287,11 +290,7 @@ class Settings:
         query.
         """
         return tuple(
-            Setting(
-                name=name,
-                value=self._shown(name),
-                source=self.sources.get(name, "default"),
-            )
+            Setting(name=name, value=self._shown(name), source=self.sources.get(name, "default"))
             for name in _PARSERS
         )
 
@@ -331,11 +330,8 @@ _PARSERS: Mapping[str, Callable[[Any], Any]] = {
 def find_file(directory: Path) -> Path | None:
     """The nearest ``triptych.toml`` in ``directory`` or above it."""
     directory = directory.absolute()
-    for folder in (directory, *directory.parents):
-        candidate = folder / FILE_NAME
-        if candidate.is_file():
-            return candidate
-    return None
+    places = (folder / FILE_NAME for folder in (directory, *directory.parents))
+    return next((each for each in places if each.is_file()), None)
 
 
 def unknown_variables(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:

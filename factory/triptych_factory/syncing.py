@@ -13,13 +13,18 @@ import attrs
 from triptych._internal.digests import digest
 from triptych._internal.wording import counted
 from triptych.diagnostics import Check, FindingCollector
-from triptych.parsing import FileParsers
 from triptych.records import DoctorReport
 from triptych.service import Service
 from triptych.sync import DirectorySync, RememberedRoots, SyncOptions, SyncRoot
 from triptych.sync.state import broken_states
-from triptych_factory.discovery import user_store
-from triptych_factory.locations import base_of, is_server, parse_location, state_folder, store_paths
+from triptych_factory.locations import (
+    base_of,
+    is_server,
+    parse_location,
+    state_folder,
+    store_paths,
+    user_store,
+)
 from triptych_factory.settings import Settings
 
 SYNC_STATE = Check(
@@ -35,8 +40,6 @@ def directory_sync(
     settings: Settings,
     roots: Sequence[SyncRoot],
     options: SyncOptions | None = None,
-    *,
-    parser: FileParsers | None = None,
 ) -> DirectorySync:
     """A sync into the Service that ``settings`` were wired to.
 
@@ -60,7 +63,6 @@ def directory_sync(
             for root in roots
         ],
         without_store(options or SyncOptions()),
-        parser=parser,
         state=state,
     )
 

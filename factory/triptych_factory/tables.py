@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,9 @@ from triptych._internal.close_on_exit import close_model
 from triptych.chunking import default_chunkers
 from triptych.contracts import LLM, Embedder, Ranker
 from triptych.errors import NotAvailableError, TriptychError, ValidationError
-from triptych.installation import lacking
 from triptych.records import DoctorReport, Finding
 from triptych.service import Service, ServiceOptions
-from triptych_factory.backends import store_exists
+from triptych_factory.backends import driver_needed, store_exists
 from triptych_factory.embedders import build_embedder
 from triptych_factory.locations import parse_location
 from triptych_factory.settings import Settings
@@ -104,7 +102,7 @@ def _driver(
 ) -> tuple[Callable[..., InPlaceSource[OpenTable]], Callable[..., TableRows | CollectionRows]]:
     """What makes a source for an `InPlaceStore`, and what makes rows that are followed."""
     if is_qdrant(url):
-        with _driver_needed():
+        with driver_needed("collections of Qdrant need"):
             from triptych_backends.in_place.qdrant import (
                 CollectionRows,
                 CollectionSource,
@@ -114,7 +112,7 @@ def _driver(
         return partial(CollectionSource, reader), partial(CollectionRows, reader)
     if not isinstance(url, str):
         raise ValidationError(f"url is {url!r:.60}: give a URL, or a QdrantClient")
-    with _driver_needed():
+    with driver_needed("tables of PostgreSQL need"):
         from triptych_backends.in_place.postgres import TableRows, TableSource
     return partial(TableSource, url), partial(TableRows, url)
 
@@ -151,28 +149,8 @@ def open_rows(
     return rows(spec, overlap=overlap)
 
 
-@contextmanager
-def _driver_needed() -> Iterator[None]:
-    """Name the extra where a database's driver is not installed."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing == "psycopg":
-            raise lacking(
-                "tables of PostgreSQL need psycopg, which is not installed", "postgres"
-            ) from error
-        if missing in ("qdrant_client", "grpc"):
-            raise lacking(
-                "collections of Qdrant need qdrant-client, which is not installed", "qdrant"
-            ) from error
-        raise
-
-
 def service_over(
-    table: Mapping[str, Any],
-    embedder: Callable[[str | None], Embedder | None],
-    llm: LLM | None,
+    table: Mapping[str, Any], embedder: Callable[[str | None], Embedder | None], llm: LLM | None
 ) -> Service | None:
     """The Service over the tables that a pipeline's ``table`` names; None where it names none.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -21,24 +22,24 @@ from triptych.chunking import (
     SentenceWindowChunker,
     default_chunkers,
 )
-from triptych.contracts import (
-    LLM,
-    Embedder,
-    Reranker,
-    SettingsStore,
-    SparseEncoder,
-    Store,
-)
+from triptych.contracts import LLM, Embedder, Ranker, Reranker, SettingsStore, SparseEncoder, Store
 from triptych.copies.notes import UnfinishedStoreWarning, unfinished_copy
 from triptych.errors import ValidationError
 from triptych.search.cache_options import SemanticCache, to_cache
 from triptych.search.file_location import file_locator
+from triptych.search.fusion import RANKERS
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.reranking import Rerank
 from triptych.service import Service
 from triptych.service.options import OpenOptions, ServiceOptions
-from triptych_factory.backends import open_store
-from triptych_factory.embedders import build_embedder, build_sparse_encoder
+from triptych_factory.backends import connect, open_store
+from triptych_factory.embedders import (
+    build_embedder,
+    build_sparse_encoder,
+    likely_signature,
+    recall_embedder,
+    stored_signature,
+)
 from triptych_factory.locations import (
     Location,
     is_server,
@@ -47,9 +48,7 @@ from triptych_factory.locations import (
     store_paths,
 )
 from triptych_factory.provider_access import ProviderAccess
-from triptych_factory.rankers import build_ranker, build_reranker
 from triptych_factory.settings import Settings
-from triptych_factory.stored_model import likely_signature, recall_embedder, stored_signature
 
 if TYPE_CHECKING:
     from triptych.parsing import FileParsers
@@ -103,8 +102,6 @@ def open_service(
         }
     )
     if is_server(resolved.url):
-        from triptych_factory.remote import connect
-
         return connect(resolved, [name for name, each in objects.items() if each != ()])
     return wire(resolved, create=create, named=None, **objects)
 
@@ -117,16 +114,17 @@ def _check_names(options: Iterable[str]) -> None:
             raise ValidationError(f"triptych.open has no option {name!r}: {meant}")
 
 
-def _forgetter(
-    folder: Path | None, settings: SettingsStore
-) -> Callable[[str, str | None, Sequence[str]], None]:
-    def forget(dataset_id: str, name: str | None, others: Sequence[str]) -> None:
-        from triptych.sync.state import forget_files  # only a purge needs it
+def _forget(
+    folder: Path | None,
+    kept: SettingsStore,
+    dataset_id: str,
+    name: str | None,
+    others: Sequence[str],
+) -> None:
+    from triptych.sync.state import forget_files  # only a purge needs it
 
-        if folder is not None:
-            forget_files(folder, settings, dataset_id, name, others)
-
-    return forget
+    if folder is not None:
+        forget_files(folder, kept, dataset_id, name, others)
 
 
 def _preload(model: object) -> None:
@@ -144,14 +142,13 @@ def wire(
     create: bool = True,
     preload: bool = False,
     dataset_id: str = "",
-    fill: bool = False,
     **objects: Unpack[OpenOptions],
 ) -> Service:
     """A Service over the store and with the models that ``settings`` name.
 
     The embedder "auto" is the one that the store was filled with, or ``dataset_id`` where it is
     given; one that was filled without any is searched by keyword. A store without documents gets
-    "local" where it is installed, and so does one without vectors if ``fill`` asks for them.
+    "local" where it is installed.
 
     ``embedder``, ``llm`` and the other ``objects`` take the place of those that the settings name;
     settings by name are no objects. A store that is opened ``read_only`` keeps no answers.
@@ -161,8 +158,6 @@ def wire(
     the store, and the models that were made here.
     """
     if is_server(settings.url):
-        from triptych_factory.remote import connect
-
         return connect(settings)
     location = parse_location(settings.url)
     given: dict[str, Any] = {**objects, "embedder": embedder, "llm": llm}
@@ -178,13 +173,17 @@ def wire(
 
     # The models come first: a misspelt one must not leave an empty store behind.
     by_store = embedder is None and settings.embedder == "auto"
-    chosen = None if by_store else model("embedder", lambda: _embedder(settings))
-    following = model("next_embedder", lambda: _next_embedder(settings))
+    chosen = None if by_store else model("embedder", lambda: _embedder(settings, settings.embedder))
+    if settings.next_embedder == "auto" and given.get("next_embedder") is None:
+        raise ValidationError(
+            "next_embedder names the embedder to change to, such as local: it cannot be auto"
+        )
+    following = model("next_embedder", lambda: _embedder(settings, settings.next_embedder))
     likely = _likely(location, settings, dataset_id) if by_store and preload else None
     if preload:
         _preload(likely if by_store else chosen)
     writer = model("llm", lambda: settings_llm(settings, settings.llm))
-    reranks = model("reranker", lambda: _reranker(settings, settings.reranker, writer))
+    reranks = model("reranker", lambda: settings_reranker(settings, settings.reranker, writer))
     pipelines, models = _pipelines(settings, writer, objects.get("pipelines", ()), named)
     steps = objects.get("postprocessors", ())
     options = ServiceOptions(
@@ -211,7 +210,7 @@ def wire(
     store = open_store(location, settings, create=create)
     if by_store:
         try:
-            chosen = _of_store(store, settings, dataset_id, fill)
+            chosen = _of_store(store, settings, dataset_id)
             if likely is not None and chosen is not None and likely.signature == chosen.signature:
                 chosen = likely  # which loads already
             elif preload:
@@ -225,7 +224,7 @@ def wire(
         made_here.insert(0, chosen)
     kept = store.capabilities.settings
     if kept is not None:
-        forget = _forgetter(state_folder(location), kept)
+        forget = partial(_forget, state_folder(location), kept)
         options = attrs.evolve(options, locate=file_locator(kept), forget_files=forget)
 
     def close_models() -> None:
@@ -245,10 +244,7 @@ def wire(
 
 
 def _pipelines(
-    settings: Settings,
-    llm: LLM | None,
-    given: Sequence[Pipeline],
-    named: Collection[str] | None,
+    settings: Settings, llm: LLM | None, given: Sequence[Pipeline], named: Collection[str] | None
 ) -> tuple[Sequence[Pipeline], Models | None]:
     """Those of the settings that ``named`` names, and those that are ``given``, which take the
     place of others of their names; and the models that were made for them."""
@@ -261,16 +257,9 @@ def _pipelines(
     if not tables:
         return given, None
     from triptych_factory.pipelines import Models, build_pipelines
-    from triptych_factory.tables import named_embedder
 
-    models = Models(
-        llm,
-        lambda name: settings_llm(settings, name),
-        lambda name, own: _reranker(settings, name, own, "pipelines"),
-        lambda name: named_embedder(settings, name),
-    )
-    source = settings.sources.get("pipelines", "the settings")
-    return (*build_pipelines(tables, models, source=source), *given), models
+    models = Models(settings, llm)
+    return (*build_pipelines(tables, models), *given), models
 
 
 def _scratch() -> Store:
@@ -303,40 +292,29 @@ def _likely(location: Location, settings: Settings, dataset_id: str) -> Embedder
     return embedder if hasattr(embedder, "preload") else None
 
 
-def _of_store(store: Store, settings: Settings, dataset_id: str, fill: bool) -> Embedder | None:
+def _of_store(store: Store, settings: Settings, dataset_id: str) -> Embedder | None:
     """The embedder that a store was filled with; the default for one that is empty."""
     signature = stored_signature(store, dataset_id)
-    if signature is None or (fill and not signature):
-        return _embedder(settings)
-    if not signature:
-        return None
-    return recall_embedder(signature, concurrency=settings.embed_concurrency)
+    if signature is None:
+        return _embedder(settings, settings.embedder)
+    return recall_embedder(signature, concurrency=settings.embed_concurrency) if signature else None
 
 
 def _answers(settings: Settings, given: SemanticCache | bool | None) -> SemanticCache | None:
     """How answers are kept: those of a store that is only read are not."""
-    if settings.read_only:
-        return None
-    return to_cache(settings.semantic_cache if given is None else given)
+    wanted = settings.semantic_cache if given is None else given
+    return None if settings.read_only or wanted is False else to_cache(wanted)
 
 
-def _next_embedder(settings: Settings) -> Embedder | None:
-    if settings.next_embedder == "auto":
-        raise ValidationError(
-            "next_embedder names the embedder to change to, such as local: it cannot be auto"
-        )
-    return build_embedder(settings.next_embedder, concurrency=settings.embed_concurrency)
-
-
-def _embedder(settings: Settings) -> Embedder | None:
-    return build_embedder(settings.embedder, concurrency=settings.embed_concurrency)
+def _embedder(settings: Settings, name: str) -> Embedder | None:
+    return build_embedder(name, concurrency=settings.embed_concurrency)
 
 
 def _sparse_encoder(settings: Settings) -> SparseEncoder | None:
     return build_sparse_encoder(
         settings.sparse_encoder,
         origin=settings.origin("sparse_encoder"),
-        source=f"sparse_encoder ({settings.sources.get('sparse_encoder', 'argument')})",
+        source=settings.place("sparse_encoder"),
         concurrency=settings.embed_concurrency,
     )
 
@@ -356,7 +334,7 @@ def settings_llm(settings: Settings, name: str) -> LLM | None:
         base_url=settings.llm_base_url,
         api_key_origin=settings.origin("llm_api_key"),
         base_url_origin=settings.origin("llm_base_url"),
-        base_url_source=f"llm_base_url ({settings.sources.get('llm_base_url', 'argument')})",
+        base_url_source=settings.place("llm_base_url"),
     )
     return build_llm(
         name,
@@ -397,15 +375,31 @@ def build_chunkers(name: str, size: int | None = None, overlap: int | None = Non
     return CHUNKERS[name](**{key: value for key, value in given.items() if value is not None})
 
 
-def _reranker(
+def build_ranker(ranker: Ranker | str, weights: Mapping[str, float] | None = None) -> Ranker:
+    """Return the ranker meant: a name is built, with ``weights`` by lane, a `Ranker` passes.
+
+    Raises:
+        ValidationError: no ranker has this name, or a weight is not a number from 0 up.
+    """
+    if not isinstance(ranker, str):
+        return ranker
+    if ranker not in RANKERS:
+        raise ValidationError(f"no ranker is called {ranker!r}: use one of {', '.join(RANKERS)}")
+    return RANKERS[ranker](weights=weights or {})
+
+
+def settings_reranker(
     settings: Settings, name: str, llm: LLM | None, setting: str = "reranker"
 ) -> Reranker | None:
-    return build_reranker(
-        name,
-        llm=llm,
-        origin=settings.origin(setting),
-        source=f"{setting} ({settings.sources.get(setting, 'argument')})",
-    )
+    """The reranker of this name, which ``setting`` names; "llm" asks ``llm``.
+
+    Raises:
+        ValidationError, NotAvailableError: as `triptych_factory.llms.build_reranker`.
+    """
+    from triptych_factory.llms import build_reranker
+
+    origin, source = settings.origin(setting), settings.place(setting)
+    return build_reranker(name, llm=llm, origin=origin, source=source)
 
 
 def _name_of(model: object) -> str | None:

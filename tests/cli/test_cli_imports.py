@@ -49,7 +49,7 @@ NOT_TO_READ = {
     "triptych.evaluation",
     "triptych.testing",
     "triptych_adapters.cli.put",
-    "triptych_adapters.cli.sync",
+    "triptych_adapters.cli.roots",
     "triptych_adapters.cli.watch",
     "triptych_adapters.cli.evaluate_retrieval",
     "triptych_backends.filesystem",

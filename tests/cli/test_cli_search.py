@@ -11,7 +11,7 @@ from support.cli_run import Shell, fresh_shell
 from support.document_files import make_pdf
 from support.provider_server import Asked, Reply, as_json, serving
 from triptych.errors import ValidationError
-from triptych_adapters.cli.source_files import editor_command
+from triptych_adapters.cli.names import editor_command
 
 GUIDE = "# Guide\n\nRetries back off.\n\n## Limits\n\nTen requests per second.\n"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.cli_run import Shell, fresh_shell
-from triptych_adapters.cli.exits import Exit
+from triptych_adapters.cli.session import Exit
 from triptych_backends.embedders.hashing import HashEmbedder
 
 SIGNATURE = HashEmbedder().signature

@@ -14,7 +14,7 @@ from support.cli_run import Shell, fresh_shell
 from triptych import errors
 from triptych.diagnostics.health import dataset_checks
 from triptych.records import DatasetConfig, DatasetStats
-from triptych_adapters.cli.exits import Exit, exit_for
+from triptych_adapters.cli.session import Exit, exit_for
 from triptych_backends.embedders.hashing import HashEmbedder
 from triptych_backends.sqlite import SqliteStore
 

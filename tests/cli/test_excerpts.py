@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from rich.cells import cell_len
 
 from triptych.text import get_analyzer
-from triptych_adapters.cli.excerpts import MATCH_STYLE, excerpt, match_offset
+from triptych_adapters.cli.hits import MATCH_STYLE, excerpt, match_offset
 
 TABLE = "\n".join(f"| Widget {n} | supplier {n} |" for n in range(15, 60))
 

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 from triptych.records import Layer, Mode
 from triptych_adapters.cli.app import COMMANDS as TOP, GROUPS, app
-from triptych_adapters.cli.exits import MEANINGS, Exit
-from triptych_adapters.cli.query_options import LayerChoice, ModeChoice
+from triptych_adapters.cli.options import LayerChoice, ModeChoice
+from triptych_adapters.cli.session import MEANINGS, Exit
 from triptych_factory import Settings
 
 SNAPSHOTS = Path(__file__).with_name("cli_help")

@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.core import TyperArgument, TyperOption
 
-from triptych_adapters.cli.options import convert_plainly
+from triptych_adapters.cli.command import convert_plainly
 
 
 class Color(StrEnum):

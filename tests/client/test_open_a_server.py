@@ -14,7 +14,7 @@ from triptych.errors import ValidationError
 from triptych.search import Pipeline
 from triptych_adapters.client import RemoteService
 from triptych_factory import Settings, wire
-from triptych_factory.remote import connect
+from triptych_factory.backends import connect
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from support.doc_pages import blocks, dead_links, matches, prose, run_page, unkn
 from support.foreign_tables import foreign_tables, vector_of
 from support.postgres import PostgresServer
 from triptych import errors
-from triptych_adapters.cli.exits import MEANINGS
+from triptych_adapters.cli.session import MEANINGS
 from triptych_factory import Settings
 from triptych_factory.embedders import local_is_installed
 

@@ -158,7 +158,6 @@ def test_a_missing_store_is_not_made_unless_allowed(here: Path) -> None:
 
 
 def test_no_embedder_is_none() -> None:
-    assert build_embedder(None) is None
     assert build_embedder("none") is None
 
 

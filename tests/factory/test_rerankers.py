@@ -14,7 +14,7 @@ from triptych import Generation, Message, NotAvailableError, ValidationError
 from triptych.installation import install_command
 from triptych.search.model_steps import LLMReranker
 from triptych.search.reranking import Rerank
-from triptych_factory.rankers import build_reranker
+from triptych_factory.llms import build_reranker
 from triptych_factory.settings import Settings
 
 KEYS = {

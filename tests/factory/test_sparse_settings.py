@@ -19,7 +19,6 @@ from triptych_factory.settings import Settings
 def test_there_is_none_unless_one_is_named() -> None:
     assert Settings().sparse_encoder == "none"
     assert build_sparse_encoder("none") is None
-    assert build_sparse_encoder(None) is None
     with triptych.open("memory://", embedder=None) as kb:
         assert kb.options.sparse_encoder is None
         assert "sparse" not in kb.lanes

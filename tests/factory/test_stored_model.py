@@ -19,8 +19,12 @@ from triptych_backends.embedders import HashEmbedder
 from triptych_backends.embedders.local import LocalEmbedder
 from triptych_backends.embedders.multilingual import MultilingualEmbedder
 from triptych_factory import Settings, wire
-from triptych_factory.embedders import local_is_installed
-from triptych_factory.stored_model import RecalledEmbedder, likely_signature, recall_embedder
+from triptych_factory.embedders import (
+    RecalledEmbedder,
+    likely_signature,
+    local_is_installed,
+    recall_embedder,
+)
 
 URLS = pytest.mark.parametrize("url", ["kb.db", "files:///{}/kb"])
 

@@ -9,24 +9,29 @@ from typing import Annotated, Any
 
 import typer
 
-from triptych_adapters.cli.command import GLOBAL_OPTIONS, examples, made, prose, take_options
-from triptych_adapters.cli.exits import describe
-from triptych_adapters.cli.options import PlainGroup
-from triptych_adapters.cli.session import Globals
+from triptych_adapters.cli.command import (
+    GLOBAL_OPTIONS,
+    PlainGroup,
+    examples,
+    made,
+    prose,
+    take_options,
+)
+from triptych_adapters.cli.session import Globals, describe
 
 PANELS = {
-    "Add and change knowledge": "init@roots add@roots put sync watch remove@roots import@transfer "
-    "follow tag@maintain delete@maintain",
-    "Find and read": "search ask context get@read list@read",
-    "See what is fresh": "status history diff@history changes rebuild@maintain embed@maintain "
-    "layers",
+    "Add and change knowledge": "init@roots add@roots put sync@roots watch remove@roots "
+    "import@copies.import_ follow@watch tag@maintain delete@maintain",
+    "Find and read": "search ask context get@read list@read.list_",
+    "See what is fresh": "status history diff@history changes@history rebuild@maintain "
+    "embed@maintain layers",
     "Evaluate": "eval",
-    "Serve": "serve mcp",
-    "Keep safe": "doctor backup@copies copy@copies export@transfer restore@history",
-    "Administer": "work admin",
+    "Serve": "serve mcp@serve",
+    "Keep safe": "doctor@status backup@copies copy@copies export@copies restore@history",
+    "Administer": "work@maintain admin",
 }
-"""The commands in the order of the help page, by what people do; ``@`` names the module of this
-package that has one, where it is not of the command's name."""
+"""The commands in the order of the help page, by what people do. ``@`` names the module of this
+package that has one, and its function there, where they are not of the command's name."""
 
 GROUPS = {
     "layers": (
@@ -35,18 +40,21 @@ GROUPS = {
     ),
     "eval": (
         "Measure how well documents are found.",
-        "retrieval@evaluate_retrieval compare@evaluate_compare rag@evaluate_rag "
-        "ablate@evaluate_pipelines tune@evaluate_pipelines calibrate@evaluate_calibrate "
-        "questions@evaluate_questions log@evaluate_questions",
+        "retrieval@evaluate_retrieval compare@evaluate_retrieval rag@evaluate_answers "
+        "ablate@evaluate_pipelines tune@evaluate_pipelines calibrate@evaluate_pipelines "
+        "questions@evaluate_answers log@evaluate_answers",
     ),
     "admin": (
         "Keys for servers, other embedders, and what is done once.",
         "keys spaces create@admin fetch@admin",
     ),
-    "admin keys": ("Say who may ask a served knowledge base.", "add@keys list@keys revoke@keys"),
+    "admin keys": (
+        "Say who may ask a served knowledge base.",
+        "add@admin list@admin.list_keys revoke@admin",
+    ),
     "admin spaces": (
         "Change the embedder of a dataset while it is searched.",
-        "list@spaces fill@spaces swap@spaces drop@spaces",
+        "list@admin.list_spaces fill@admin swap@admin drop@admin",
     ),
 }
 """What is a group of commands: what it is for, and its commands."""
@@ -86,9 +94,9 @@ class _Commands(UserDict[str, Any]):
             )
             found.commands = _Commands(path, {"": words})
         else:
+            module, _, function = module.partition(".")
             place = import_module(f"triptych_adapters.cli.{module}")
-            # Some names are Python's own.
-            found = made(name, getattr(place, f"{name}_", None) or getattr(place, name))
+            found = made(name, getattr(place, function or name))
         found.rich_help_panel = panel or None
         return found
 

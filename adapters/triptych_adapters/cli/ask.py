@@ -16,10 +16,10 @@ from rich.text import Text
 
 from triptych._internal.wording import counted
 from triptych.errors import ValidationError
-from triptych_adapters.cli.command import command
-from triptych_adapters.cli.options import option
-from triptych_adapters.cli.output import visible
-from triptych_adapters.cli.query_options import (
+from triptych_adapters.cli.command import command, option
+from triptych_adapters.cli.names import SourceFiles, shown_path
+from triptych_adapters.cli.options import (
+    AnswerModel,
     Dataset,
     FreshOnly,
     ModeChoice,
@@ -29,13 +29,13 @@ from triptych_adapters.cli.query_options import (
     PriceOutput,
     QueryArgument,
     Where,
-    make_query,
+    asked_of,
     note_unknown_fields,
     prices_of,
     query_fields,
 )
+from triptych_adapters.cli.output import visible
 from triptych_adapters.cli.session import Session
-from triptych_adapters.cli.source_files import SourceFiles, shown_path
 
 if TYPE_CHECKING:
     from triptych.answers import Answer, AnswerStream, CitedSource
@@ -53,13 +53,7 @@ _CITED = re.compile(r"\[[0-9][0-9,;、 –-]*\]")
 def ask(
     session: Session,
     query: QueryArgument,
-    llm: Annotated[
-        str | None,
-        option(
-            "--llm PROVIDER:MODEL",
-            "The model that answers. By default the setting llm, or the pipeline's.",
-        ),
-    ] = None,
+    llm: AnswerModel = None,
     budget: Annotated[
         int | None,
         option(
@@ -122,8 +116,6 @@ def ask(
             pipeline=pipeline,
         ) as service,
     ):
-        view = None if pipeline is None else service.pipeline(pipeline)
-        text = " ".join(query or ())
         given = query_fields(
             dataset=dataset,
             mode=mode,
@@ -133,12 +125,11 @@ def ask(
         )
         if budget is not None:
             options["token_budget"] = budget
-        if view is not None and llm is not None:
+        if pipeline is not None and llm is not None:
             options["llm"] = service.llm
         files = SourceFiles(service)
-        answering = service if view is None else view
-        asked = make_query(text, given, None) if view is None else text
-        options |= {} if view is None else given
+        answering, asked, more = asked_of(service, pipeline, query, given)
+        options |= more
         if session.output.as_json:
             answer = answering.ask(asked, **options)
             session.output.show(_json(answer, files))
@@ -178,8 +169,7 @@ def _finish(session: Session, answer: Answer, files: SourceFiles) -> None:
         output.say("")
     for source in answer.citations:
         output.say(_footnote(source, files))
-    for warning in answer.warnings:
-        output.warn(warning)
+    output.warn(*answer.warnings)
     if answer.reason == "nothing":
         output.note("nothing was found that answers: the model was not asked")
     if answer.reason == "weak":
@@ -227,9 +217,7 @@ def _footnote(source: CitedSource, files: SourceFiles) -> Text:
         place += f" {cited.layer}"
     link = None if path is None else path.as_uri()
     line = Text.assemble(
-        (f"[{source.number}]", "cyan"),
-        " ",
-        (visible(place), Style(bold=True, link=link)),
+        (f"[{source.number}]", "cyan"), " ", (visible(place), Style(bold=True, link=link))
     )
     if cited.heading_path:
         line.append(f"  {visible(' > '.join(cited.heading_path))}", style="italic")

@@ -1,16 +1,20 @@
-"""``triptych context``."""
+"""``triptych context``, for a person and as a hook of coding agents."""
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 from triptych._internal.wording import counted
-from triptych_adapters.cli.command import command
-from triptych_adapters.cli.exits import Exit
-from triptych_adapters.cli.options import option
-from triptych_adapters.cli.output import visible
-from triptych_adapters.cli.query_options import (
+from triptych.errors import TriptychError, ValidationError
+from triptych_adapters.cli.command import command, option
+from triptych_adapters.cli.options import (
     AsOf,
     Dataset,
     FreshOnly,
@@ -19,12 +23,14 @@ from triptych_adapters.cli.query_options import (
     OptionalQuery,
     PipelineOption,
     Where,
-    make_query,
+    asked_of,
+    conditions,
     moment_note,
     note_unknown_fields,
     query_fields,
 )
-from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.output import visible
+from triptych_adapters.cli.session import Exit, Session
 
 _BUDGET = 2000
 
@@ -97,8 +103,6 @@ def context(
     Headers and citations count against the budget. Nothing found prints nothing of a document.
     """
     if hook:
-        from triptych_adapters.cli.hook import run_hook
-
         return run_hook(
             session,
             refused={
@@ -127,25 +131,17 @@ def context(
     with session.service(
         settings=settings, dataset=dataset or "", tells=True, pipeline=pipeline
     ) as service:
-        view = None if pipeline is None else service.pipeline(pipeline)
-        text = " ".join(query or ())
         given = query_fields(
-            dataset=dataset,
-            mode=mode,
-            where=where,
-            fresh_only=fresh_only,
-            as_of=as_of,
+            dataset=dataset, mode=mode, where=where, fresh_only=fresh_only, as_of=as_of
         )
-        if view is None:
-            asked = make_query(text, given, None)
-            pack = service.context(asked, _BUDGET if budget is None else budget, **written)
-        else:
-            pack = view.context(text, budget, **written, **given)
+        target, asked, more = asked_of(service, pipeline, query, given)
+        if pipeline is None and budget is None:
+            budget = _BUDGET
+        pack = target.context(asked, budget, **written, **more)
         if not pack.pieces:
             note_unknown_fields(session.output, service, dataset, given["where"])
     output = session.output
-    for warning in pack.warnings:
-        output.warn(warning)
+    output.warn(*pack.warnings)
     if output.as_json:
         output.show(pack)
         return None
@@ -155,3 +151,95 @@ def context(
     pieces = counted(len(pack.pieces), "piece")
     output.note(f"{pieces}, {pack.tokens} of {pack.budget} tokens ({pack.counter})")
     return None
+
+
+_SPARE = 2.0  # seconds for what no deadline interrupts, such as loading a model
+
+
+def run_hook(
+    session: Session,
+    *,
+    refused: Mapping[str, object],
+    where: Sequence[str],
+    timeout: float,
+    dataset_id: str | None,
+    **options: Any,
+) -> Exit:
+    """Read the hook's JSON from stdin, and print what the host adds to the session.
+
+    Nothing is printed where nothing is relevant, or where there is no ``prompt``. What fails is a
+    line on stderr and the exit code 1, with which hosts go on. ``options`` are those of
+    `context_hook`; what is ``refused`` must not be given.
+    """
+    for name, is_given in refused.items():
+        if is_given:
+            session.output.error(f"--hook takes no {name}: the prompt is read from stdin")
+            return Exit.FAILED
+    with _ended_after(timeout + _SPARE):
+        try:
+            options["where"] = conditions(where, "--where")
+        except TriptychError as error:
+            session.output.error(str(error))
+            return Exit.FAILED
+        try:
+            given = _given()
+            prompt, event = given.get("prompt"), given.get("hook_event_name")
+            if not isinstance(prompt, str) or not prompt.strip():
+                return Exit.OK
+            from triptych_adapters.context_hook import context_hook
+
+            failures: list[TriptychError] = []
+            with session.service(dataset=dataset_id or "", preload=True) as service:
+                hook = context_hook(
+                    service,
+                    dataset_id=dataset_id,
+                    timeout=timeout,
+                    on_error=failures.append,
+                    **options,
+                )
+                encodable = prompt.encode("utf-8", "replace").decode("utf-8")
+                text = hook([{"role": "user", "content": encodable}])
+        except Exception as error:  # noqa: BLE001 - the host goes on, whatever it is
+            return _fail(session, error)
+        if failures:
+            return _fail(session, failures[0])
+        if text is not None:
+            name = event if isinstance(event, str) and event else "UserPromptSubmit"
+            said = {"hookEventName": name, "additionalContext": text}
+            session.output.write(json.dumps({"hookSpecificOutput": said}) + "\n")
+    return Exit.OK
+
+
+def _given() -> Mapping[str, Any]:
+    try:
+        given = json.loads(sys.stdin.buffer.read().decode("utf-8", "replace"))
+    except (ValueError, RecursionError) as error:
+        raise ValidationError(f"--hook reads a JSON object from stdin: {error}") from None
+    if not isinstance(given, dict):
+        raise ValidationError(
+            f"--hook reads a JSON object from stdin, not a {type(given).__name__}"
+        )
+    return given
+
+
+def _fail(session: Session, error: Exception) -> Exit:
+    session.output.error(f"no context for this turn: {error}")
+    return Exit.FAILED
+
+
+@contextmanager
+def _ended_after(seconds: float) -> Iterator[None]:
+    """End the process when the block takes longer: a host waits for its hooks."""
+    timer = threading.Timer(seconds, _end, [seconds])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _end(seconds: float) -> NoReturn:
+    os.write(2, f"error: no context for this turn: it took {seconds:g} seconds\n".encode())
+    # Nothing of the store is half written: each change of it is one transaction.
+    os._exit(int(Exit.FAILED))

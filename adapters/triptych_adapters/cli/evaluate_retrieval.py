@@ -1,4 +1,4 @@
-"""``triptych eval retrieval``."""
+"""``triptych eval retrieval`` and ``compare``: how well each mode finds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from triptych.errors import ValidationError
-from triptych_adapters.cli.command import command
+from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.evaluation import (
     Html,
     Metrics,
@@ -18,17 +18,16 @@ from triptych_adapters.cli.evaluation import (
     chosen_metrics,
     note_failed,
     read_questions,
+    show_comparison,
     show_evaluation,
     tell_json,
     tell_warnings,
     write_page,
     write_runs,
 )
-from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.names import dataset_in_use
-from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.session import Session
-from triptych_adapters.cli.values import names, numbers
+from triptych_adapters.cli.options import names, numbers
+from triptych_adapters.cli.session import Exit, Session, exit_after
 
 if TYPE_CHECKING:
     from triptych.evaluation import Collection
@@ -214,3 +213,61 @@ def _put(
         report = service.put_documents(dataset, collection.documents(), progress=progress)
     session.output.warn_of(report.failed, most=_FAILURES_SHOWN)
     return report.failed
+
+
+@command(
+    "triptych eval compare before.json after.json",
+    "triptych eval compare one.json one.json --modes bm25:hybrid --by-query ndcg@10",
+)
+def compare(
+    session: Session,
+    a: Annotated[Path, argument("A", "An evaluation in JSON: the baseline.")],
+    b: Annotated[Path, argument("B", "An evaluation in JSON.")],
+    metrics: Metrics = None,
+    modes: Annotated[
+        str | None,
+        option(
+            "--modes MODES",
+            "Separated by commas; bm25:hybrid compares one mode of A with another of B. Without "
+            "it: each mode that both have.",
+        ),
+    ] = None,
+    by_query: Annotated[
+        str | None,
+        option(
+            "--by-query METRIC",
+            "List the queries that differ in this metric, the greatest loss first.",
+        ),
+    ] = None,
+    written: Output = None,
+    html: Html = None,
+) -> None:
+    """Compare two evaluations query by query, with a test of each difference.
+
+    p comes from a paired randomisation test; p (Holm) is adjusted for all tests in the table.
+    """
+    from triptych.evaluation import compare as compare_evaluations, comparison_json, read_evaluation
+
+    check_places(written, html)
+    left, right = read_evaluation(a), read_evaluation(b)
+    common = [name for name in left.metrics if name in right.metrics]
+    chosen = chosen_metrics(metrics, common)
+    if by_query is not None and by_query not in chosen:
+        chosen.append(by_query)
+    found = compare_evaluations(
+        left, right, metrics=chosen, modes=None if modes is None else _pairs(modes)
+    )
+    session.output.warn(*found.warnings)
+    if html is not None:
+        from triptych.evaluation.report import comparison_html
+
+        write_page(html, comparison_html(found, name_a=a.name, name_b=b.name))
+    if not tell_json(session, written, comparison_json(found)):
+        show_comparison(session, found, by_query)
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    return [
+        (left, right if colon else left)
+        for left, colon, right in (each.partition(":") for each in names(text))
+    ]

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from triptych._internal.wording import counted
 from triptych.errors import ValidationError
+from triptych_adapters.cli.command import argument, option
 from triptych_adapters.cli.names import dataset_in_use
-from triptych_adapters.cli.options import argument, option
+from triptych_adapters.cli.options import names
 from triptych_adapters.cli.session import Session
-from triptych_adapters.cli.values import names
 
 if TYPE_CHECKING:
     from triptych.evaluation import Collection, Comparison, Evaluation
@@ -57,7 +57,6 @@ def check_places(*files: Path | None) -> None:
     Raises:
         ValidationError: the folder of one does not exist, or it is itself a folder.
     """
-
     for file in files:
         if file is None or file == Path("-"):
             continue
@@ -116,12 +115,7 @@ def show_comparison(session: Session, found: Comparison, by_query: str | None) -
     output = session.output
     if by_query is not None:
         rows = [
-            (
-                query,
-                f"{each.mode_a}:{each.mode_b}",
-                f"{value:+.6f}",
-                found.questions.get(query, ""),
-            )
+            (query, f"{each.mode_a}:{each.mode_b}", f"{value:+.6f}", found.questions.get(query, ""))
             for each in found.differences
             if each.metric == by_query
             for value, query in sorted(zip(each.values, found.query_ids, strict=True))
@@ -161,8 +155,7 @@ def tell_json(session: Session, file: Path | None, value: Mapping[str, object]) 
 
 def tell_warnings(session: Session, found: Evaluation) -> None:
     """Warn of what is to be known of an evaluation, and of each mode in it."""
-    for warning in found.warnings:
-        session.output.warn(warning)
+    session.output.warn(*found.warnings)
     for mode, result in found.modes.items():
         for warning in result.warnings:
             session.output.warn(f"{mode}: {warning}")

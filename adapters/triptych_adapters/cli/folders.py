@@ -13,19 +13,14 @@ import attrs
 
 from triptych._internal.wording import counted
 from triptych.errors import ConflictError, NotFoundError, ValidationError
-from triptych_adapters.cli.options import argument, option
+from triptych_adapters.cli.command import argument, option
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.parsing.files import Skipped
     from triptych.records import Failure
     from triptych.service import Service
-    from triptych.sync import (
-        DirectorySync,
-        RememberedRoot,
-        RememberedRoots,
-        SyncRoot,
-    )
+    from triptych.sync import DirectorySync, RememberedRoot, RememberedRoots, SyncRoot
     from triptych_adapters.cli.output import Output
     from triptych_factory import Settings
 
@@ -112,7 +107,6 @@ class Folders:
             NotFoundError, ValidationError: a path is not there, or not a folder; or the options
                 are for folders that were not named.
         """
-
         paths, prefixes = self.paths or (), self.prefix or ()
         for path in paths:
             if not path.exists():
@@ -139,7 +133,6 @@ class Folders:
             NotFoundError: none is named, and none is remembered.
             ValidationError: one is remembered with other options, or overlaps one that is.
         """
-
         known = [] if remembered is None else list(remembered.all())
         if not self.paths:
             found = [e.root for e in known if self.dataset in (None, e.root.dataset_id)]
@@ -226,9 +219,8 @@ class Folders:
         """
         from triptych.sync import SyncOptions
         from triptych_factory import wire
-        from triptych_factory.backends import store_exists
+        from triptych_factory.backends import check_local, store_exists
         from triptych_factory.locations import is_server, parse_location
-        from triptych_factory.remote import check_local
         from triptych_factory.syncing import directory_sync, remembered_roots
 
         settings = session.settings().without_llm()
@@ -255,10 +247,7 @@ class Folders:
                 roots = self.chosen(remembered, remote=remote)
             options = SyncOptions(delete_most=self.yes)
             directory = directory_sync(
-                service,
-                settings,
-                [_confirming(root, self.yes) for root in roots],
-                options,
+                service, settings, [_confirming(root, self.yes) for root in roots], options
             )
             yield Syncing(
                 directory=directory, service=service, remembered=remembered, settings=settings
@@ -286,7 +275,6 @@ class Syncing:
     def moves(self, failed: Iterable[Failure]) -> list[tuple[Path, Path]]:
         """Folders that look moved, old and new: files of the new one failed, as their documents
         are of a remembered folder that is not there any more."""
-
         known = [] if self.remembered is None else self.remembered.all()
         lost = [each.root for each in known if not each.root.path.is_dir()]
         here = [root for root in self.directory.roots if root.path.is_dir()]

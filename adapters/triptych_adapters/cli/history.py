@@ -1,21 +1,22 @@
-"""``triptych history``, ``diff`` and ``restore``: the old versions of a document."""
+"""``triptych history``, ``diff``, ``restore`` and ``changes``: what became of documents."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from rich.text import Text
 
 from triptych.errors import ValidationError
-from triptych_adapters.cli.command import command
+from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.copies import is_archive
-from triptych_adapters.cli.names import find_document
-from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.output import visible
-from triptych_adapters.cli.session import Session
-from triptych_adapters.cli.source_files import SourceFiles, warn_of_next_sync
+from triptych_adapters.cli.names import SourceFiles, find_document, warn_of_next_sync
+from triptych_adapters.cli.output import Output, visible
+from triptych_adapters.cli.session import Exit, Session
+
+if TYPE_CHECKING:
+    from triptych.records import ChangePage
 
 _NAME = Annotated[str, argument("NAME", "The document: its name, or its file.")]
 _DATASET = Annotated[str | None, option("--dataset -d", "Look in this dataset only.")]
@@ -23,11 +24,7 @@ _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @command("triptych history guide/start.md")
-def history(
-    session: Session,
-    name: _NAME,
-    dataset: _DATASET = None,
-) -> None:
+def history(session: Session, name: _NAME, dataset: _DATASET = None) -> None:
     """List the versions of a document that are kept, the current one first."""
     with session.service() as service:
         named = find_document(service, name, dataset)
@@ -127,4 +124,60 @@ def restore(
     session.output.show(
         {"document": document, "changed": changed},
         note=now if changed else f"{name} is as it was in version {version}: nothing to do",
+    )
+
+
+_LIMIT = 1000
+
+
+@command(
+    "triptych changes                          every document, as added",
+    "triptych changes --since CURSOR --json    what became of them since",
+    "triptych changes --follow                 and each change as it comes, until Ctrl-C",
+)
+def changes(
+    session: Session,
+    since: Annotated[
+        str | None,
+        option(
+            "--since CURSOR", "Where an earlier run ended. By default begin with every document."
+        ),
+    ] = None,
+    dataset: Annotated[str | None, option("--dataset -d", "By default all datasets.")] = None,
+    limit: Annotated[
+        int, option("--limit -n", "Maximum number of changes.", min=1, max=10_000)
+    ] = _LIMIT,
+    follow: Annotated[
+        bool, option("--follow -f", "Go on, and print each change as it comes.")
+    ] = False,
+    poll: Annotated[float, option("--poll SECONDS", "With --follow: look this often.")] = 0.5,
+) -> Exit:
+    """List which documents were added, updated or deleted since a cursor, oldest first.
+
+    Each document comes once, with its last change. The cursor to go on from is on stderr, and in
+    the JSON. Where it says "reset", the store could not go on from the cursor it was given and
+    began at the beginning: drop what you have.
+    """
+    with session.service() as service:
+        if not follow:
+            _print(session.output, service.changes(since, dataset_id=dataset, limit=limit))
+            return Exit.OK
+        try:
+            for page in service.follow(since, dataset_id=dataset, limit=limit, poll=poll):
+                _print(session.output, page, stream=True)
+        except KeyboardInterrupt:
+            session.output.note("stopped")
+    return Exit.OK
+
+
+def _print(output: Output, page: ChangePage, *, stream: bool = False) -> None:
+    if page.reset and not output.as_json:
+        output.note("reset: the store cannot go on from this cursor; this is from the beginning")
+    rows = ((each.kind, each.dataset_id, each.name, each.version) for each in page.changes)
+    more = "; there are more changes" if page.more else ""
+    output.show(
+        page,
+        table=(("change", "dataset", "document", "version"), rows),
+        note=f"go on with --since {page.cursor}{more}",
+        stream=stream,
     )

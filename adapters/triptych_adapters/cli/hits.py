@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import takewhile
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice, pairwise, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,13 +14,150 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from triptych_adapters.cli.excerpts import excerpt
+from triptych.errors import NotAvailableError, NotFoundError
+from triptych_adapters.cli.names import SourceFiles, shown_path
 from triptych_adapters.cli.output import visible
-from triptych_adapters.cli.source_files import SourceFiles, shown_path
 
 if TYPE_CHECKING:
     from triptych.records import Hit
+    from triptych.service import Service
 
+MATCH_STYLE = "bold magenta"
+_ELLIPSIS = "…"
+_WORD = re.compile(r"\S+")
+_LEAD = re.compile(r"[ \t]*+(?:[-*+>] |\d{1,3}[.)] )?")
+_INK = re.compile(r"[^ \t\r\n]")
+_GOES_ON = re.compile(r" {0,4}(?!\* |\(?[a-z][.)] )[a-z(`*\"]")  # no item of a list
+_PROSE_WORDS = 7
+_USUAL_WIDTH = 76
+_BROKEN_AT = 60
+"""Characters from which on a line may have been broken because it was full."""
+
+_Line = tuple[int, int, int]
+"""Where a line begins and ends in the text, and its indent."""
+
+
+def excerpt(content: str, terms: Sequence[str], *, width: int, lines: int = 5) -> list[Text]:
+    """Return at most ``lines`` lines of ``content`` that hold most of ``terms``, highlighted.
+
+    Each line is at most ``width`` cells wide. The lines stand together in the content, blank ones
+    left out, with the matches in their middle. Where something was cut off, ``…`` says so. Without
+    a match they are the first ones.
+    """
+    from triptych.text import matches
+
+    text = _flowing(visible(content))
+    found = matches(text, terms)
+    # Room for an ellipsis before and after.
+    spans = list(_wrapped(text, max(width - 2 * (len(_ELLIPSIS) + 1), 1)))
+    if not spans:
+        return []
+    first, last = _best(spans, found, lines)
+    shown = []
+    for at in range(first, last):
+        start, end, indent = spans[at]
+        line = Text(text[start:end])
+        for begins, ends, _ in found:
+            if begins < end and ends > start:
+                line.stylize(MATCH_STYLE, max(begins, start) - start, min(ends, end) - start)
+        cut = f"{_ELLIPSIS} " if at == first and first > 0 else ""
+        line = Text.assemble(" " * indent + cut, line)
+        if at == last - 1 and last < len(spans):
+            line = Text.assemble(line, f" {_ELLIPSIS}")
+        shown.append(line)
+    return shown
+
+
+def match_offset(content: str, terms: Sequence[str]) -> int:
+    """Where the match stands that an excerpt of one line shows first; 0 without a match."""
+    from triptych.text import matches
+
+    text = _flowing(visible(content))
+    if not (found := matches(text, terms)):
+        return 0
+    spans = list(_wrapped(text, _USUAL_WIDTH))
+    line = spans[_best(spans, found, 1)[0]]
+    at = next(begins for begins, ends, _ in found if ends > line[0])
+    # What flows has other white space, and the same characters between.
+    return next(islice(_INK.finditer(content), len(_INK.findall(text, 0, at)), None)).start()
+
+
+def _best(
+    spans: Sequence[_Line], found: Sequence[tuple[int, int, int]], lines: int
+) -> tuple[int, int]:
+    """The first and last of ``lines`` spans with most terms, the matched ones in the middle."""
+    held = [
+        {number for begins, ends, number in found if begins < end and ends > start}
+        for start, end, _ in spans
+    ]
+    most, chosen = (0, -len(spans)), (0, 0)
+    for first in range(len(spans)):
+        if not held[first]:
+            continue
+        seen: set[int] = set()
+        last = first
+        for at in range(first, min(first + lines, len(spans))):
+            if held[at] - seen:
+                seen |= held[at]
+                last = at
+        # Of lines with as many terms, those that stand closest.
+        if (held_here := (len(seen), first - last)) > most:
+            most, chosen = held_here, (first, last)
+    first, last = chosen
+    before = (lines - (last - first + 1)) // 2
+    first = max(0, min(first - before, len(spans) - lines))
+    return first, min(first + lines, len(spans))
+
+
+def _wrapped(text: str, width: int) -> Iterator[_Line]:
+    """The lines of ``text`` when none may be wider than ``width`` cells.
+
+    What goes on from the line before hangs below its text.
+    """
+    position = 0
+    for line in text.splitlines(keepends=True):
+        lead = _LEAD.match(line)
+        hang = min(lead.end() if lead else 0, width // 4)
+        indent = min(len(line) - len(line.lstrip(" \t")), width // 4)
+        start = end = -1
+        for word in _WORD.finditer(line):
+            for begins, ends in _pieces(line, word.start(), word.end(), width - hang):
+                if start >= 0 and indent + cell_len(line[start:ends]) > width:
+                    yield position + start, position + end, indent
+                    start, indent = -1, hang
+                start = begins if start < 0 else start
+                end = ends
+        if start >= 0:
+            yield position + start, position + end, indent
+        position += len(line)
+
+
+def _pieces(line: str, start: int, end: int, width: int) -> Iterator[tuple[int, int]]:
+    """A word, or parts of one that is too wide: as in scripts without spaces."""
+    while cell_len(line[start:end]) > width:
+        cut = start + 1
+        room = width - cell_len(line[start])
+        while cut < end and (room := room - cell_len(line[cut])) >= 0:
+            cut += 1
+        yield start, cut
+        start = cut
+    yield start, end
+
+
+def _flowing(text: str) -> str:
+    """``text`` with the lines of a paragraph joined, where its writer broke them at a width."""
+    lines = text.split("\n")
+    joined = lines[:1]
+    for before, line in pairwise(lines):
+        goes_on = _GOES_ON.match(line) and len(before.split()) >= _PROSE_WORDS
+        if goes_on and len(before) >= _BROKEN_AT and not before.startswith(("#", "|", "    ")):
+            joined[-1] = f"{joined[-1].rstrip()} {line.lstrip()}"
+        else:
+            joined.append(line)
+    return "\n".join(joined)
+
+
+_LINE = re.compile(r"lines? (\d+)")
 _INDENT = "    "
 _LEAST_WIDTH = 20
 _MOST_WIDTH = 100
@@ -32,7 +171,7 @@ _OTHER_ROWS = 4
 class HitView:
     """A hit, its rank from 1, where it is, and what ``--explain`` says of it.
 
-    ``path`` is the file it came from, ``line`` and ``label`` are of `SourceFiles.spot`.
+    ``path`` is the file it came from, ``line`` and ``label`` say where in it.
     """
 
     hit: Hit
@@ -49,8 +188,39 @@ def views_of(hits: Sequence[Hit], files: SourceFiles) -> list[HitView]:
         HitView(hit=hit, rank=rank, path=path, line=line, label=label)
         for rank, hit in enumerate(hits, start=1)
         for path in [files.path(hit.dataset_id, hit.doc_name)]
-        for line, label in [files.spot(hit)]
+        for line, label in [_spot(hit, files)]
     ]
+
+
+def _spot(hit: Hit, files: SourceFiles) -> tuple[int, str]:
+    """Where in its file a hit matches best: the line, from 1; else the place in words.
+
+    Words are for what is not read by lines ("page 3"), and where the file is not here.
+    """
+    if hit.locator is None or hit.layer is None:
+        return matched_line(hit), ""
+    place = _located(hit, files.service) or hit.locator
+    line = _LINE.match(place) if files.path(hit.dataset_id, hit.doc_name) else None
+    return (1, place) if line is None else (int(line[1]), "")
+
+
+def _located(hit: Hit, service: Service) -> str | None:
+    """The place of the match in words; None where the hit's version is no longer kept."""
+    from triptych.chunking.outline import read_outline
+
+    at = hit.start + match_offset(hit.content, hit.terms)
+    with suppress(NotFoundError, NotAvailableError):
+        document = service.get_document(hit.dataset_id, hit.doc_name, hit.version)
+        outline = read_outline(document.system.outline, document.content)
+        return None if outline is None else outline.locate(document.content, at, at + 1)
+    return None
+
+
+def matched_line(hit: Hit) -> int:
+    """The line of the document, from 1, where a hit matches best."""
+    from triptych.chunking.line_ends import LineEnds
+
+    return hit.start_line + LineEnds(hit.content).between(0, match_offset(hit.content, hit.terms))
 
 
 def place_of(view: HitView) -> str:

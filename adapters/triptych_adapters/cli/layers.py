@@ -11,19 +11,17 @@ import attrs
 
 from triptych._internal.wording import counted
 from triptych.errors import NotFoundError, ValidationError
-from triptych_adapters.cli.command import command
-from triptych_adapters.cli.exits import Exit, exit_for
+from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.names import find_document, find_documents
-from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.output import Output
-from triptych_adapters.cli.query_options import (
+from triptych_adapters.cli.options import (
     DocumentDataset,
     LayerChoice,
     PriceInput,
     PriceOutput,
     prices_of,
 )
-from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.output import Output
+from triptych_adapters.cli.session import Exit, Session, exit_for
 
 if TYPE_CHECKING:
     from triptych.layers import Cost, LayerBuilder, LayerPlan
@@ -184,8 +182,7 @@ def build(
 def _show_plan(output: Output, made: LayerPlan, prices: Prices | None, *, listed: bool) -> None:
     from triptych.records.serialization import to_json
 
-    for warning in made.warnings:
-        output.warn(warning)
+    output.warn(*made.warnings)
     planned: list[dict[str, Any]] = to_json(list(made)) if listed else []
     if not output.as_json:
         output.note(_estimate(made, prices))
@@ -216,8 +213,7 @@ def _check_served(llm: str | None, prices: Prices | None, max_cost: float | None
 def _tell(session: Session, built: LayerBuild) -> Exit:
     output, report = session.output, built.report
     least = report.least if report.stopped == "max_cost" else math.ceil(report.least or 0)
-    for warning in report.warnings:
-        output.warn(warning)
+    output.warn(*report.warnings)
     for quarantined in report.quarantined:
         name = quarantined.doc_name or "the dataset itself"
         output.warn(
@@ -260,7 +256,7 @@ def ledger(
 ) -> None:
     """Show what making a dataset's layers cost so far, by model."""
     from triptych.layers import LayerBuilder
-    from triptych_factory.remote import check_local
+    from triptych_factory.backends import check_local
 
     check_local(session.settings(), "making layers")
     with session.service() as service:
@@ -304,8 +300,8 @@ def _builder(
     """A builder, and the store in force; one that is not ``asked`` can only plan."""
     from triptych.layers import LayerBuilder
     from triptych.layers.builder.builder import RESERVED_TOKENS
+    from triptych_factory.backends import check_local
     from triptych_factory.llms import planned_llm
-    from triptych_factory.remote import check_local
 
     settings = session.settings(llm=llm)
     check_local(settings, "making layers")

@@ -1,31 +1,37 @@
-"""``triptych rebuild``, ``embed``, ``tag`` and ``delete``."""
+"""``triptych rebuild``, ``embed``, ``work``, ``tag`` and ``delete``."""
 
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from triptych._internal.wording import counted
 from triptych.errors import NotFoundError, ValidationError
-from triptych_adapters.cli.command import command
-from triptych_adapters.cli.exits import Exit, exit_after
+from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.names import (
+    SourceFiles,
     find_document,
     find_documents,
     first_names,
     names_of_file,
+    warn_of_next_sync,
 )
-from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.output import counts_of, summary_line
-from triptych_adapters.cli.query_options import DocumentDataset, Where, note_unknown_fields
-from triptych_adapters.cli.session import Session
-from triptych_adapters.cli.source_files import SourceFiles, warn_of_next_sync
-from triptych_adapters.cli.values import conditions, metadata_of
+from triptych_adapters.cli.options import (
+    DocumentDataset,
+    Where,
+    conditions,
+    metadata_of,
+    note_unknown_fields,
+)
+from triptych_adapters.cli.output import Output, counts_of, summary_line
+from triptych_adapters.cli.session import Exit, Session, exit_after, until_stopped
 
 if TYPE_CHECKING:
     from triptych.service import Service
+    from triptych.workers import Share
 
 
 @command("triptych rebuild --all", "triptych rebuild --dataset docs --doc guide/start.md")
@@ -49,17 +55,16 @@ def rebuild(
             named = find_document(service, doc, dataset)
             scope, doc = named.dataset_id, named.name
         if not doc:
-            for warning in _given_up(service, scope):
-                output.warn(warning)
+            output.warn(*_given_up(service, scope))
         report = service.rebuild(dataset_id=scope, doc_name=doc, progress=progress)
-    output.warn_of(report.failed, placed=True)
-    output.show(
+    return session.finish(
+        report.failed,
         {"dataset_id": scope or None},
         report,
+        done=report.checked - len(report.failed),
+        placed=True,
         lines=[summary_line(counts_of(report))],
-        unless_quiet=True,
     )
-    return exit_after(report.failed, done=report.checked - len(report.failed))
 
 
 @command("triptych embed", "triptych embed --dataset docs")
@@ -78,14 +83,14 @@ def embed(
     with session.service() as service, output.progress("embedding") as progress:
         service.health().require()
         report = service.embed_pending(dataset, progress=progress)
-    output.warn_of(report.failed, placed=True)
-    output.show(
+    return session.finish(
+        report.failed,
         {"dataset_id": dataset},
         report,
+        done=report.documents + report.embedded + report.encoded,
+        placed=True,
         table=(("", dataset or "every dataset"), counts_of(report).items()),
-        unless_quiet=True,
     )
-    return exit_after(report.failed, done=report.documents + report.embedded + report.encoded)
 
 
 def _given_up(service: Service, scope: str) -> list[str]:
@@ -272,3 +277,80 @@ def _confirmed(question: str) -> bool:
             "deleting that much asks first, and nobody is here to answer: add --yes"
         )
     return typer.confirm(question, err=True)
+
+
+_GRACE = 8.0
+"""Seconds from a signal to the end: an embedder that is being asked may answer, and is stored."""
+_NAMED = 5
+"""How many failures of one share are named."""
+
+
+@command(
+    "triptych work                     wait for work, until Ctrl-C",
+    "triptych work --once              end when nothing is left",
+    "triptych work -d docs -d wiki     of two datasets",
+)
+def work(
+    session: Session,
+    datasets: Annotated[
+        list[str] | None, option("--dataset -d", "Repeat it for several. By default all.")
+    ] = None,
+    once: Annotated[
+        bool, option("--once", "End when nothing is left, instead of waiting.")
+    ] = False,
+    poll: Annotated[
+        float, option("--poll SECONDS", "Look for work this often. PostgreSQL reports it.")
+    ] = 1.0,
+    lease: Annotated[
+        float,
+        option(
+            "--lease SECONDS",
+            "Others take over the share of a worker that was killed after this long.",
+        ),
+    ] = 10.0,
+) -> Exit:
+    """Chunk and embed what waits for it, beside any number of other workers.
+
+    Run it in as many processes as you like, on every machine that reaches the store, with the same
+    settings. Each takes some documents at a time that are stale or lack vectors, and no two take
+    the same. What a killed worker had, others take over. A document that fails is tried again
+    later, and does not delay the others.
+
+    Each share prints a line: its dataset, the documents, the embedded chunks, the seconds. With
+    --json each is an object on one line, and the last one has the sums.
+    """
+    from triptych.workers import Worker
+    from triptych_factory.backends import check_local
+
+    output = session.output
+    check_local(session.settings(), "a worker")
+    with until_stopped(output, _GRACE) as on_stop, session.service() as service:
+        service.health().require()
+        worker = Worker(service, datasets, poll=poll, lease=lease, on_share=partial(_tell, output))
+        on_stop(worker.stop)
+        if not once:
+            output.note("waiting for work; Ctrl-C ends it")
+        report = worker.run(once=once)
+        if worker.stopped:
+            output.note("stopped")
+    documents, shares = counted(report.documents, "document"), counted(report.shares, "share")
+    output.show({"event": "end"}, report, note=f"{documents} in {shares}")
+    if worker.stopped:
+        return Exit.OK
+    return exit_after(report.failed, done=report.documents)
+
+
+def _tell(output: Output, share: Share) -> None:
+    report = share.report
+    output.warn_of(report.failed, placed=True, most=_NAMED)
+    if not output.as_json and not share.documents:
+        return
+    done, embedded = report.rebuilt, report.embedded + report.encoded
+    line = f"{share.dataset_id}: {done} of {share.documents} documents, {embedded} embedded"
+    output.show(
+        {"event": "share", "dataset_id": share.dataset_id or None},
+        report,
+        {"seconds": round(share.seconds, 3)},
+        lines=[f"{line}, {share.seconds:.1f} s"],
+        unless_quiet=True,
+    )

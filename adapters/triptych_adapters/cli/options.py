@@ -1,143 +1,313 @@
-"""How commands declare their options and arguments, and how Typer shows and converts them.
+"""Options that several commands share, and what their values stand for.
 
-Typer converts every value with pydantic, whose import and whose schemas cost more than the rest
-of reading a command line. The usual values are plain: text, a choice as it is spelt, a whole
-number, a default. Everything else, and so every invalid value, goes to Typer's own converter,
-which says what is wrong.
+Those of what searches make a query; others are conditions, metadata, moments and lists.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
-from enum import Enum
-from typing import Any, get_args, get_origin
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+from triptych.errors import TriptychError, ValidationError
+from triptych_adapters.cli.command import argument, option
 
-METAVARS: dict[object, str] = {bool: "", int: "N", float: "NUMBER", str: "NAME"}
-"""What an option's value is called where nobody says; a flag has none."""
+if TYPE_CHECKING:
+    from triptych.answers import ContextPack
+    from triptych.records import Prices, Query, Result
+    from triptych.service import Service
+    from triptych_adapters.cli.output import Output
 
-_WHOLE = re.compile(r"[0-9]{1,9}")
-_OTHER = object()
-"""A value that Typer must convert."""
+_COMPARISON = re.compile("[<>!]$")
+_OPERATORS = {">": "$gte", "<": "$lte", "!": "$ne"}
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_TTL = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*")
 
 
-def option(usage: str, help: str, **others: Any) -> Any:
-    """An option that is written as ``usage``: its flags, then what its value is called.
+def conditions(values: Sequence[str], option: str) -> dict[str, Any]:
+    """The ``where`` of ``KEY=VALUE`` options and JSON objects, all of which must hold. A key that
+    comes several times may have any of its values."""
+    plain, objects = _parted(values, option)
+    several = pairs(plain, option)
+    for key in several:
+        sign = _COMPARISON.search(key)
+        if sign:
+            name = key[: sign.start()].strip()
+            raise ValidationError(
+                f"{option} {key}=… is not KEY=VALUE: a comparison is written as JSON, such as "
+                f'\'{{"{name}": {{"{_OPERATORS[sign[0]]}": …}}}}\''
+            )
+    where: dict[str, Any] = {
+        key: found[0] if len(found) == 1 else found for key, found in several.items()
+    }
+    if where:
+        objects.insert(0, where)
+    return objects[0] if len(objects) == 1 else {"$and": objects} if objects else {}
 
-    ``others`` are further arguments of `typer.Option`, such as ``min``.
+
+def metadata_of(values: Sequence[str], option: str) -> dict[str, Any]:
+    """The metadata of ``KEY=VALUE`` options, whose values are text, and JSON objects."""
+    plain, objects = _parted(values, option)
+    given = [{key: value} for key, found in pairs(plain, option).items() for value in found]
+    metadata: dict[str, Any] = {}
+    for entries in [*given, *objects]:
+        for key, value in entries.items():
+            if key in metadata:
+                raise ValidationError(f"{option} gives {key!r} several times: give it once")
+            metadata[key] = value
+    return metadata
+
+
+def _parted(values: Sequence[str], option: str) -> tuple[list[str], list[dict[str, Any]]]:
+    """``KEY=VALUE`` options, and those that are JSON objects."""
+    plain, objects = [], []
+    for value in values:
+        if not value.lstrip().startswith("{"):
+            plain.append(value)
+            continue
+        try:
+            objects.append(json.loads(value, object_pairs_hook=_unique_keys))
+        except ValidationError as error:
+            raise ValidationError(f"{option} {value[:60]!r} {error}") from None
+        except RecursionError:
+            raise ValidationError(f"{option} {value[:60]!r} is nested too deeply") from None
+        except ValueError as error:
+            raise ValidationError(
+                f"{option} {value[:60]!r} is not a JSON object: {error}"
+            ) from None
+    return plain, objects
+
+
+def _unique_keys(entries: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, of which Python would keep the last of several values for a key."""
+    found: dict[str, Any] = {}
+    for key, value in entries:
+        if key in found:
+            raise ValidationError(f"gives {key!r} several times: give it once")
+        found[key] = value
+    return found
+
+
+def pairs(values: Sequence[str], option: str) -> dict[str, list[str]]:
+    """``KEY=VALUE`` options by key, every value in the order given."""
+    found: dict[str, list[str]] = {}
+    for value in values:
+        key, equals, rest = value.partition("=")
+        if not equals or not key:
+            raise ValidationError(f"{option} {value!r} is not KEY=VALUE")
+        found.setdefault(key, []).append(rest)
+    return found
+
+
+def expiry_of(expires: str | None, ttl: str | None) -> datetime | Literal["never"] | None:
+    """What ``--expires`` and ``--ttl`` say; None where neither is given.
+
+    Raises:
+        ValidationError: both are given, one cannot be read, or the moment has passed.
     """
-    words = usage.split()
-    flags = [word for word in words if word.startswith("-")]
-    metavar = " ".join(words[len(flags) :]) or None
-    return typer.Option(*flags, metavar=metavar, help=help, **others)
+    if expires is not None and ttl is not None:
+        raise ValidationError("--expires and --ttl say the same: give one of them")
+    now = datetime.now(UTC)
+    if ttl is not None:
+        found = _TTL.fullmatch(ttl)
+        try:
+            if found is None:
+                raise ValueError(ttl)
+            moment = now + timedelta(**{_UNITS[found[2]]: float(found[1])})
+        except (ValueError, OverflowError):
+            raise ValidationError(
+                f"--ttl {ttl!r} is no length of time: write 30d, 12h, 90m, 45s or 2w"
+            ) from None
+    elif expires is None or expires == "never":
+        return "never" if expires else None
+    else:
+        try:
+            moment = datetime.fromisoformat(expires)
+        except ValueError:
+            raise ValidationError(
+                f"--expires {expires!r} is no moment in ISO 8601: write 2026-12-31, "
+                "2026-12-31T18:00Z or never"
+            ) from None
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if moment <= now:
+        raise ValidationError(
+            "the document would have expired already: give a later moment, or `triptych delete` it"
+        )
+    return moment
 
 
-def argument(metavar: str, help: str, **others: Any) -> Any:
-    """An argument that help calls ``metavar``; ``others`` as for `option`."""
-    return typer.Argument(metavar=metavar or None, help=help, **others)
+def names(text: str) -> list[str]:
+    """The parts of a text with commas."""
+    return [each.strip() for each in text.split(",") if each.strip()]
 
 
-class _PlainHelp:
-    """Mixed into Typer's commands: their parameters are shown by what they are called."""
+def numbers(text: str, option: str) -> list[int]:
+    """The whole numbers in a text with commas.
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        """The parameters, ``--help`` among them."""
-        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # the command's own
-        for each in params:
-            if isinstance(each, TyperOption | TyperArgument):
-                convert_plainly(each)
-            if isinstance(each, TyperOption) and each.is_flag:
-                each.metavar = ""
-            elif isinstance(each, TyperArgument):
-                # The name in front says it; the type would be Python's.
-                each.display_type_rich = lambda ctx: None  # type: ignore[method-assign]  # Typer has no option for it
-        return params
-
-
-class PlainCommand(_PlainHelp, TyperCommand):
-    """A command."""
-
-
-class PlainGroup(_PlainHelp, TyperGroup):
-    """A group of commands, which are made when they are read."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """The names of all commands; none is imported."""
-        return [*self.commands]
-
-
-class _PlainConverter:
-    """The converter of one parameter: plain values here, others by ``others``."""
-
-    def __init__(self, parameter: Any, others: Callable[[], Any]) -> None:
-        described = parameter.type_descriptor
-        self._annotation = described.annotation
-        self._info = described.parameter_info
-        self._multiple = parameter.multiple or parameter.nargs == -1
-        self._others = others
-
-    def coerce(self, value: Any, *, param: Any, ctx: Any) -> Any:
-        """``value`` as the parameter's type, as `typer._coercion.RuntimeParam.coerce` has it."""
-        converted = self._convert(value)
-        if converted is not _OTHER:
-            return converted
-        return self._others().coerce(value, param=param, ctx=ctx)
-
-    def _convert(self, value: Any) -> Any:
-        if value is None:
-            return () if self._multiple else None
-        if self._info.parser is not None:
-            return _OTHER
-        if get_origin(self._annotation) is not list:
-            return _OTHER if self._multiple else self._one(value, self._annotation)
-        if not isinstance(value, list | tuple):
-            return _OTHER
-        (kind,) = get_args(self._annotation)
-        values = [self._one(each, kind) for each in value]
-        return _OTHER if any(each is _OTHER for each in values) else values
-
-    def _one(self, value: Any, kind: Any) -> Any:
-        if kind is str:
-            return value if type(value) is str else _OTHER
-        if kind is int:
-            return self._whole(value)
-        if isinstance(kind, type) and issubclass(kind, Enum):
-            if isinstance(value, kind):
-                return value
-            return next((each for each in kind if each.value == value), _OTHER)
-        return _OTHER
-
-    def _whole(self, value: Any) -> Any:
-        if isinstance(value, str) and _WHOLE.fullmatch(value):
-            value = int(value)
-        if type(value) is not int:
-            return _OTHER
-        low, high = self._info.min, self._info.max
-        inside = (low is None or value >= low) and (high is None or value <= high)
-        return value if inside else _OTHER
-
-
-def convert_plainly(parameter: Any) -> None:
-    """Let ``parameter``, a Typer option or argument, convert plain values without pydantic.
-
-    A Typer that converts in another way than 0.29 is left as it is.
+    Raises:
+        ValidationError: one is not a whole number; it names ``option``.
     """
-    others = getattr(parameter, "get_runtime_param", None)
-    described = getattr(parameter, "type_descriptor", None)
-    if isinstance(others, _Lookup) or not callable(others):
-        return
-    if hasattr(described, "annotation") and hasattr(described, "parameter_info"):
-        parameter.get_runtime_param = _Lookup(_PlainConverter(parameter, others))
+    try:
+        return [int(each) for each in names(text)]
+    except ValueError:
+        raise ValidationError(
+            f"{option} {text!r} is not whole numbers separated by commas"
+        ) from None
 
 
-class _Lookup:
-    """What `get_runtime_param` is for a parameter: it returns the converter."""
+class ModeChoice(StrEnum):
+    """The lanes to run; the domain's own enum would bring NumPy into every ``--help``."""
 
-    def __init__(self, converter: _PlainConverter) -> None:
-        self._converter = converter
+    BM25 = "bm25"
+    VECTOR = "vector"
+    HYBRID = "hybrid"
+    SPARSE = "sparse"
 
-    def __call__(self) -> _PlainConverter:
-        return self._converter
+
+class LayerChoice(StrEnum):
+    """What to find; apart from the domain's enum for the same reason."""
+
+    ABSTRACT = "L0"
+    OVERVIEW = "L1"
+    DETAIL = "L2"
+
+
+QueryArgument = Annotated[list[str], argument("QUERY", "A question, or some words.")]
+OptionalQuery = Annotated[
+    list[str] | None,
+    argument("QUERY", "A question, or some words. Without any, --where lists what passes it."),
+]
+Dataset = Annotated[str | None, option("--dataset -d", "Search this dataset only.")]
+DocumentDataset = Annotated[
+    str | None,
+    option("--dataset -d", "The dataset of the documents; without any by default 'default'."),
+]
+ModeOption = Annotated[
+    ModeChoice | None,
+    option(
+        "--mode MODE", "bm25, vector, hybrid or sparse. By default hybrid, or bm25 without a model."
+    ),
+]
+Where = Annotated[
+    list[str] | None,
+    option(
+        "--where -w KEY=VALUE",
+        "Only documents with this metadata; doc_name, doc_prefix and heading work too. Repeat "
+        'a key to allow several values. Or conditions as JSON: \'{"year": {"$gte": 2024}}\'.',
+    ),
+]
+PipelineOption = Annotated[
+    str | None,
+    option(
+        "--pipeline NAME",
+        "Search as this pipeline of triptych.toml does; other options take the place of its "
+        "own. `triptych list --pipelines` lists them.",
+    ),
+]
+AnswerModel = Annotated[
+    str | None,
+    option(
+        "--llm PROVIDER:MODEL",
+        "The model that answers. By default the setting llm, or the pipeline's.",
+    ),
+]
+AsOf = Annotated[
+    str | None,
+    option(
+        "--as-of MOMENT",
+        "Search what was stored at a moment, such as 2026-11-01 or 2026-11-01T12:00+01:00, in "
+        "UTC unless it says; or a version number. Slower.",
+    ),
+]
+PriceInput = Annotated[float | None, option("--price-input PRICE", "Of a million tokens in.")]
+PriceOutput = Annotated[float | None, option("--price-output PRICE", "Of a million tokens out.")]
+FreshOnly = Annotated[bool, option("--fresh-only", "Leave out stale hits.")]
+
+
+def query_fields(
+    *,
+    dataset: str | None,
+    mode: ModeChoice | None,
+    where: Sequence[str] | None,
+    fresh_only: bool,
+    **others: Any,
+) -> dict[str, Any]:
+    """The fields of `Query` that these options give; ``others`` are some, None where not given."""
+    fields = {name: value for name, value in others.items() if value is not None}
+    if mode is not None:
+        fields["mode"] = str(mode)
+    if fresh_only:
+        fields["fresh_only"] = True
+    if dataset is not None:
+        fields["dataset_id"] = dataset
+    fields["where"] = conditions(where or [], "--where")
+    return fields
+
+
+def asked_of(
+    service: Service, pipeline: str | None, words: Sequence[str] | None, fields: Mapping[str, Any]
+) -> tuple[Any, Query | str, Mapping[str, Any]]:
+    """Whom to ask, what, and by which options: the Service a whole query; its view by ``pipeline``,
+    which says what is not given, the text and ``fields``."""
+    from triptych.records import Query, Scope
+
+    text = " ".join(words or ())
+    if pipeline is not None:
+        return service.pipeline(pipeline), text, fields
+    scope = Scope.SINGLE if "dataset_id" in fields else Scope.ALL
+    return service, Query(text=text, scope=scope, **fields), {}
+
+
+def moment_note(answer: Result | ContextPack) -> str:
+    """What to say of the moment that was searched."""
+    if isinstance(answer.as_of, int):
+        return f"as of version {answer.as_of}"
+    return "" if answer.as_of is None else f"as of {answer.as_of.isoformat()}"
+
+
+def prices_of(price_input: float | None, price_output: float | None) -> Prices | None:
+    """The prices of a model, where both are given."""
+    from triptych.records import Prices
+
+    if price_input is None and price_output is None:
+        return None
+    if price_input is None or price_output is None:
+        raise ValidationError("give --price-input and --price-output: both or none")
+    return Prices(input=price_input, output=price_output)
+
+
+def note_unknown_fields(
+    output: Output, service: Service, dataset: str | None, *filters: Mapping[str, Any]
+) -> None:
+    """Say what of the filters that found nothing no document has, and which fields there are."""
+    from triptych.records.filters import NAME, conditions_of, parse_filter
+
+    asked = [each for where in filters for each in conditions_of(parse_filter(where))]
+    fields = dict.fromkeys(each.field for each in asked if not each.field.startswith("$"))
+    prefixes = [
+        str(text)
+        for each in asked
+        if (each.field, each.operator) == (NAME, "starts")
+        for _, text in each.values
+    ]
+    with suppress(TriptychError):  # tables in place, an access, what is damaged
+        datasets = service.list_datasets() if dataset is None else [dataset]
+        for prefix in prefixes:
+            if not any(service.list_documents(each, prefix=prefix, limit=1) for each in datasets):
+                output.note(f"no document's name begins with {prefix!r}: see `triptych list`")
+        unknown = [
+            field
+            for field in fields
+            if not any(
+                service.count_documents(each, where={field: {"$exists": True}}) for each in datasets
+            )
+        ]
+        if unknown:
+            seen = [info for each in datasets for info in service.list_documents(each, limit=1000)]
+            known = ", ".join(sorted({key for info in seen for key in info.metadata})) or "none"
+            missing = ", ".join(map(repr, unknown))
+            output.note(f"no document has the field {missing}; the fields there are: {known}")

@@ -302,10 +302,11 @@ class Output:
         if not self.quiet:
             self._remark(Text(visible(text)))
 
-    def warn(self, text: str) -> None:
-        """Print a warning on stderr: one line, whatever names of files it tells of."""
-        line = Text.assemble(("warning: ", "yellow"), shell_text(_one_line(text)))
-        self._remark(line)
+    def warn(self, *texts: object) -> None:
+        """Print warnings on stderr: a line each, whatever names of files they tell of."""
+        for text in texts:
+            said = shell_text(_one_line(str(text)))
+            self._remark(Text.assemble(("warning: ", "yellow"), said))
 
     def warn_of(
         self, failures: Sequence[Failure], *, placed: bool = False, most: int | None = None

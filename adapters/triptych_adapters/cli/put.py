@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import attrs
 
 from triptych.errors import ValidationError
-from triptych_adapters.cli.command import command
-from triptych_adapters.cli.exits import Exit, exit_after
+from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.folders import NOT_TOLD, AllFolders, tell_generated, tell_notes
-from triptych_adapters.cli.options import argument, option
+from triptych_adapters.cli.options import expiry_of, metadata_of
 from triptych_adapters.cli.output import counts_of, summary_line
-from triptych_adapters.cli.session import Session
-from triptych_adapters.cli.values import expiry_of, metadata_of
+from triptych_adapters.cli.session import Exit, Session, exit_after
 
 if TYPE_CHECKING:
     from triptych.records import PutReport
@@ -133,12 +131,7 @@ def put(
     return exit_after(report.failed, done=report.added + report.updated + report.unchanged)
 
 
-def _tell(
-    session: Session,
-    dataset: str,
-    report: PutReport,
-    files: FileSet,
-) -> None:
+def _tell(session: Session, dataset: str, report: PutReport, files: FileSet) -> None:
     from triptych.parsing.generated_folders import GENERATED
 
     output, skipped, notes = session.output, files.skipped, files.notes

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from triptych.errors import ValidationError
-from triptych_adapters.cli.command import command
-from triptych_adapters.cli.exits import Exit
-from triptych_adapters.cli.names import dataset_in_use, find_document
-from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.query_options import Where, note_unknown_fields
-from triptych_adapters.cli.session import Session
-from triptych_adapters.cli.source_files import SourceFiles
-from triptych_adapters.cli.values import conditions
+from triptych.errors import TriptychError, ValidationError
+from triptych_adapters.cli.command import argument, command, option
+from triptych_adapters.cli.names import SourceFiles, dataset_in_use, find_document
+from triptych_adapters.cli.options import Where, conditions, note_unknown_fields
+from triptych_adapters.cli.session import Exit, Session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from triptych.records import DocumentInfo, SourceDocument
+    from triptych.search.pipeline_record import Pipeline
     from triptych_adapters.cli.names import NamedDocument
 
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n?|\n)|[^\r\n]++")
@@ -215,8 +213,6 @@ def list_(
         list_folders(session, dataset)
         return None
     if pipelines:
-        from triptych_adapters.cli.pipelines import list_pipelines
-
         return list_pipelines(session)
     output = session.output
     with session.service() as service:
@@ -257,3 +253,79 @@ def _row(info: DocumentInfo, *, expiring: bool) -> tuple[object, ...]:
     moments = [info.updated_at, *([info.system.expires_at] if expiring else [])]
     shown = (each.isoformat(timespec="seconds") if each else "" for each in moments)
     return info.name, info.version, info.size, *shown
+
+
+def list_pipelines(session: Session) -> Exit | None:
+    """List the pipelines of triptych.toml, and check each; of a server their names."""
+    from triptych_factory.locations import is_server
+
+    settings = session.settings()
+    remote = is_server(settings.url)
+    if remote:
+        with session.service() as service:
+            found: list[dict[str, Any]] = [{"name": name} for name in service.pipelines]
+    else:
+        found = [_described(session, name) for name in settings.pipelines]
+    where = "they are described where the server runs"
+    none = where if remote else "describe one in triptych.toml under [pipelines.NAME]"
+    session.output.show(
+        {"pipelines": found},
+        lines=("\n".join(_lines(each)) for each in found),
+        note="" if found else f"no pipelines: {none}",
+    )
+    return Exit.FAILED if any(each.get("problem") for each in found) else None
+
+
+def _described(session: Session, name: str) -> dict[str, Any]:
+    """What a pipeline consists of, and why it cannot be used, None where it can."""
+    from triptych_factory.tables import BREAKING, table_findings
+
+    try:
+        with session.service(settings=session.settings(), pipeline=name) as service:
+            pipeline = service.pipelines[name]
+            searched = service.pipeline(name).service
+            there = set(searched.list_datasets())
+            about = {**_parts(pipeline), "lanes": list(pipeline.lanes or searched.lanes)}
+            failing = [each for each in table_findings(searched) if each.check in BREAKING]
+    except TriptychError as error:
+        return {"name": name, "problem": str(error)}
+    missing = [each for each in pipeline.datasets if each not in there]
+    problem = None
+    if failing:
+        problem = failing[0].detail
+    elif missing:
+        problem = f"there is no dataset {', '.join(map(repr, missing))}"
+    return {"name": name, **about, "problem": problem}
+
+
+def _parts(pipeline: Pipeline) -> dict[str, Any]:
+    from triptych.search.rewriting import rewriters_of
+
+    ranker, llm = pipeline.ranker, pipeline.llm
+    return {
+        "description": pipeline.description,
+        "datasets": list(pipeline.datasets),
+        "rewriters": [type(step).__name__ for step in rewriters_of(pipeline.rewriter)],
+        "ranker": None if ranker is None else type(ranker).__name__,
+        "postprocessors": [type(step).__name__ for step in pipeline.postprocessors],
+        "search": dict(pipeline.search),
+        "token_budget": pipeline.token_budget,
+        "llm": None if llm is None else llm.signature,
+        "prompt": pipeline.prompt,
+    }
+
+
+def _lines(about: Mapping[str, Any]) -> Iterator[str]:
+    """A pipeline for a person: its name, then what it has, one thing to a line."""
+    described = about.get("description")
+    yield f"{about['name']}  {described}" if described else about["name"]
+    if about.get("problem"):
+        yield f"    cannot be used: {about['problem']}"
+    shown = ("datasets", "rewriters", "lanes", "ranker", "postprocessors", "token_budget", "llm")
+    for key in shown:
+        value = about.get(key)
+        if value:
+            said = ", ".join(value) if isinstance(value, list) else value
+            yield f"    {key.replace('_', ' ')}: {said}"
+    for key, value in about.get("search", {}).items():
+        yield f"    {key}: {value}"

@@ -1,8 +1,10 @@
-"""``triptych init``, ``add`` and ``remove``: a store of a folder, and the folders it remembers."""
+"""``triptych sync``, ``init``, ``add`` and ``remove``: folders that a store remembers."""
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,18 +13,131 @@ import typer
 
 from triptych._internal.wording import counted
 from triptych.errors import NotFoundError, ValidationError
-from triptych_adapters.cli import sync
-from triptych_adapters.cli.command import command
-from triptych_adapters.cli.exits import Exit, exit_after
-from triptych_adapters.cli.folders import AddedFolders
-from triptych_adapters.cli.options import argument, option
-from triptych_adapters.cli.session import Session
-from triptych_adapters.cli.source_files import shown_path
+from triptych_adapters.cli.command import argument, command, option
+from triptych_adapters.cli.folders import (
+    NOT_TOLD,
+    AddedFolders,
+    Folders,
+    tell_generated,
+    tell_notes,
+)
+from triptych_adapters.cli.names import shown_path
+from triptych_adapters.cli.output import counts_of, summary_line
+from triptych_adapters.cli.session import Exit, Session, exit_after
 
 if TYPE_CHECKING:
+    from triptych.parsing.files import Skipped
     from triptych.records import Failure
     from triptych.service import Service
-    from triptych.sync import RememberedRoot
+    from triptych.sync import DirectorySync, RememberedRoot, SyncPlan, SyncReport
+    from triptych_adapters.cli.folders import Syncing
+
+_COUNTED = (
+    *("added", "updated", "renamed", "deleted", "unchanged", "repaired", "failed", "skipped"),
+    *("chunks", "embedded", "reused", "pending", "expired", "model_calls"),
+)
+
+
+@command(
+    "triptych sync docs/                      mirror the folder",
+    "triptych sync                            all folders that `triptych add` has",
+    "triptych sync docs/ --dry-run            what that would do, and cost",
+    "triptych sync . --exclude 'drafts/'      all but one folder",
+    "triptych sync src/ --include '*.py'      these, and no others",
+)
+def sync(
+    session: Session,
+    folders: Folders,
+    dry_run: Annotated[
+        bool, option("--dry-run -n", "Show what would be done, and what it would cost.")
+    ] = False,
+) -> Exit:
+    """Mirror folders into a dataset: add, update, rename and delete documents to match the files.
+
+    Without a folder, all that the store remembers are synced (see add). Reads files of every
+    format that has a parser, at any depth, in any common encoding. Each document is named by its
+    path from the folder. Hidden, binary and ignored files (.gitignore, .triptychignore) are
+    skipped, and so are folders of installed or generated files, such as node_modules or a
+    virtual environment. Unchanged files cost nothing. Documents that did not come from these
+    folders are neither deleted nor replaced. A file that fails is listed, and tried again next
+    time. If more than half of a folder's documents would be deleted, none is without --yes.
+    """
+    folders.check()
+    with folders.opened(session, dry=dry_run) as syncing:
+        return run(session, syncing, dry=dry_run)
+
+
+def run(session: Session, syncing: Syncing, *, dry: bool = False) -> Exit:
+    """Sync, or plan it, and tell of it."""
+    directory = syncing.directory
+    with session.output.progress("files") as bar:
+        report: SyncPlan | SyncReport
+        if dry:
+            report = directory.plan()
+        else:
+            report = directory.sync(progress=bar)
+            syncing.note_synced()
+    _tell(session, directory, report)
+    for old, new in syncing.moves(report.failed):
+        session.output.warn(
+            f"{old} is not there any more: if it is {new} now, `triptych add "
+            f"{shlex.quote(str(new))} --moved-from {shlex.quote(str(old))}` keeps its documents"
+        )
+    if report.held:
+        return Exit.PARTIAL
+    done = report.checked - len(report.failed)
+    return exit_after(report.failed, done=done)
+
+
+def _tell(session: Session, directory: DirectorySync, report: SyncPlan | SyncReport) -> None:
+    from triptych.sync import SyncPlan
+
+    output = session.output
+    output.warn_of(report.failed)
+    for each in report.held:
+        output.warn(f"{each.failure.error} (--yes deletes the documents)")
+    _tell_skipped(session, report.skipped)
+    tell_generated(output, report.skipped)
+    tell_notes(output, report.notes)
+    planned = isinstance(report, SyncPlan)
+    datasets = directory.datasets
+    summary = summary_line(counts_of(report, _COUNTED))
+    roots = [
+        {"path": str(root.path), "dataset_id": root.dataset_id, "prefix": root.prefix}
+        for root in directory.roots
+    ]
+    output.show(
+        {
+            "dataset_id": datasets[0] if len(datasets) == 1 else None,
+            "roots": roots,
+            "dry_run": planned,
+        },
+        report,
+        lines=[*_lines(report), f"would be: {summary}"]
+        if isinstance(report, SyncPlan)
+        else [summary],
+        unless_quiet=not planned,
+    )
+
+
+def _lines(plan: SyncPlan) -> list[str]:
+    return [
+        *(f"add {name}" for name in plan.added),
+        *(f"update {name}" for name in plan.updated),
+        *(f"repair {name}" for name in plan.repaired),
+        *(f"rename {old} to {new}" for old, new in plan.renamed),
+        *(f"delete {name}" for name in plan.deleted),
+    ]
+
+
+def _tell_skipped(session: Session, skipped: tuple[Skipped, ...]) -> None:
+    from triptych.parsing.generated_folders import GENERATED
+
+    not_told = GENERATED.union(NOT_TOLD)
+    reasons = Counter(each.reason for each in skipped if each.reason not in not_told)
+    if reasons:
+        some = ", ".join(f"{count} ({reason})" for reason, count in reasons.most_common(5))
+        session.output.note(f"skipped {some}; --json names them, --include takes others")
 
 
 @command("triptych init", "triptych init ~/notes && cd ~/notes")
@@ -36,8 +151,13 @@ def init(
     store, wherever you are. A store that is there already is left as it is.
     """
     from triptych_factory import Settings, wire
-    from triptych_factory.discovery import STORE_FILE, STORE_FOLDER, find_store, store_in
-    from triptych_factory.locations import parse_location
+    from triptych_factory.locations import (
+        STORE_FILE,
+        STORE_FOLDER,
+        find_store,
+        parse_location,
+        store_in,
+    )
 
     if not folder.is_dir():
         raise NotFoundError(f"there is no folder {str(folder)!r}: make it first")
@@ -83,7 +203,6 @@ def add(
     paths below the first folder of a dataset; those of further ones begin with the folder's name,
     unless --prefix says otherwise. Adding a folder again changes the options that are named then.
     """
-
     if moved_from is not None and len(folders.paths) != 1:
         raise ValidationError("--moved-from is the old place of one folder: name one")
     folders.check()
@@ -93,7 +212,7 @@ def add(
         for each in syncing.remembered.all():
             if (each.root.path, each.root.dataset_id) in mine:
                 session.output.note(f"remembered {_told(each)}")
-        return sync.run(session, syncing)
+        return run(session, syncing)
 
 
 def _told(each: RememberedRoot) -> str:
@@ -104,7 +223,7 @@ def _told(each: RememberedRoot) -> str:
 
 def list_folders(session: Session, dataset: str | None) -> None:
     """List the folders that the store remembers, and when each was last synced."""
-    from triptych_factory.remote import check_local
+    from triptych_factory.backends import check_local
     from triptych_factory.syncing import remembered_roots
 
     settings = attrs.evolve(session.settings().without_llm(), embedder="none")
@@ -172,7 +291,7 @@ def remove(
     On a terminal it asks what becomes of the documents; a script says --keep or --delete.
     """
     from triptych.sync import delete_documents_of, documents_of
-    from triptych_factory.remote import check_local
+    from triptych_factory.backends import check_local
     from triptych_factory.syncing import remembered_roots
 
     settings = attrs.evolve(session.settings().without_llm(), embedder="none")
@@ -208,7 +327,6 @@ def remove(
 
 
 def _asked(each: RememberedRoot, count: int) -> bool:
-
     if not sys.stdin.isatty():
         raise ValidationError(
             f"say what becomes of the documents of {str(each.root.path)!r}: --keep or --delete"

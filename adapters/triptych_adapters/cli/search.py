@@ -1,18 +1,18 @@
-"""``triptych search``."""
+"""``triptych search``, and how ``--explain`` says why a hit has its rank."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
+import attrs
+
 from triptych.errors import NotAvailableError
-from triptych_adapters.cli.command import command
-from triptych_adapters.cli.explain import explained, explanation_lines
+from triptych_adapters.cli.command import command, option
 from triptych_adapters.cli.hits import HitView, render_hits, views_of
-from triptych_adapters.cli.options import option
-from triptych_adapters.cli.output import Output
-from triptych_adapters.cli.query_options import (
+from triptych_adapters.cli.names import SourceFiles, open_in_editor, shown_path
+from triptych_adapters.cli.options import (
     AsOf,
     Dataset,
     FreshOnly,
@@ -22,17 +22,112 @@ from triptych_adapters.cli.query_options import (
     OptionalQuery,
     PipelineOption,
     Where,
-    make_query,
+    asked_of,
     moment_note,
     note_unknown_fields,
     query_fields,
 )
+from triptych_adapters.cli.output import Output
 from triptych_adapters.cli.session import Session
-from triptych_adapters.cli.source_files import SourceFiles, open_in_editor, shown_path
 
 if TYPE_CHECKING:
-    from triptych.records import Query, Result
+    from triptych.contracts import Ranker
+    from triptych.records import Hit, Query, Result
     from triptych.search.syntax import TextConditions
+    from triptych.service import Service
+
+
+def explained(
+    service: Service,
+    query: Query,
+    views: Sequence[HitView],
+    *,
+    documents: bool,
+    ranker: Ranker | None = None,
+) -> tuple[list[HitView], Mapping[str, Any]]:
+    """The hits with lines that explain their ranks, and what is true of the search as a whole.
+
+    Each lane is asked once more by itself, for the ranks in it. ``ranker`` None is the Service's.
+    """
+    from triptych.records import Mode
+    from triptych.search.fusion import depth_of
+    from triptych.search.query import over_fetch, resolve_mode
+    from triptych.search.syntax import ParsedQuery, parse_query
+
+    ranker = ranker or service.ranker
+    parsed = parse_query(query) if query.syntax else ParsedQuery(text=query.text)
+    mode = resolve_mode(
+        query.mode, has_embedder=service.options.embedder is not None, lanes=service.lanes
+    )
+    search = service.search_documents if documents else service.search
+    lanes = sorted({lane for view in views for lane in view.hit.scores})
+    depth = query.top_k
+    if mode == Mode.HYBRID:
+        # Where texts are read to check phrases, lanes stay at the usual depth.
+        depth = over_fetch(depth) if parsed.conditions else depth_of(ranker, depth)
+    ranks: dict[str, dict[tuple[str, str, int], int]] = {}
+    for lane in lanes:
+        if lane in service.lanes:
+            asked = attrs.evolve(query, mode=lane, top_k=depth, threshold=None)
+            ranks[lane] = {_place(hit): at for at, hit in enumerate(search(asked).hits, start=1)}
+    fused = type(ranker).__name__ if mode == Mode.HYBRID else None
+    about = {
+        "words": parsed.text,
+        "phrases": parsed.conditions.phrases,
+        "prefixes": parsed.conditions.prefixes,
+        "excluded": (
+            *parsed.conditions.excluded,
+            *(f"{prefix}*" for prefix in parsed.conditions.excluded_prefixes),
+        ),
+        "where": {**query.where, **parsed.where},
+        "datasets": _datasets(service, query),
+        "mode": str(mode),
+        "depth": depth,
+        "ranker": fused,
+        "ranks": [
+            {lane: at for lane, found in ranks.items() if (at := found.get(_place(view.hit)))}
+            for view in views
+        ],
+    }
+    return [attrs.evolve(view, explanation=_lines(view, ranks, fused)) for view in views], about
+
+
+def explanation_lines(about: Mapping[str, Any]) -> Iterator[str]:
+    """What ``about`` says of the whole search, for a person."""
+    yield f"words: {about['words']}"
+    for name in ("phrases", "prefixes", "excluded"):
+        if about[name]:
+            yield f"{name}: {', '.join(map(repr, about[name]))}"
+    for key, value in about["where"].items():
+        values = value if isinstance(value, str) else " or ".join(map(str, value))
+        yield f"only where {key} is {values}"
+    yield f"datasets: {', '.join(about['datasets'])}"
+    fused = f", fused by {about['ranker']}" if about["ranker"] else ""
+    yield f"mode: {about['mode']}{fused}; each lane brings its best {about['depth']}"
+
+
+def _lines(
+    view: HitView, ranks: Mapping[str, Mapping[tuple[str, str, int], int]], fused: str | None
+) -> list[str]:
+    hit = view.hit
+    parts = []
+    for lane, score in sorted(hit.scores.items()):
+        rank = ranks.get(lane, {}).get(_place(hit))
+        parts.append(f"{lane} {score:.4f}" + ("" if rank is None else f" (rank {rank})"))
+    lines = ["; ".join(parts)]
+    if fused or list(hit.scores.values()) != [hit.score]:
+        lines[0] += f"; score {hit.score:.4f}"
+    return [f"[{lines[0]}; version {hit.sig.source_version}]"]
+
+
+def _place(hit: Hit) -> tuple[str, str, int]:
+    return hit.dataset_id, hit.doc_name, hit.chunk_index
+
+
+def _datasets(service: Service, query: Query) -> list[str]:
+    """The datasets that the query searches."""
+    named = list(query.dataset_ids) or ([query.dataset_id] if query.dataset_id else [])
+    return named or list(service.list_datasets())
 
 
 class RankerChoice(StrEnum):
@@ -119,8 +214,6 @@ def search(
         preload=mode != ModeChoice.BM25,
         pipeline=pipeline,
     ) as service:
-        chosen = None if pipeline is None else service.pipeline(pipeline)
-        text = " ".join(query or ())
         given = query_fields(
             dataset=dataset,
             mode=mode,
@@ -134,12 +227,10 @@ def search(
             per_document=per_document,
             offset=offset,
         )
-        asked = make_query(text, given, chosen)
-        if chosen is None:
-            result = service.search_documents(asked) if documents else service.search(asked)
-        else:
-            result = (chosen.search_documents if documents else chosen.search)(text, **given)
-        searched = service if chosen is None else getattr(chosen, "service", service)
+        target, what, more = asked_of(service, pipeline, query, given)
+        asked = target.pipeline.query(what, more) if isinstance(what, str) else what
+        result = (target.search_documents if documents else target.search)(what, **more)
+        searched = service if pipeline is None else getattr(target, "service", service)
         views = views_of(result.hits, SourceFiles(searched))
         several = dataset is None and len(searched.list_datasets()) > 1
         if not views:
@@ -150,11 +241,10 @@ def search(
             note_unknown_fields(session.output, searched, dataset, given["where"], fields)
         about: Mapping[str, Any] = {}
         if explain:
-            own = None if chosen is None else chosen.pipeline.ranker
+            own = None if pipeline is None else target.pipeline.ranker
             views, about = explained(searched, asked, views, documents=documents, ranker=own)
     output = session.output
-    for warning in result.warnings:
-        output.warn(warning)
+    output.warn(*result.warnings)
     if not output.as_json and (note := moment_note(result)):
         output.note(note)
     if output.as_json:

@@ -1,25 +1,141 @@
-"""What every command shares while it runs: the opened Service, and how errors end."""
+"""One run of a command: its options and opened Service, and how it ends."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import typer
 
 from triptych.errors import StoreError, TriptychError
-from triptych_adapters.cli.exits import Exit, exit_for, hint_for
 from triptych_adapters.cli.output import Output, shell_text
+from triptych_adapters.wire.errors import Exit as Exit, error_form
 
 if TYPE_CHECKING:
+    from triptych.records import Failure
     from triptych.service import Service
     from triptych_factory import Settings
+
+MEANINGS = {
+    Exit.OK: "done; a search without hits is done, too",
+    Exit.FAILED: "declined at a prompt, refused by a key, or an unforeseen failure",
+    Exit.USAGE: "the command line, a setting or a file name is invalid",
+    Exit.NOT_FOUND: "no such store, dataset, document or layer",
+    Exit.CONFLICT: "the document has changed since (--if-version)",
+    Exit.STORE: "the store is locked, damaged, or of another version",
+    Exit.MODEL: "a model failed, or differs from the dataset's",
+    Exit.NOT_AVAILABLE: "this installation or store cannot do that",
+    Exit.PARTIAL: "some documents failed and are listed; the others are done",
+    Exit.INTERRUPTED: "interrupted (Ctrl-C); what was committed stays",
+    Exit.BROKEN_PIPE: "the reader of the output went away",
+}
+
+
+def describe() -> str:
+    """The table of exit codes, for a help page's end."""
+    lines = [f"{code:<3d} {meaning}" for code, meaning in MEANINGS.items()]
+    return "\n".join(["Exit codes:", *lines])
+
+
+def exit_for(error: BaseException) -> Exit:
+    """The exit code that ``error`` ends with; FAILED for what Triptych does not raise."""
+    if isinstance(error, KeyboardInterrupt):
+        return Exit.INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        return Exit.BROKEN_PIPE
+    form = error_form(error)
+    return Exit.FAILED if form is None else form.exit_code
+
+
+def exit_after(failures: Sequence[Failure], *, done: int) -> Exit:
+    """How a command over many documents ended: ``done`` of them went well.
+
+    With none done, the first failure speaks for all; with some, the end is PARTIAL.
+    """
+    if not failures:
+        return Exit.OK
+    return Exit.PARTIAL if done else exit_for(failures[0].error)
+
+
+def hint_for(error: BaseException) -> str:
+    """What to do about it, "" where there is nothing to say."""
+    if isinstance(error, KeyboardInterrupt):
+        return ""
+    form = error_form(error)
+    if form is None:
+        return "TRIPTYCH_DEBUG=1 shows where it happened"
+    return getattr(error, "hint", "") or form.hint
+
+
+@contextmanager
+def until_stopped(output: Output, grace: float) -> Iterator[Callable[[Callable[[], None]], None]]:
+    """SIGINT and SIGTERM close what the block names, and end the process ``grace`` seconds later
+    in any case."""
+    closers: list[Callable[[], None]] = []
+    stopped = threading.Event()
+    timers: list[threading.Timer] = []
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        if not stopped.is_set():
+            stopped.set()
+            timers.append(threading.Timer(grace, give_up))
+            timers[0].daemon = True
+            timers[0].start()
+        for close in closers:
+            close()
+
+    def give_up() -> None:
+        output.note("stopped while a model was being asked; its texts are embedded next time")
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(Exit.OK)
+
+    def on_stop(close: Callable[[], None]) -> None:
+        closers.append(close)
+        if stopped.is_set():
+            close()
+
+    here = threading.current_thread() is threading.main_thread()
+    before = [(each, signal.signal(each, stop)) for each in (signal.SIGINT, signal.SIGTERM) if here]
+    try:
+        yield on_stop
+    finally:
+        for timer in timers:
+            timer.cancel()
+        for each, handler in before:
+            signal.signal(each, handler)
+
+
+@contextmanager
+def until_terminated() -> Iterator[None]:
+    """Let SIGTERM, and SIGHUP where it ends the process, end the block as an exception does, so
+    that half a file is removed."""
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + signum)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ending = [each for each in ("SIGTERM", "SIGHUP") if hasattr(signal, each)]
+    wanted = [getattr(signal, each) for each in ending]
+    taken = [each for each in wanted if signal.getsignal(each) is signal.SIG_DFL]
+    for each in taken:
+        signal.signal(each, stop)
+    try:
+        yield
+    finally:
+        for each in taken:
+            signal.signal(each, signal.SIG_DFL)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -34,12 +150,8 @@ class Globals:
 
     def overlaid(self, later: Globals) -> Globals:
         """These options, and over them those that ``later`` gives."""
-        given = {
-            name: value
-            for name, value in attrs.asdict(later).items()
-            if value is not None and value is not False
-        }
-        return attrs.evolve(self, **given)
+        given = attrs.asdict(later).items()
+        return attrs.evolve(self, **{k: value for k, value in given if value not in (None, False)})
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -71,10 +183,10 @@ class Session:
         """The Service in force, closed at the block's end.
 
         It is without a language model, whose key may be missing, unless ``settings`` are given.
-        The embedder is that of ``dataset``, unless a setting names one; a
-        command that ``tells`` says where a search by meaning is not to be had. ``preload`` loads
-        a local model meanwhile, for a command that will embed. Of the settings' pipelines it has
-        ``pipeline``; a server has its own.
+        The embedder is that of ``dataset``, unless a setting names one; a command that ``tells``
+        says where a search by meaning is not to be had. ``preload`` loads a local model meanwhile,
+        for a command that will embed. Of the settings' pipelines it has ``pipeline``; a server has
+        its own.
         """
         from triptych_factory import wire
         from triptych_factory.locations import is_server
@@ -121,26 +233,19 @@ class Session:
                 return
             with suppress(StoreError):  # a remark is not worth failing for
                 kept.set_setting(said, "yes", expected=None)
-        if installed:
-            self.output.note(
-                "note: searched by keyword; no vectors yet: `triptych embed` adds them"
-            )
-        else:
-            self.output.note(
-                "note: searched by keyword; to search by meaning too, "
-                f"{install_command(extra='local')}, then `triptych embed`"
-            )
+        how = "no vectors yet: `triptych embed` adds them"
+        if not installed:
+            install = install_command(extra="local")
+            how = f"to search by meaning too, {install}, then `triptych embed`"
+        self.output.note(f"note: searched by keyword; {how}")
 
-    def perform(self, operation: str, /, **arguments: Any) -> Any:
-        """Run one operation on the Service in force: what it answers.
-
-        The table of operations says whether the store is created.
-        """
-        from triptych_adapters.wire.operations import OPERATIONS
-
-        row = OPERATIONS[operation]
-        with self.service(create=row.creates) as service:
-            return row.run(service, **arguments)
+    def finish(
+        self, failed: Sequence[Failure], *values: Any, done: int, placed: bool = False, **shown: Any
+    ) -> Exit:
+        """Warn of what failed, show the result as `Output.show` does, and say how this ended."""
+        self.output.warn_of(failed, placed=placed)
+        self.output.show(*values, **shown, unless_quiet=True)
+        return exit_after(failed, done=done)
 
 
 def _not_semantic(settings: Settings) -> str:

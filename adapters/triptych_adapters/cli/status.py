@@ -1,20 +1,19 @@
-"""``triptych status``."""
+"""``triptych status`` and ``triptych doctor``: what is there, and what is wrong with it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from triptych._internal.wording import counted
 from triptych.errors import NotAvailableError, NotFoundError, StoreError, TriptychError
-from triptych_adapters.cli.command import command
-from triptych_adapters.cli.exits import Exit, exit_for
-from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.command import command, option
+from triptych_adapters.cli.session import Exit, Session, exit_for
 
 if TYPE_CHECKING:
-    from triptych.records import CacheStats, DatasetStats, Health
+    from triptych.records import CacheStats, DatasetStats, DoctorReport, Health
     from triptych.service import Service
     from triptych_adapters.cli.output import Output
     from triptych_factory import Settings
@@ -184,7 +183,6 @@ def _cache(service: Service) -> CacheStats | None:
 
 def _server_metrics(service: Service) -> list[dict[str, Any]] | None:
     """What the server counted: None without one, or where it does not show that to this caller."""
-
     connection = getattr(service, "connection", None)
     if connection is None:
         return None
@@ -199,3 +197,69 @@ def _ended(health: Health) -> Exit:
     """The exit code of the first check that failed; warnings are none."""
     failed = next((check for check in health.checks if check.status == "failed"), None)
     return Exit.OK if failed is None else exit_for(failed.error or RuntimeError(failed.detail))
+
+
+@command("triptych doctor", "triptych doctor --repair", "triptych doctor --json | jq '.findings'")
+def doctor(
+    session: Session,
+    dataset: Annotated[
+        str | None, option("--dataset -d", "The one dataset to look at, beside the store itself.")
+    ] = None,
+    repair: Annotated[
+        bool, option("--repair", "Repair what can be made again from the documents.")
+    ] = False,
+) -> Exit:
+    """Check everything that is stored, and say what is wrong and why it matters.
+
+    Documents and their old versions against their checksums, chunks against documents, vectors,
+    layers, what has lost its owner, the database, the search index, what syncs remember, the
+    model's files: all are read, which takes a while; `status` is the quick look. A repair drops
+    what is derived and wrong, and makes it again; it never removes or alters a document. Of
+    pipelines over tables of your own the columns and indexes are checked.
+    """
+    from triptych_factory.syncing import examined_syncs
+    from triptych_factory.tables import examined_tables
+
+    output, settings = session.output, session.settings().without_llm()
+    with session.service(settings=settings) as service, output.progress("examining") as progress:
+        report = service.doctor(repair=repair, dataset_id=dataset, progress=progress)
+        of = "dataset " if dataset is None else f"dataset {dataset!r} "
+        checks = service.health(probe=False).problems
+        coverage = [str(c) for c in checks if c.name == "coverage" and c.detail.startswith(of)]
+        report = examined_syncs(report, settings, repair=repair)
+        if dataset is None:
+            report = examined_tables(report, settings)
+    output.show(
+        {"dataset_id": dataset},
+        report,
+        {"coverage": coverage},
+        lines=_lines(report, repair=repair),
+        note=[*_notes(report), *coverage],
+    )
+    if report.clean:
+        return Exit.OK
+    of_model = all(finding.check == "embedder.weights" for finding in report.findings)
+    return Exit.MODEL if of_model else Exit.STORE
+
+
+def _lines(report: DoctorReport, *, repair: bool) -> Iterator[str]:
+    for finding in report.repaired:
+        yield f"repaired {finding}"
+    for finding in report.findings:
+        yield str(finding)
+        yield f"  why: {finding.why}"
+        how = f"{'not repaired' if repair else '--repair repairs it'}: {finding.repair}"
+        yield f"  {how if finding.repairable else f'beyond repair: {finding.remedy}'}"
+
+
+def _notes(report: DoctorReport) -> Iterator[str]:
+    yield from report.actions
+    for skipped in report.skipped:
+        yield f"not looked at: {skipped}"
+    for left_out in report.left_out:
+        yield f"in no chunk: {left_out}"
+    checked = ", ".join(
+        counted(count, what.removesuffix("s"), what) for what, count in report.checked.items()
+    )
+    ending = "all is well" if report.clean else counted(len(report.findings), "problem")
+    yield f"checked {checked or 'an empty store'}: {ending}"

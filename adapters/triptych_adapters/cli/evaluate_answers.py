@@ -1,0 +1,274 @@
+"""``triptych eval rag``, ``questions`` and ``log``: questions, and answers that are judged."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from triptych._internal.close_on_exit import close_model
+from triptych.errors import NotAvailableError, ValidationError
+from triptych_adapters.cli.command import argument, command, option
+from triptych_adapters.cli.evaluation import (
+    Dataset,
+    Golden,
+    Html,
+    Output,
+    check_places,
+    read_questions,
+    tell_json,
+    write_page,
+)
+from triptych_adapters.cli.names import dataset_in_use
+from triptych_adapters.cli.options import AnswerModel, names
+from triptych_adapters.cli.session import Session
+
+if TYPE_CHECKING:
+    from triptych.evaluation import RagEvaluation
+    from triptych.evaluation.answers import AbstentionScore
+
+
+@command(
+    "triptych eval rag golden.yaml --llm ollama:llama3.2 --judge openai:gpt-4o-mini",
+    "triptych eval rag golden.yaml --judge ollama:qwen3 --pipeline support --html rag.html",
+)
+def rag(
+    session: Session,
+    golden: Golden,
+    judge: Annotated[str, option("--judge PROVIDER:MODEL", "The model that judges.")],
+    llm: AnswerModel = None,
+    dataset: Dataset = None,
+    pipeline: Annotated[
+        str | None, option("--pipeline NAME", "Answer as this pipeline of triptych.toml does.")
+    ] = None,
+    budget: Annotated[
+        int | None, option("--budget -b TOKENS", "Maximum number of tokens of a context.")
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        option(
+            "--metrics NAMES",
+            "faithfulness, answer_relevance, context_precision, context_recall, separated by "
+            "commas. Without it: all.",
+        ),
+    ] = None,
+    written: Output = None,
+    html: Html = None,
+) -> None:
+    """Answer every golden question as ask does, and have another model judge the answers.
+
+    Four metrics of RAGAS. context_recall needs an expected_answer, and answer_relevance an
+    embedder: without, there is N/A. Of questions with answerable: false, and of answers that were
+    not given, this says how rightly they were left unanswered.
+    """
+    from triptych.evaluation import RAG_METRICS, answers_json, evaluate_answers
+    from triptych.evaluation.answers import collect_answers
+    from triptych.records.serialization import to_dict
+    from triptych_factory.wiring import settings_llm
+
+    collection = read_questions(session, golden, written, html)
+    total = len(collection.queries)
+    settings = session.settings(llm=llm)
+    judging = settings_llm(settings, judge)
+    if judging is None:
+        raise ValidationError("the judge is none: give --judge PROVIDER:MODEL")
+    chosen = list(RAG_METRICS) if metrics is None else names(metrics)
+    judged: RagEvaluation | None = None
+    with ExitStack() as opened:
+        opened.callback(close_model, judging)
+        service = opened.enter_context(session.service(settings=settings, pipeline=pipeline))
+        view: Any = service if pipeline is None else service.pipeline(pipeline)
+        if dataset is None and pipeline is not None and len(view.pipeline.datasets) == 1:
+            dataset = view.pipeline.datasets[0]
+        target = dataset_in_use(service, dataset)
+        with session.output.progress("answering", total=total) as progress:
+            collected = collect_answers(
+                view,
+                collection,
+                dataset_id=target,
+                llm=service.llm if llm is not None else None,
+                token_budget=budget,
+                progress=progress,
+            )
+            if collected.samples:
+                judged = evaluate_answers(
+                    collected.samples,
+                    judging,
+                    embedder=service.options.embedder,
+                    metrics=chosen,
+                    progress=progress,
+                )
+    warnings = [*(judged.warnings if judged is not None else ()), *collected.warnings]
+    for query, reason in collected.failures.items():
+        warnings.append(f"{query} was not answered: {reason}")
+    if judged is None:
+        warnings.append("no question was answered: there is nothing to judge")
+    session.output.warn(*warnings)
+    if html is not None:
+        from triptych.evaluation.report import answers_html
+
+        title = f"Answers to {collection.name}"
+        write_page(html, answers_html(title, judged, collected, warnings))
+    answer: dict[str, object] = {
+        "format": "triptych-rag/1",
+        "collection": collection.name,
+        "dataset_id": target,
+        "warnings": warnings,
+        "judged": None if judged is None else answers_json(judged),
+        "abstained": dict(collected.abstained),
+        "abstention": None if collected.score is None else to_dict(collected.score),
+        "failures": dict(collected.failures),
+        "answers": [to_dict(sample) for sample in collected.samples],
+    }
+    if not tell_json(session, written, answer):
+        _show(session, judged, collected.score, f"{collection.name}: {total} questions")
+
+
+def _show(
+    session: Session, judged: RagEvaluation | None, score: AbstentionScore | None, title: str
+) -> None:
+    from triptych.evaluation.report import answer_rows
+
+    rows: list[tuple[str, ...]] = [] if judged is None else list(answer_rows(judged))
+    if score is not None:
+        for name, value, number in (
+            ("abstention precision", score.precision, score.abstained),
+            ("abstention recall", score.recall, score.unanswerable),
+        ):
+            shown = "N/A" if value is None else f"{value:.4f}"
+            rows.append((name, shown, "", "", str(number)))
+    session.output.table(("metric", "mean", "low", "high", "scored"), rows, title=title)
+
+
+@command(
+    "triptych eval questions manual --llm ollama:qwen3 --output golden.yaml",
+    "triptych eval questions manual --llm openai:gpt-4o-mini --count 100 -o golden.yaml",
+)
+def questions(
+    session: Session,
+    dataset: Annotated[str, argument("DATASET", "The dataset to ask about.")],
+    written: Annotated[Path, option("--output -o FILE", "Write the golden set here, in YAML.")],
+    llm: Annotated[
+        str | None,
+        option("--llm PROVIDER:MODEL", "The model that proposes. By default the setting llm."),
+    ] = None,
+    count: Annotated[int, option("--count -n", "How many questions with an answer.", min=0)] = 50,
+    unanswerable: Annotated[
+        int, option("--unanswerable", "How many questions without one.", min=0)
+    ] = 10,
+    force: Annotated[bool, option("--force", "Write over a file that is there.")] = False,
+) -> None:
+    """Have a language model propose golden questions, for you to review.
+
+    Each question names its document and the sentence that answers it. What the model did not copy
+    from the document word for word is thrown away and counted. Look at each question, correct it,
+    and remove "reviewed: false": until then the eval commands warn.
+    """
+    from triptych.evaluation.golden_writing import golden_yaml
+    from triptych.evaluation.questions import propose_questions
+
+    check_places(written)
+    if written.exists() and not force:
+        raise ValidationError(f"{str(written)!r} is there already: --force writes over it")
+    with session.service(settings=session.settings(llm=llm), dataset=dataset) as service:
+        if service.llm is None:
+            raise NotAvailableError(
+                "there is no language model: give --llm PROVIDER:MODEL, or set llm"
+            )
+        total = count + unanswerable
+        with session.output.progress("questions", total=total) as progress:
+            found = propose_questions(
+                service,
+                dataset,
+                service.llm,
+                count=count,
+                unanswerable=unanswerable,
+                progress=progress,
+            )
+        model = service.llm.signature
+    session.output.warn(*found.failures[:3])
+    if len(found.failures) > 3:
+        session.output.warn(f"{len(found.failures) - 3} more calls brought nothing")
+    if found.queries:
+        write_page(
+            written,
+            golden_yaml(
+                found.queries,
+                name=dataset,
+                comments=[
+                    f"Proposed by {model} from the dataset {dataset}. Look at each question, and",
+                    "correct it. For answerable: false, check that no document answers it. Then",
+                    "remove 'reviewed: false'.",
+                ],
+            ),
+        )
+    proposed = sum(not query.unanswerable for query in found.queries)
+    for reason, number in found.dropped.items():
+        session.output.warn(f"{number} questions were thrown away: {reason}")
+    session.output.show(
+        {
+            "file": str(written) if found.queries else None,
+            "questions": proposed,
+            "unanswerable": len(found.queries) - proposed,
+            "dropped": dict(found.dropped),
+            "failures": list(found.failures),
+            "calls": found.calls,
+            "input_tokens": found.usage.input_tokens,
+            "output_tokens": found.usage.output_tokens,
+        },
+        note=f"{proposed} questions with an answer and {len(found.queries) - proposed} without are "
+        f"in {written}: review each"
+        if found.queries
+        else "no question can be used: nothing was written",
+    )
+
+
+@command(
+    "triptych eval log", "triptych eval log --golden unanswered.yaml", "triptych eval log --clear"
+)
+def log(
+    session: Session,
+    dataset: Annotated[
+        str | None, option("--dataset -d", "Questions asked of this dataset only.")
+    ] = None,
+    golden: Annotated[
+        Path | None,
+        option("--golden FILE", "Write the questions here as golden questions to fill in."),
+    ] = None,
+    clear: Annotated[bool, option("--clear", "Forget the questions.")] = False,
+) -> None:
+    """List the questions that were not answered, the newest first.
+
+    They are kept where the setting question_log is true, 200 at most: those without hits, and
+    those that a calibration judges "weak" or "nothing".
+    """
+    from triptych.evaluation.golden_writing import logged_yaml
+    from triptych.records.serialization import to_dict
+
+    check_places(golden)
+    with session.service() as service:
+        questions = service.question_log.questions(dataset)
+        keeps = service.options.question_log
+        if golden is not None:
+            write_page(golden, logged_yaml(questions))
+        if clear:
+            service.question_log.erase(dataset)
+    rows = (
+        (
+            f"{each.asked_at:%Y-%m-%d %H:%M}",
+            str(each.times),
+            each.answerability,
+            ", ".join(each.dataset_ids),
+            " ".join(each.text.split()),
+            ", ".join(each.found),
+        )
+        for each in questions
+    )
+    head = ("asked", "times", "verdict", "datasets", "question", "found")
+    session.output.show(
+        {"questions": [to_dict(each) for each in questions]},
+        table=(head, rows) if golden is None and not clear else None,
+        note="" if questions else "no questions are logged",
+    )
+    if not keeps:
+        session.output.note("questions are not kept: set question_log = true to keep them")
