@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Unpack
 
 from triptych.contracts import AnswerabilityJudge
@@ -77,7 +78,7 @@ def context_hook(
     with deadline(timeout):
         pass  # refuses what is no number of seconds
     judge = answerability or getattr(service, "options", ServiceOptions()).answerability
-    tell = _log if on_error is None else on_error
+    tell = on_error or partial(_logger.warning, "the turn goes on without a context: %s")
 
     place = {"scope": "all"} if dataset_id is None else {"dataset_id": dataset_id}
     searched: dict[str, Any] = {**options, **place}
@@ -145,7 +146,3 @@ def _text(content: object) -> str:
         if isinstance(block, Mapping) and block.get("type", "text") == "text"
     ]
     return "\n".join(text for text in texts if isinstance(text, str))
-
-
-def _log(error: TriptychError) -> None:
-    _logger.warning("the turn goes on without a context: %s", error)

@@ -151,16 +151,8 @@ def knowledge_node(
 
 
 _CONFIG_KEYS: Final = (
-    "query_key",
-    "dataset_key",
-    "datasets",
-    "scope",
-    "top_k",
-    "mode",
-    "layer",
-    "threshold",
-    "where",
-    "fresh_only",
+    *("query_key", "dataset_key", "datasets", "scope"),
+    *("top_k", "mode", "layer", "threshold", "where", "fresh_only"),
 )
 
 
@@ -258,25 +250,21 @@ def _added(
     return added | {key: plain.get(dataset_id, []) for key, dataset_id in keys.items()}
 
 
-def _ids(value: Any, what: str) -> tuple[str, ...]:
-    """One id or several, in order."""
-    if not isinstance(value, str) and not isinstance(value, Iterable):
-        raise ValidationError(f"{what} is a dataset's id or several, not {value!r:.60}")
-    several = [value] if isinstance(value, str) else list(value)
-    return tuple(check_identifier(each, f"an id of {what}") for each in several)
-
-
 def _chosen(
     value: Any, dataset_key: str, allowed: tuple[str, ...] | None
 ) -> tuple[str, ...] | None:
     """The datasets to search, None for all."""
     if value is None or value == "":
         return allowed
-    chosen = _ids(value, f"state[{dataset_key!r}]")
+    what = f"state[{dataset_key!r}]"
+    if not isinstance(value, Iterable):
+        raise ValidationError(f"{what} is a dataset's id or several, not {value!r:.60}")
+    several = [value] if isinstance(value, str) else value
+    chosen = tuple(check_identifier(each, f"an id of {what}") for each in several)
     refused = [] if allowed is None else [each for each in chosen if each not in allowed]
     if refused:
         raise ValidationError(
-            f"state[{dataset_key!r}] names {', '.join(map(repr, refused))}, which this node may "
+            f"{what} names {', '.join(map(repr, refused))}, which this node may "
             f"not search: it has {', '.join(map(repr, allowed or ())) or 'none'}"
         )
     return chosen

@@ -25,7 +25,7 @@ from triptych.errors import (
     StoreError,
     TooManyRequestsError,
 )
-from triptych_adapters.client import answers
+from triptych_adapters.client import requests
 from triptych_adapters.keys import KeyStore, authenticator
 
 Answer = Callable[[socket.socket], None]
@@ -106,8 +106,8 @@ def test_what_is_no_answer_is_named(reply: bytes, words: str, times: int) -> Non
 
 
 def test_an_answer_without_an_end_is_not_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "MOST", 1 << 20)
-    monkeypatch.setattr(answers, "_MOST_OF_A_LINE", 1 << 18)
+    monkeypatch.setattr(requests, "MOST", 1 << 20)
+    monkeypatch.setattr(requests, "_MOST_OF_A_LINE", 1 << 18)
     stopped = threading.Event()
 
     def endless(head: bytes) -> Answer:

@@ -112,7 +112,7 @@ def test_a_pipeline_retrieves_passages(document_store: TriptychDocumentStore) ->
     found = pipeline.run({"retriever": {"query": "tea", "filters": english}})["retriever"]
     (passage,) = found["documents"]
     where = passage.meta["triptych"]
-    assert (where["name"], passage.meta["lang"], passage.score) == ("a.md", "en", passage.score)
+    assert (where["doc_name"], passage.meta["lang"], passage.score) == ("a.md", "en", passage.score)
     assert text[where["start"] : where["end"]] == passage.content
     none = {"field": "meta.lang", "operator": "==", "value": "fr"}
     assert pipeline.run({"retriever": {"query": "tea", "filters": none}}) == {

@@ -28,7 +28,7 @@ from triptych.errors import (
 )
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import FakeEmbedder
-from triptych_adapters.keys.loopback import listen
+from triptych_adapters.http.limits import listen
 from triptych_adapters.mcp.http import check_binding, make_app
 from triptych_adapters.mcp.server import ServerOptions, make_server
 from triptych_adapters.tools import TOOL_NAMES, knowledge_tools

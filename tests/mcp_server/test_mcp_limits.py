@@ -24,7 +24,7 @@ from support.mcp_clients import served
 from support.sync_folder import until
 from triptych import Service
 from triptych.records import Query, QueryVariant
-from triptych_adapters.http import Limits, senders
+from triptych_adapters.http import Limits, server as http_server
 from triptych_adapters.keys import KeyStore, authenticator
 from triptych_adapters.mcp.http import make_app
 from triptych_adapters.mcp.server import ServerOptions, make_server
@@ -146,7 +146,7 @@ def test_a_revoked_key_reads_no_further(
     kb: Service, url: str, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither the stream of its session nor the answer to a call."""
-    monkeypatch.setattr(senders, "_LOOK_AGAIN", 0.2)
+    monkeypatch.setattr(http_server, "_LOOK_AGAIN", 0.2)
     key_id, headers = key(kb)
     session = headers | {"mcp-session-id": begun(url, headers).headers["mcp-session-id"]}
     with ExitStack() as stack:

@@ -13,8 +13,7 @@ import triptych
 from triptych.errors import NotFoundError, ValidationError
 from triptych.records import Layer
 from triptych_adapters.mcp.configuration import AGENTS, configuration
-from triptych_adapters.mcp.resources import TEMPLATES, Resources
-from triptych_adapters.mcp.uris import Place, read_uri
+from triptych_adapters.mcp.resources import TEMPLATES, Place, Resources, read_uri
 
 TEXTS = st.text(min_size=1).filter(lambda text: text.isprintable())
 PLACES = st.one_of(

@@ -17,7 +17,11 @@ from support.asgi import Client
 from support.sync_folder import until
 from triptych import Service
 from triptych.access import Access
-from triptych_adapters.http import Limits, idempotency, senders
+from triptych_adapters.http import (
+    Limits,
+    preconditions,
+    server as http_server,
+)
 from triptych_adapters.http.app import create_app
 
 PATH = "/v1/datasets/d/documents/a.md"
@@ -241,8 +245,8 @@ def test_a_key_that_a_killed_process_left_open_is_taken_over(service: Service) -
 def test_a_request_that_lasts_keeps_its_key(
     service: Service, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(senders, "_LOOK_AGAIN", 0.05)
-    monkeypatch.setattr(idempotency, "_STANDS", 2.0)
+    monkeypatch.setattr(http_server, "_LOOK_AGAIN", 0.05)
+    monkeypatch.setattr(preconditions, "_STANDS", 2.0)
     settings = service.capabilities.settings
     assert settings is not None
     entered, go_on = threading.Event(), threading.Event()

@@ -14,7 +14,7 @@ from triptych import Service
 from triptych.records.serialization import to_json
 from triptych.search.reranking import Rerank
 from triptych.testing.fakes import ScriptedLLM
-from triptych_adapters.http import openapi, service_routes
+from triptych_adapters.http import openapi
 from triptych_adapters.http.app import create_app
 from triptych_adapters.http.routes import RawRoute
 from triptych_adapters.wire.operations import OPERATIONS
@@ -153,7 +153,7 @@ def test_the_document_is_made_once_for_it_needs_no_key(
         made.append(args)
         return openapi.document(*args)
 
-    monkeypatch.setattr(service_routes, "document", counted)
+    monkeypatch.setattr("triptych_adapters.http.app.document", counted)
     client = Client(create_app(service))
     first, second = (client("GET", "/v1/openapi.json") for _ in range(2))
     assert first.content == second.content

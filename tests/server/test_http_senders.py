@@ -19,7 +19,7 @@ from triptych import Service, ValidationError, deadlines
 from triptych.errors import CancelledError
 from triptych.records import Message, Query, QueryVariant
 from triptych.search.pipeline_record import Pipeline
-from triptych_adapters.http import Limits, senders
+from triptych_adapters.http import Limits, server as http_server
 from triptych_adapters.http.app import create_app
 from triptych_adapters.keys import KeyStore, authenticator
 
@@ -78,8 +78,8 @@ def slow() -> Slow:
 
 @pytest.fixture
 def kb(llm: Endless, slow: Slow, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    assert senders._LOOK_AGAIN <= 5
-    monkeypatch.setattr(senders, "_LOOK_AGAIN", 0.2)
+    assert http_server._LOOK_AGAIN <= 5
+    monkeypatch.setattr(http_server, "_LOOK_AGAIN", 0.2)
     options: dict[str, Any] = {"embedder": "none", "llm": llm, "rewriter": slow}
     with triptych.open("memory://", pipelines=[Pipeline(name="p")], **options) as opened:
         opened.put_document("d", "a.md", "# Tea\n\nTea is hot.")

@@ -19,8 +19,8 @@ import triptych
 from support.cli_run import fresh_shell
 from support.servers import Served, started
 from triptych.sync import SyncRoot
+from triptych_adapters.http.limits import listen
 from triptych_adapters.keys import KeyStore
-from triptych_adapters.keys.loopback import listen
 from triptych_adapters.wire.errors import Exit
 from triptych_factory import Settings, wire
 from triptych_factory.syncing import remembered_roots

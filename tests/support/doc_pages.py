@@ -40,8 +40,7 @@ import attrs
 
 import triptych
 from support.cli_run import ran
-from triptych_adapters.telemetry.figures import FIGURES
-from triptych_adapters.telemetry.measurements import METRICS
+from triptych_adapters.telemetry.metrics import FIGURES, METRICS
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,})(?P<info>[^`]*)$")
 _DECIMAL = re.compile(r"-?\d+\.\d+")

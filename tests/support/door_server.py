@@ -14,9 +14,8 @@ from triptych.records import Generation, Message
 from triptych.search import Pipeline
 from triptych.sync import DirectorySync, SyncRoot
 from triptych_adapters.http.app import create_app
-from triptych_adapters.http.limits import Limits
+from triptych_adapters.http.limits import Limits, listen
 from triptych_adapters.http.protocol import HeadProtocol
-from triptych_adapters.keys.loopback import listen
 
 
 class Obliging:

@@ -8,7 +8,7 @@ from typing import Any
 
 import triptych
 from triptych.errors import ValidationError
-from triptych_adapters.keys.loopback import listen
+from triptych_adapters.http.limits import listen
 from triptych_adapters.mcp.http import PATH, make_app, serve_http
 from triptych_adapters.mcp.server import ServerOptions, make_server
 from triptych_adapters.tools import Tool

@@ -7,8 +7,7 @@ import sys
 from typing import Any
 
 from triptych.service import Service
-from triptych_adapters.mcp.server import ServerOptions, make_server
-from triptych_adapters.mcp.stdio import serve_stdio
+from triptych_adapters.mcp.server import ServerOptions, make_server, serve_stdio
 from triptych_backends.memory import MemoryStore
 
 

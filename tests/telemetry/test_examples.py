@@ -6,8 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from triptych_adapters.telemetry.figures import FIGURES
-from triptych_adapters.telemetry.measurements import METRICS
+from triptych_adapters.telemetry.metrics import FIGURES, METRICS
 
 FOLDER = Path(__file__).parents[2] / "examples" / "observability"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import attrs
@@ -19,7 +20,7 @@ from support.asgi import Client
 from triptych import Service, telemetry
 from triptych.records import Generation, Message, Prices, Usage
 from triptych_adapters.http.app import create_app
-from triptych_adapters.http.observers import observe_serving
+from triptych_adapters.http.workers import observe_serving
 from triptych_adapters.telemetry import OpenTelemetryObserver, StoreFigures
 
 SECRET = "Zanzibar"
@@ -209,11 +210,8 @@ def test_no_text_and_no_name_is_in_a_span_or_a_metric(kb: Service, observed: Obs
 def test_a_server_without_an_sdk_says_that_spans_go_nowhere(
     kb: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
-    observing = observe_serving(kb, metrics=False, otel=True)
-    try:
+    with ExitStack() as held:
+        assert observe_serving(kb, held, metrics=False, otel=True) is None
         assert telemetry.is_observed()
         assert "no OpenTelemetry SDK is set up" in caplog.text
-        assert observing.metrics is None
-    finally:
-        observing.stop()
     assert not telemetry.is_observed()

@@ -25,8 +25,7 @@ from triptych_adapters.http.app import create_app
 from triptych_adapters.keys import KeyStore
 from triptych_adapters.keys.authenticator import authenticator
 from triptych_adapters.telemetry import PrometheusObserver, StoreFigures
-from triptych_adapters.telemetry.figures import FIGURES
-from triptych_adapters.telemetry.measurements import METRICS
+from triptych_adapters.telemetry.metrics import FIGURES, METRICS
 from triptych_adapters.telemetry.prometheus import FOLDER_VARIABLE
 from triptych_adapters.wire.errors import Exit
 

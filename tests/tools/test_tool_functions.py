@@ -21,7 +21,7 @@ from triptych.records import DocumentChange, DocumentInfo, Hit, SourceDocument
 from triptych.records.serialization import plain_hints
 from triptych.text.injection import Sign
 from triptych_adapters.tools import Tool, knowledge_tools
-from triptych_adapters.tools.results import CHANGE, DOCUMENT, HIT, LISTED
+from triptych_adapters.tools.base import CHANGE, DOCUMENT, HIT, LISTED
 
 
 @pytest.fixture(scope="module")

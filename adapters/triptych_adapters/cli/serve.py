@@ -166,13 +166,13 @@ def mcp(
         create=write, settings=settings, dataset=dataset or "", preload=True
     ) as service:
         if not http:
-            from triptych_adapters.mcp.stdio import serve_stdio
+            from triptych_adapters.mcp.server import serve_stdio
 
             _log_to_stderr()
             serve_stdio(make_server(service, options), service.close)
             return
+        from triptych_adapters.http.limits import listen
         from triptych_adapters.keys import authenticator
-        from triptych_adapters.keys.loopback import listen
         from triptych_adapters.mcp.http import LIMITS, PATH, check_binding, make_app, serve_http
 
         limits = attrs.evolve(LIMITS, share=key_share)

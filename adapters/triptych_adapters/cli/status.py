@@ -88,7 +88,7 @@ def _report(
 ) -> Exit:
     """What is in the store, and what is wrong with it."""
     from triptych.search.file_location import synced_folders
-    from triptych_adapters.telemetry.figures import figures
+    from triptych_adapters.telemetry.metrics import figures
 
     output = session.output
     datasets: list[DatasetStats] = []

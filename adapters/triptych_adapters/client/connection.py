@@ -4,25 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import math
 import threading
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    ExitStack,
+    aclosing,
+    asynccontextmanager,
+    closing,
+)
 from typing import Any, Final
 
 from triptych import deadlines
+from triptych.answers.answerer import AnswerStream
+from triptych.answers.pack import ContextPack
+from triptych.answers.records import Answer
 from triptych.errors import (
     NotAvailableError,
+    ProviderError,
     StoreAwayError,
     StoreError,
     TooManyRequestsError,
     TriptychError,
 )
+from triptych.records.serialization import from_dict
 from triptych.service.operations import Effect
-from triptych_adapters.client.answers import lines_of, read_body
-from triptych_adapters.client.requests import answer_of, failure_of, prepare, shown_problem
+from triptych_adapters.client.requests import (
+    answer_of,
+    failure_of,
+    lines_of,
+    prepare,
+    read_body,
+    shown_problem,
+)
 from triptych_adapters.wire.routes import SERVICE_PATH, ServerFacts
 from triptych_backends.embedders.lazy import Lazy
 from triptych_backends.providers.arguments import checked_base_url, checked_key
@@ -95,15 +113,17 @@ class Connection:
                 prepared.method, prepared.path, prepared.query, prepared.body, headers, clock
             )
 
-        try:
-            sent = run(self._sent(ask, what, clock))
-            return answer_of(operation, prepared.operation.result, sent)
-        except NotAvailableError:
-            # A store without settings keeps no keys: the server did nothing.
-            if headers.pop("idempotency-key", None) is None or self._takes_keys():
-                raise
-            sent = run(self._sent(ask, what, clock))
-            return answer_of(operation, prepared.operation.result, sent)
+        while True:
+            try:
+                sent = run(self._sent(ask, what, clock))
+                return answer_of(operation, prepared.operation.result, sent)
+            except NotAvailableError:
+                # A store without settings keeps no keys: the server did nothing.
+                if headers.pop("idempotency-key", None) is None:
+                    raise
+                self._sends_keys = self.facts().idempotency
+                if self._sends_keys:
+                    raise
 
     def get(self, path: str) -> bytes:
         """The body of what is at ``path``, as JSON of the server's own."""
@@ -119,11 +139,6 @@ class Connection:
         """What the server says of itself."""
         found: ServerFacts = answer_of(SERVICE_PATH, ServerFacts, self.get(SERVICE_PATH))
         return found
-
-    def _takes_keys(self) -> bool:
-        """Whether the server keeps the keys of requests; none are sent where it says no."""
-        self._sends_keys = self.facts().idempotency
-        return self._sends_keys
 
     def lines(self, path: str, body: bytes, accept: str) -> BlockingIterator[str]:
         """The lines of an answer, as they come."""
@@ -253,3 +268,74 @@ def _is_passing(status: int, body: bytes, failure: TriptychError) -> bool:
     if not shown_problem(body)[0]:
         return status in _BUSY or status == 502  # a proxy, whose server starts again
     return status in _BUSY and isinstance(failure, StoreError | TooManyRequestsError)
+
+
+_ACCEPT: Final = "text/event-stream"
+
+
+def open_stream(
+    connection: Connection, arguments: Mapping[str, Any], pipeline: str = ""
+) -> AnswerStream:
+    """The answer to ``ask`` with these arguments; the search is done when this returns.
+
+    Raises:
+        TriptychError: as `Service.ask_stream`.
+    """
+    prepared = prepare("ask", arguments, pipeline)
+    assert prepared.body is not None
+    with ExitStack() as stack:
+        lines = connection.lines(prepared.path, prepared.body, _ACCEPT)
+        events = _events(stack.enter_context(closing(lines)), connection.url)
+        name, data = next(events, ("", None))
+        if name != "context":
+            raise _failed(name, data, connection.url)
+        pack: ContextPack = from_dict(ContextPack, data)
+        pieces = _pieces(events, stack.pop_all(), connection.url)
+    return AnswerStream(pack, pieces)
+
+
+def _pieces(
+    events: Iterator[tuple[str, Any]], held: ExitStack, url: str
+) -> Generator[str, None, Answer]:
+    with held:
+        for name, data in events:
+            if name == "text":
+                yield data["text"]
+            elif name == "answer":
+                answer: Answer = from_dict(Answer, data)
+                return answer
+            else:
+                raise _failed(name, data, url)
+    raise ProviderError(f"the answer of the server at {url} broke off")
+
+
+def _failed(name: str, data: Any, url: str) -> Exception:
+    if name == "error":
+        return failure_of(500, json.dumps(data).encode(), f"ask at {url}")
+    return StoreError(
+        f"the server at {url} sent the event {name!r:.40}, which is none of an answer"
+    )
+
+
+def _events(lines: Iterator[str], url: str) -> Iterator[tuple[str, Any]]:
+    """The events of a stream, each with its name and its data."""
+    name = ""
+    data: list[str] = []
+    for line in lines:
+        if not line:
+            if data:
+                try:
+                    found = json.loads("\n".join(data))
+                except (ValueError, RecursionError) as error:
+                    raise StoreError(
+                        f"the server at {url} sent an event that cannot be read ({error!s:.200})"
+                    ) from error
+                yield name, found
+            name, data = "", []
+            continue
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if field == "event":
+            name = value
+        elif field == "data":
+            data.append(value)

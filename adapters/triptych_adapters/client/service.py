@@ -33,7 +33,7 @@ from triptych.records import (
     SourceDocument,
 )
 from triptych.records.queries import SearchOptions
-from triptych.search.pipeline_record import Pipeline
+from triptych.search.pipeline_record import Pipeline, find_pipeline
 from triptych.search.query import check_queries, query_of
 from triptych.service import Service, ServiceOptions
 from triptych.service.views import PipelineView
@@ -43,16 +43,15 @@ from triptych_adapters.client.arguments import (
     call_arguments,
     plain,
     query_fields,
+    until_done,
 )
-from triptych_adapters.client.connection import Connection
-from triptych_adapters.client.rounds import until_done
-from triptych_adapters.client.streams import open_stream
+from triptych_adapters.client.connection import Connection, open_stream
 from triptych_adapters.wire.operations import OPERATIONS, PIPELINE_OPERATIONS
 from triptych_adapters.wire.routes import ServerFacts
+from triptych_backends.providers.timeouts import Timeouts
 
 if TYPE_CHECKING:
     from triptych_adapters.wire.build_layers import LayerBuild
-from triptych_backends.providers.timeouts import Timeouts
 
 _EMBEDDED_AT_ONCE: Final = 64
 _PAGE: Final = 1000
@@ -75,27 +74,31 @@ def connect(url: str, *, key: str | None = None, timeouts: Timeouts | None = Non
     return RemoteService(Connection(url, key=key, timeouts=timeouts))
 
 
-def _asked(operation: str) -> Callable[..., Any]:
-    """The method of `Service` of this name, carried out by the server."""
-    method = getattr(Service, operation)
+def _asked(local: type[Service | PipelineView], operation: str) -> Callable[..., Any]:
+    """The method of ``local`` of this name, carried out by the server."""
+    method = getattr(local, operation)
     signature = inspect.signature(method)
 
     @functools.wraps(method)
-    def call(self: RemoteService, /, *given: Any, **named: Any) -> Any:
+    def call(self: RemoteService | RemotePipeline, /, *given: Any, **named: Any) -> Any:
         return self._call(operation, call_arguments(operation, signature, self, given, named))
 
     return call
 
 
-def _with_operations(kind: C) -> C:
-    """``kind`` with a method for each operation that it does not have itself."""
-    for name in OPERATIONS:
-        if name not in vars(kind):
-            setattr(kind, name, _asked(name))
-    return kind
+def _asking(local: type[Service | PipelineView], operations: Iterable[str]) -> Callable[[C], C]:
+    """Adds a method for each of the operations that a class does not have itself."""
+
+    def completed(kind: C) -> C:
+        for name in operations:
+            if name not in vars(kind):
+                setattr(kind, name, _asked(local, name))
+        return kind
+
+    return completed
 
 
-@_with_operations
+@_asking(Service, OPERATIONS)
 class RemoteService(Service):
     """A Service whose methods run on a server: the same arguments, records and errors.
 
@@ -164,8 +167,6 @@ class RemoteService(Service):
         Raises:
             NotFoundError: there is no pipeline of this name.
         """
-        from triptych.search.pipeline_record import find_pipeline
-
         return RemotePipeline(self, find_pipeline(self.pipelines, name))
 
     def restricted(self, access: Access) -> NoReturn:
@@ -399,18 +400,11 @@ def _not_here(name: str) -> NotAvailableError:
     )
 
 
-_PUT: Final = _asked("put_document")
-_LOCAL: Final = frozenset(
-    {
-        "chunks",
-        "documents",
-        "layer_repo",
-        "question_log",
-        "store",
-    }
-)
+_PUT: Final = _asked(Service, "put_document")
+_LOCAL: Final = frozenset({"chunks", "documents", "layer_repo", "question_log", "store"})
 
 
+@_asking(PipelineView, PIPELINE_OPERATIONS)
 @attrs.frozen(repr=False, init=False)
 class RemotePipeline(PipelineView):
     """A pipeline of a server. Its methods are the Service's, by the pipeline."""
@@ -435,19 +429,5 @@ class RemotePipeline(PipelineView):
         arguments = call_arguments("ask", signature, self, given, named)
         return open_stream(self._connection, arguments, self.pipeline.name)
 
-
-def _by_pipeline(operation: str) -> Callable[..., Any]:
-    """The method of `PipelineView` of this name, carried out by the server."""
-    method = getattr(PipelineView, operation)
-    signature = inspect.signature(method)
-
-    @functools.wraps(method)
-    def call(self: RemotePipeline, /, *given: Any, **named: Any) -> Any:
-        arguments = call_arguments(operation, signature, self, given, named)
+    def _call(self, operation: str, arguments: Mapping[str, Any]) -> Any:
         return self._connection.call(operation, arguments, pipeline=self.pipeline.name)
-
-    return call
-
-
-for _name in PIPELINE_OPERATIONS:
-    setattr(RemotePipeline, _name, _by_pipeline(_name))

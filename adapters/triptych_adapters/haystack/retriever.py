@@ -8,8 +8,7 @@ from typing import Any, Final
 from haystack import component, default_from_dict, default_to_dict
 from haystack.dataclasses import Document
 
-from triptych_adapters.haystack.document_store import TriptychDocumentStore
-from triptych_adapters.haystack.documents import passage_of
+from triptych_adapters.haystack.document_store import TriptychDocumentStore, passage_of
 
 _AT_ONCE: Final = 10_000
 """Names that one condition lists."""

@@ -1,11 +1,15 @@
-"""`create_app`: a Service as an ASGI app."""
+"""`create_app`: a Service as an ASGI app, with the routes beside its operations.
+
+These say whether the process lives, what it offers, and what Prometheus scrapes.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final, Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -13,24 +17,39 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 
+import triptych
+from triptych.errors import AccessDeniedError
+from triptych.records.serialization import to_json
 from triptych.service import Service
 from triptych.sync import SyncReport
-from triptych_adapters.http.calls import Calls
 from triptych_adapters.http.foreign.gofastr import gofastr_routes
 from triptych_adapters.http.foreign.nadir import nadir_routes
 from triptych_adapters.http.foreign.pgedge import pgedge_routes
-from triptych_adapters.http.guard import Guard, check_origins, cors_options
-from triptych_adapters.http.limits import Limits
-from triptych_adapters.http.metrics_route import Metrics, metrics_routes
+from triptych_adapters.http.guard import LIVE_PATH, Guard, check_origins, cors_options
+from triptych_adapters.http.limits import LOOPBACK_NAMES, Limits
+from triptych_adapters.http.openapi import document
 from triptych_adapters.http.operations import operation_routes
-from triptych_adapters.http.problems import Problem, ProblemError, problem_of
-from triptych_adapters.http.responses import problem_response
-from triptych_adapters.http.routes import RawRoute
-from triptych_adapters.http.server import Server
-from triptych_adapters.http.service_routes import service_routes
+from triptych_adapters.http.preconditions import etag, is_unchanged
+from triptych_adapters.http.responses import (
+    JSON_TYPE,
+    Problem,
+    ProblemError,
+    encoded,
+    json_response,
+    problem_of,
+    problem_response,
+)
+from triptych_adapters.http.routes import (
+    DocumentedRoute,
+    RawRoute,
+    RouteDescription,
+    answer,
+    media_types,
+)
+from triptych_adapters.http.server import Calls, Server
 from triptych_adapters.keys.authenticator import Authenticator
-from triptych_adapters.keys.loopback import LOOPBACK_NAMES
 from triptych_adapters.services import check_service
+from triptych_adapters.wire.routes import SERVICE_PATH, ServerFacts
 
 
 def create_app(
@@ -137,3 +156,150 @@ async def _http_exception(request: Request, error: Any) -> Response:
     return problem_response(
         Problem(status=error.status_code, code=code, message=message, headers=error.headers or {})
     )
+
+
+# Routes beside the operations
+
+
+LIVE: Final = RouteDescription(
+    name="live",
+    method="GET",
+    path=LIVE_PATH,
+    summary="Whether the process answers; it looks at nothing else.",
+    answers={200: answer("It does.")},
+    secured=False,
+)
+SERVICE: Final = RouteDescription(
+    name="service",
+    method="GET",
+    path=SERVICE_PATH,
+    summary="What is served: the version, the embedder, the lanes, the pipelines, the limit.",
+    answers={200: ("What is served.", {"application/json": ServerFacts})},
+)
+OPENAPI: Final = RouteDescription(
+    name="openapi",
+    method="GET",
+    path="/v1/openapi.json",
+    summary="This document.",
+    answers={200: answer("OpenAPI 3.1.")},
+    secured=False,
+)
+
+
+def service_routes(server: Server) -> Iterator[DocumentedRoute]:
+    """``/v1/service``; ``/v1/live`` and ``/v1/openapi.json``, which need no key."""
+
+    async def live(request: Request) -> Response:
+        return json_response(encoded({"status": "ok"}))
+
+    made: list[bytes] = []  # once: it costs much, and needs no key
+
+    async def openapi(request: Request) -> Response:
+        if not made:
+            made.append(encoded(document(server, request.app.routes)))
+        headers = {"ETag": etag(made[0])}
+        if is_unchanged(request, headers["ETag"]):
+            return Response(status_code=304, headers={**headers, "Vary": "Accept"})
+        return json_response(made[0], headers=headers)
+
+    async def about(request: Request) -> Response:
+        service = await server.service_of(request)
+        embedder = service.options.embedder
+        facts = ServerFacts(
+            version=triptych.__version__,
+            write=server.write,
+            embedder=None if embedder is None else embedder.signature,
+            dimension=None if embedder is None else embedder.dimension,
+            lanes=tuple(service.lanes),
+            pipelines=tuple(sorted(service.pipelines)),
+            max_body=server.limits.body,
+            idempotency=server.service.capabilities.settings is not None,
+        )
+        return json_response(encoded(to_json(facts)))
+
+    yield DocumentedRoute(SERVICE, about)
+    yield DocumentedRoute(LIVE, live)
+    yield DocumentedRoute(OPENAPI, openapi)
+
+
+class Metrics(Protocol):
+    """Counts, and what they are exposed as; `PrometheusObserver` is one."""
+
+    @property
+    def content_type(self) -> str:
+        """The media type of `exposition`."""
+        ...
+
+    def exposition(self) -> bytes:
+        """Every metric, as text that Prometheus reads."""
+        ...
+
+    def samples(self) -> Sequence[dict[str, Any]]:
+        """Every metric as a name, labels and a value; no buckets."""
+        ...
+
+
+METRICS: Final = RouteDescription(
+    name="metrics",
+    method="GET",
+    path="/metrics",
+    summary="Metrics for Prometheus: of all processes, and of the whole store. Without keys it "
+    "answers this machine, with keys those whose access is unrestricted.",
+    answers={
+        200: (
+            "The metrics.",
+            {
+                "text/plain": {"type": "string"},
+                JSON_TYPE: {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "name": {"type": "string"},
+                            "labels": {
+                                "type": "object",
+                                "additionalProperties": {"type": "string"},
+                            },
+                            "value": {"type": "number"},
+                        },
+                        "required": ["name", "labels", "value"],
+                    },
+                },
+            },
+        )
+    },
+    problems=(403,),
+)
+
+
+def metrics_routes(server: Server, metrics: Metrics | None) -> Iterator[DocumentedRoute]:
+    """The route, where there are metrics."""
+    if metrics is None:
+        return
+
+    async def shown(request: Request) -> Response:
+        service = await server.service_of(request)
+        _check(server, request, service)
+        if JSON_TYPE in media_types(request):
+            return json_response(encoded(await server.calls.apart(metrics.samples)))
+        body = await server.calls.apart(metrics.exposition)
+        headers = {"Vary": "Accept", "Content-Type": metrics.content_type}
+        return Response(body, headers=headers)
+
+    yield DocumentedRoute(METRICS, shown)
+
+
+def _check(server: Server, request: Request, service: Service) -> None:
+    """Refuse whoever may not see everything: the numbers are of all that is stored and asked."""
+    if server.authenticate is None:
+        if not _is_loopback(request):
+            raise AccessDeniedError("without keys, metrics are for this machine only")
+        return
+    server.check_sees_all(service, "metrics are")
+
+
+def _is_loopback(request: Request) -> bool:
+    try:
+        return request.client is not None and ipaddress.ip_address(request.client.host).is_loopback
+    except ValueError:
+        return False

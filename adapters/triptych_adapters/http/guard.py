@@ -18,11 +18,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from triptych import telemetry
 from triptych.errors import AccessDeniedError, AuthenticationError, ValidationError
-from triptych_adapters.http.calls import Calls, ClientGoneError
 from triptych_adapters.http.limits import Limits
-from triptych_adapters.http.problems import ProblemError, problem_of
-from triptych_adapters.http.responses import problem_response
-from triptych_adapters.http.senders import Sender
+from triptych_adapters.http.responses import ProblemError, problem_of, problem_response
+from triptych_adapters.http.server import Calls, ClientGoneError, Sender
 from triptych_adapters.http.streams import EVENTS_TYPE, event
 from triptych_adapters.wire.errors import is_failure
 
@@ -91,7 +89,8 @@ class Guard:
                 self._check(scope, headers)
                 body = _Body(receive, self._limits)
                 # A probe that finds a busy process alive keeps it from being ended.
-                with nullcontext() if _is_probe(scope) else self._calls.counted():
+                is_probe = scope["path"].removeprefix(scope.get("root_path", "")) == LIVE_PATH
+                with nullcontext() if is_probe else self._calls.counted():
                     await sender.answered(self._app(scope, body.receive, answer.send))
         except ClientGoneError:
             answer.status = answer.status or 499
@@ -223,11 +222,6 @@ def cors_options(origins: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _is_probe(scope: Scope) -> bool:
-    """Whether only the process is asked for, which queues nothing."""
-    return bool(scope["path"].removeprefix(scope.get("root_path", "")) == LIVE_PATH)
-
-
 def _name(host: str) -> str:
     """A Host without its port."""
     name, colon, port = host.rpartition(":")
@@ -293,18 +287,16 @@ class _Answer:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
-            self._add(headers)
-            self._is_events = headers.get("content-type", "").startswith(EVENTS_TYPE)
+            for name, value in _ALWAYS.items():
+                headers.setdefault(name, value)
+            headers["X-Request-Id"] = self.request_id
+            kind = headers.get("content-type", "")
+            if self._described and "json" in kind:
+                headers.append("Link", f'<{self._link}>; rel="service-desc"')
+            self._is_events = kind.startswith(EVENTS_TYPE)
         elif message["type"] == "http.response.body":
             self.bytes += len(message.get("body", b""))
         await self._send(message)
-
-    def _add(self, headers: MutableHeaders) -> None:
-        for name, value in _ALWAYS.items():
-            headers.setdefault(name, value)
-        headers["X-Request-Id"] = self.request_id
-        if self._described and "json" in headers.get("content-type", ""):
-            headers.append("Link", f'<{self._link}>; rel="service-desc"')
 
     async def fail(self, scope: Scope, receive: Receive, error: Exception) -> None:
         """Answer with a failure, where nothing was sent."""

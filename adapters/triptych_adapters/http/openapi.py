@@ -1,4 +1,9 @@
-"""The OpenAPI document, made from the tables of operations and routes."""
+"""The OpenAPI document, made from the tables of operations and routes.
+
+The Service checks what the schemas of arguments say; here clients see it before they ask. A
+narrower schema is no second check: nothing reads it but the document. What JSON Schema cannot say
+stays in words, such as that a query has a word.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +12,141 @@ from http import HTTPStatus
 from typing import Any, Final
 
 import triptych
+from triptych.answers.pieces import FORMATS
+from triptych.records.serialization import plain_hints
+from triptych.records.values import MAX_NAME_BYTES
 from triptych.search.reranking import Rerank
 from triptych.service.operations import Effect
-from triptych_adapters.http.openapi_schemas import COMPONENTS, AnswerSchemas, narrowed
+from triptych.text import languages
+from triptych.text.injection import Sign
 from triptych_adapters.http.preconditions import CONDITIONAL
-from triptych_adapters.http.route_description import DocumentedRoute
+from triptych_adapters.http.routes import DocumentedRoute
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import EVENTS_TYPE
+from triptych_adapters.wire.arguments import json_schema, object_schema
 from triptych_adapters.wire.build_layers import BUILD_LAYERS_ROUTE
-from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route
+from triptych_adapters.wire.operations import mode_schema
+from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route, argument_in
+
+_Schema = Mapping[str, Any]
+
+_REF: Final = {"$ref": "#/components/schemas/Scalar"}
+_ORDERED: Final = {"$ref": "#/components/schemas/Ordered"}
+_LIST: Final = {"type": "array", "items": _REF, "minItems": 1}
+_WHERES: Final = {"type": "array", "items": {"$ref": "#/components/schemas/Where"}, "minItems": 1}
+_DATE: Final = {"$ref": "#/components/schemas/Date"}
+
+COMPONENTS: Final[Mapping[str, _Schema]] = {
+    "Date": object_schema("$date", **{"$date": {"type": "string", "description": "ISO 8601."}}),
+    "Scalar": {"anyOf": [{"type": "string"}, {"type": "boolean"}, {"type": "number"}, _DATE]},
+    "Ordered": {"anyOf": [{"type": "string"}, {"type": "number"}, _DATE]},
+    "Comparison": {
+        "type": "object",
+        "properties": {
+            **dict.fromkeys(("$eq", "$ne"), _REF),
+            **dict.fromkeys(("$in", "$nin"), _LIST),
+            **dict.fromkeys(("$lt", "$lte", "$gt", "$gte"), _ORDERED),
+            "$contains": _REF,
+            "$exists": {"type": "boolean"},
+        },
+        "minProperties": 1,
+        "additionalProperties": False,
+    },
+    "Where": {
+        "type": "object",
+        "description": (
+            "Conditions on metadata, all of which must hold: a value, a list of values of which "
+            "any may hold, or comparisons. doc_name, doc_prefix and heading stand for the name, "
+            "its beginning and a section, $name, $version, $updated_at and $expires_at for the "
+            "document's own fields."
+        ),
+        "properties": {
+            "$and": _WHERES,
+            "$or": _WHERES,
+            "$not": {"$ref": "#/components/schemas/Where"},
+        },
+        "additionalProperties": {
+            "anyOf": [_REF, _LIST, {"$ref": "#/components/schemas/Comparison"}]
+        },
+    },
+}
+"""Schemas by their name in the document."""
+
+_NAME: Final = {
+    "minLength": 1,
+    "maxLength": MAX_NAME_BYTES,
+    "pattern": "^[^\\u0000-\\u001f\\u007f]*$",
+}
+_NAMED: Final = frozenset({"put_document", "create_dataset"})
+"""Operations that check the names in their path however little else they are asked."""
+
+_IN_PATHS: Final = frozenset({"dataset_id", "name"})
+_NARROWER: Final[Mapping[str, _Schema]] = {
+    "where": {"$ref": "#/components/schemas/Where"},
+    "version": {"minimum": 1},
+    "old": {"minimum": 1},
+    "new": {"minimum": 1},
+    "query": {"minLength": 1},
+    "question": {"minLength": 1},
+    "format": {"enum": sorted(FORMATS)},
+    "language": {"enum": list(languages())},
+}
+_LAYERS: Final = frozenset(
+    (
+        *("layer", "dataset_layer", "layers"),
+        *("put_document_layer", "put_dataset_layer", "put_folder_layer"),
+    )
+)
+"""Operations on the layers that are texts."""
+
+
+def _narrowed(server: Server, route: Route, name: str, schema: _Schema) -> _Schema:
+    """``schema`` of an argument, as the document says it."""
+    operation = route.operation
+    if operation == "search_many" and name in ("mode", "where"):
+        return schema  # of no queries nothing is checked
+    if name == "mode":
+        return {**mode_schema(server.service.lanes)}
+    if operation == "list_documents" and name == "limit":
+        return {**schema, "maximum": server.limits.listed}
+    if operation in _LAYERS and name == "layer":
+        return {**schema, "enum": ["L0", "L1"]}
+    if name in route.in_path and name in _IN_PATHS:
+        return {**schema, **(_NAME if operation in _NAMED else {"minLength": 1})}
+    more = _NARROWER.get(name)
+    if more is None:
+        return schema
+    if "$ref" in more:
+        return {"description": schema["description"], **more}
+    return {**schema, **more}
+
+
+class AnswerSchemas:
+    """The schemas of what `triptych.records.serialization.to_json` makes of answers.
+
+    ``records`` are those of the records in them, by name.
+    """
+
+    def __init__(self) -> None:
+        self.records: dict[str, Any] = {}
+
+    def of(self, hint: Any) -> dict[str, Any]:
+        """The schema of an answer of this type."""
+        return json_schema(hint, self._record)
+
+    def _record(self, kind: type[Any]) -> dict[str, Any]:
+        name = kind.__name__
+        if name not in self.records:
+            hints = plain_hints(kind, {"Sign": Sign})
+            about = (kind.__doc__ or "").split("\n\n")[0]
+            self.records[name] = {
+                "type": "object",
+                "description": " ".join(about.split()),
+                "properties": {each: self.of(hint) for each, hint in hints.items()},
+                "required": list(hints),
+            }
+        return {"$ref": f"#/components/schemas/{name}"}
+
 
 _JSON: Final = "application/json"
 _ALWAYS: Final = (400, 404, 405, 413, 415, 421, 431, 500, 501, 503)
@@ -33,24 +164,16 @@ _KEYS: Final = (
     "answered as before; the key with another request is answered with 422."
 )
 
-_ERROR: Final = {
-    "type": "object",
-    "properties": {
-        "error": {
-            "type": "object",
-            "properties": {
-                "code": {"type": "string", "description": "For programs."},
-                "message": {"type": "string", "description": "What was wrong, for people."},
-                "hint": {"type": "string", "description": "What to do about it."},
-                "details": {"type": "object"},
-            },
-            "required": ["code", "message"],
-            "additionalProperties": False,
-        }
-    },
-    "required": ["error"],
-    "additionalProperties": False,
-}
+_ERROR: Final = object_schema(
+    "error",
+    error=object_schema(
+        *("code", "message"),
+        code={"type": "string", "description": "For programs."},
+        message={"type": "string", "description": "What was wrong, for people."},
+        hint={"type": "string", "description": "What to do about it."},
+        details={"type": "object"},
+    ),
+)
 
 
 def document(server: Server, routes: Iterable[Any]) -> dict[str, Any]:
@@ -105,23 +228,10 @@ def _problem(status: int) -> dict[str, Any]:
     }
 
 
-def _problems(statuses: Iterable[int]) -> dict[str, Any]:
-    return {
-        str(status): {"$ref": f"#/components/responses/{status}"} for status in sorted(statuses)
-    }
-
-
 def _operation(server: Server, route: Route, schemas: AnswerSchemas) -> dict[str, Any]:
     operation = route.called
     properties = {
-        name: narrowed(
-            operation.name,
-            name,
-            schema,
-            in_path=name in route.in_path,
-            lanes=server.service.lanes,
-            listed=server.limits.listed,
-        )
+        name: _narrowed(server, route, name, schema)
         for name, schema in operation.parameters["properties"].items()
     }
     required = operation.parameters["required"]
@@ -154,12 +264,10 @@ def _operation(server: Server, route: Route, schemas: AnswerSchemas) -> dict[str
     }
     if route.has_body:
         statuses |= {408}
-        body = {
-            "type": "object",
-            "properties": {name: properties[name] for name in others},
-            "required": [name for name in others if name in required],
-            "additionalProperties": False,
-        }
+        body = object_schema(
+            *(name for name in others if name in required),
+            **{name: properties[name] for name in others},
+        )
         found["requestBody"] = {
             "required": bool(body["required"]),
             "content": {_JSON: {"schema": body}},
@@ -171,8 +279,8 @@ def _operation(server: Server, route: Route, schemas: AnswerSchemas) -> dict[str
 
 def _described(server: Server, route: DocumentedRoute, schemas: AnswerSchemas) -> dict[str, Any]:
     described = route.described
-    names = [part.strip("{}") for part in described.path.split("/") if part.startswith("{")]
-    parameters = [_in_path(name.partition(":")[0], {"type": "string"}) for name in names]
+    names = filter(None, map(argument_in, described.path.split("/")))
+    parameters = [_in_path(name, {"type": "string"}) for name in names]
     parameters += [_in_query(name, schema) for name, schema in described.query.items()]
     answers: dict[str, Any] = {}
     for status, (description, contents) in described.answers.items():
@@ -219,14 +327,15 @@ def _whole(
     statuses: set[int],
     secured: bool,
 ) -> dict[str, Any]:
-    if secured and server.authenticate is not None:
-        statuses = statuses | {401, 403, 429}
     keyed = secured and server.authenticate is not None
+    if keyed:
+        statuses = statuses | {401, 403, 429}
     found["security"] = [{"bearer": []}] if keyed else []
     if parameters:
         found["parameters"] = list(parameters)
-    answered = {int(status) for status in answers}
-    found["responses"] = {**answers, **_problems(statuses - answered)}
+    others = sorted(statuses - {int(status) for status in answers})
+    problems = {str(each): {"$ref": f"#/components/responses/{each}"} for each in others}
+    found["responses"] = {**answers, **problems}
     return found
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -17,22 +18,24 @@ from triptych.records.serialization import to_dict, to_json
 from triptych.search.file_location import check_sync_roots
 from triptych.service import Service
 from triptych.service.operations import Effect
-from triptych_adapters.http.change_streams import change_stream
-from triptych_adapters.http.idempotency import KeptAnswer, OpenKey
-from triptych_adapters.http.preconditions import CONDITIONAL, etag, guarded, is_unchanged
-from triptych_adapters.http.problems import problem_of
-from triptych_adapters.http.request_parts import json_body, media_types, query_of
+from triptych_adapters.http.preconditions import (
+    CONDITIONAL,
+    KeptAnswer,
+    OpenKey,
+    etag,
+    guarded,
+    is_unchanged,
+)
 from triptych_adapters.http.responses import (
-    answer_of,
     encoded,
     json_response,
+    problem_of,
     problem_response,
     public,
 )
-from triptych_adapters.http.routes import RawRoute
-from triptych_adapters.http.senders import sender_of
-from triptych_adapters.http.server import Server
-from triptych_adapters.http.streams import EVENTS_TYPE, event, streamed_answer
+from triptych_adapters.http.routes import RawRoute, json_body, media_types, query_of
+from triptych_adapters.http.server import Server, sender_of
+from triptych_adapters.http.streams import EVENTS_TYPE, change_stream, event, streamed_answer
 from triptych_adapters.keys.authenticator import KeyAuthenticator
 from triptych_adapters.wire.arguments import read_object
 from triptych_adapters.wire.build_layers import BUILD_LAYERS_ROUTE
@@ -70,7 +73,8 @@ class _Handler:
         service = await server.service_of(request)
         server.check_effect(operation.effect)
         arguments = operation.read(await self._arguments(request))
-        await self._check_queries(request, arguments)
+        if "queries" in arguments:
+            await self._check_queries(request, arguments["queries"])
         if operation.name == "ask" and EVENTS_TYPE in media_types(request):
             return await _asked(server, request, service, arguments)
         if operation.name == "changes" and EVENTS_TYPE in media_types(request):
@@ -84,8 +88,8 @@ class _Handler:
                 return Response(status_code=304, headers={**headers, "Vary": "Accept"})
         return json_response(answered.body, status=answered.status, headers=headers)
 
-    async def _check_queries(self, request: Request, arguments: dict[str, Any]) -> None:
-        most, queries = self._server.limits.queries, arguments.get("queries", ())
+    async def _check_queries(self, request: Request, queries: Sequence[str]) -> None:
+        most = self._server.limits.queries
         if len(queries) > most:
             raise ValidationError(
                 f"{self._operation.name}: there are {len(queries):,} queries; {most:,} is the most "
@@ -150,9 +154,7 @@ class _Handler:
         if operation.name == "put_document":
             status = 200 if _exists(service, arguments) else 201
 
-        def call(**given: Any) -> Any:
-            return operation.run(service, **given)
-
+        call = partial(operation.run, service)
         if operation.name == "list_documents":
             result, headers = self._page(request, arguments, call)
         elif operation.name in CONDITIONAL:
@@ -162,7 +164,7 @@ class _Handler:
         if operation.name == "create_dataset" and result:
             status = 201
         return _Answered(
-            body=answer_of(result),
+            body=encoded(to_json(result, public)),
             status=status,
             headers=headers,
             version=result.version if isinstance(result, SourceDocument) else None,

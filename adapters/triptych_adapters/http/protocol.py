@@ -13,10 +13,8 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from triptych.errors import ValidationError
-from triptych_adapters.http.limits import Limits
-from triptych_adapters.http.problems import Problem
-from triptych_adapters.http.responses import encoded
-from triptych_adapters.keys.loopback import BACKLOG
+from triptych_adapters.http.limits import BACKLOG, Limits
+from triptych_adapters.http.responses import Problem, encoded
 
 _LEAST_READ = 16 << 10
 _AT_ONCE = 2 << 10

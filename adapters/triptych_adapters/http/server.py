@@ -1,25 +1,283 @@
-"""What the routes of one app share."""
+"""What the routes of one app share: who sends requests, and threads that answer under a deadline.
+
+Keys are checked, looked at again while an answer lasts, and have a share of the threads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+import asyncio
+import contextvars
+import functools
+import hashlib
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from typing import Any, Final, TypeVar
 
 import attrs
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from triptych.access.service import RestrictedService
-from triptych.errors import AccessDeniedError, AuthenticationError
+from triptych.deadlines import CancelScope, deadline
+from triptych.errors import AccessDeniedError, AuthenticationError, TooManyRequestsError
 from triptych.service import Service
 from triptych.service.operations import Effect
-from triptych_adapters.http.calls import Calls
 from triptych_adapters.http.limits import Limits
-from triptych_adapters.http.problems import ProblemError
-from triptych_adapters.http.senders import sender_of
-from triptych_adapters.keys.authenticator import Authenticator
+from triptych_adapters.http.responses import ProblemError, encoded, json_response
+from triptych_adapters.keys.authenticator import Authenticator, KeyAuthenticator
 
-Handler = Callable[[Request], Awaitable[Response]]
+_LOOK_AGAIN: Final = 5.0
+"""Seconds after which the key of a request whose answer lasts is looked at again."""
+
+_WAIT: Final = re.compile(r"\bwait\s*=\s*\"?(\d{1,6})\b", re.IGNORECASE)
+
+Apart = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Calls a function in a thread."""
+
+
+@attrs.define
+class _Share:
+    """What one key has of a server at the moment."""
+
+    turns: dict[bool, asyncio.Semaphore]
+    under_way: int = 0
+
+
+@attrs.define
+class Sender:
+    """Who sent one request: nobody, until `admit` has checked the key.
+
+    ``id`` is then the key's digest. ``renew`` is called in a thread while the answer lasts.
+    """
+
+    _limits: Limits
+    _shares: dict[str, _Share]
+    id: str = ""
+    renew: Callable[[], None] | None = None
+    _look: Callable[[], Awaitable[object]] | None = None
+
+    async def admit(self, asks: Authenticator, header: str | None, apart: Apart) -> Service:
+        """What the sender may use, by the Authorization ``header``; called once.
+
+        Raises:
+            TriptychError: the sender is refused, or has too many requests under way.
+        """
+        service: Service = await apart(functools.partial(asks, header))
+        name = _digest(header)
+        share = self._shares.get(name)
+        if share is None:
+            most = self._limits.share_of(self._limits.threads)
+            share = _Share({long: asyncio.Semaphore(most) for long in (False, True)})
+        if share.under_way >= self._limits.share_of(self._limits.waiting):
+            raise TooManyRequestsError(
+                f"{share.under_way} requests of this key are under way: wait until some have ended",
+                retry_after=1,
+            )
+        share.under_way += 1
+        self.id, self._shares[name] = name, share
+        self._look = functools.partial(apart, functools.partial(_look_again, asks, header))
+        return service
+
+    def turn(self, *, long: bool = False) -> asyncio.Semaphore | None:
+        """What a call of the sender waits for, so that it leaves threads to others."""
+        share = self._shares.get(self.id)
+        return None if share is None else share.turns[long]
+
+    async def answered(self, answering: Awaitable[None]) -> None:
+        """Await the answer to the request; every five seconds the key is looked at again.
+
+        Raises:
+            TriptychError: the key is not valid any more. The answer was cancelled.
+        """
+        answer = asyncio.ensure_future(answering)
+        try:
+            while not (await asyncio.wait({answer}, timeout=_LOOK_AGAIN))[0]:
+                if self.renew is not None:
+                    await asyncio.to_thread(self.renew)
+                if self._look is not None:
+                    await self._look()
+        finally:
+            if not answer.done():
+                answer.cancel()
+                await asyncio.wait({answer})
+            if self.id:
+                self._shares[self.id].under_way -= 1
+                if not self._shares[self.id].under_way:
+                    del self._shares[self.id]
+        await answer
+
+
+def sender_of(scope: Scope) -> Sender:
+    """Who sent the request of this scope, as `Guard` notes it."""
+    found: Sender = scope["state"]["sender"]
+    return found
+
+
+def _look_again(asks: Authenticator, header: str | None) -> None:
+    """Check a key again; how often a key may ask is not counted by that."""
+    with suppress(TooManyRequestsError):
+        (asks.key if isinstance(asks, KeyAuthenticator) else asks)(header)
+
+
+def _digest(header: str | None) -> str:
+    """One digest for one key, however its header is spelt."""
+    scheme, _, key = (header or "").strip().partition(" ")
+    return hashlib.sha256(f"{scheme.lower()} {key.strip()}".encode()).hexdigest()
+
+
+T = TypeVar("T")
+
+
+class ClientGoneError(Exception):
+    """Whoever asked has closed the connection; there is nobody to answer."""
+
+
+class Calls:
+    """The threads of a server.
+
+    What takes long by its nature, because it asks a model or rebuilds, has threads of its own:
+    searches do not wait for it. So have checks of keys and of health, which wait for no operation.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._quick = ThreadPoolExecutor(limits.threads, "triptych-http")
+        self._long = ThreadPoolExecutor(limits.threads, "triptych-http-long")
+        self._apart = ThreadPoolExecutor(limits.threads, "triptych-http-apart")
+        self._under_way = 0
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count a request for the block, from before its key is checked and its body is read.
+
+        Raises:
+            ProblemError: 503, as too many are under way.
+        """
+        if self._under_way >= self._limits.waiting:
+            raise ProblemError(
+                503,
+                "OVERLOADED",
+                f"{self._under_way} requests are under way",
+                headers={"Retry-After": "1"},
+            )
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+
+    async def apart(self, function: Callable[[], T]) -> T:
+        """Call ``function``, which is no operation, in a thread that no operation takes."""
+        return await asyncio.get_running_loop().run_in_executor(self._apart, function)
+
+    @asynccontextmanager
+    async def caller(self, request: Request, *, long: bool = False) -> AsyncIterator[Caller]:
+        """What runs the calls of one request."""
+        await request.body()  # what comes after it is that the client goes away
+        turn = sender_of(request.scope).turn(long=long)
+        with deadline(_wanted_seconds(request, self._limits)) as scope:
+            caller = Caller(self._long if long else self._quick, request, scope, turn)
+            try:
+                yield caller
+            finally:
+                await caller.end()
+
+    def close(self) -> None:
+        """End the threads, once their calls have ended."""
+        self._quick.shutdown(wait=False)
+        self._long.shutdown(wait=False)
+        self._apart.shutdown(wait=False)
+
+
+class Caller:
+    """The calls of one request, one after another; ``turn`` is what each of them waits for."""
+
+    def __init__(
+        self,
+        pool: ThreadPoolExecutor,
+        request: Request,
+        scope: CancelScope,
+        turn: asyncio.Semaphore | None,
+    ) -> None:
+        self._pool = pool
+        self._scope = scope
+        self._turn = turn or nullcontext()
+        # In a context of its own: a server that goes on reading from the connection here, after
+        # the body, does so for all later requests, and they would inherit this one's deadline.
+        loop = asyncio.get_running_loop()
+        self._gone = loop.create_task(_disconnected(request), context=contextvars.Context())
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """Call ``function`` in a thread.
+
+        When the client goes away, or the task is cancelled, the call ends at its next check of
+        the deadline; what it committed is whole.
+
+        Raises:
+            ClientGoneError: the client went away.
+        """
+        async with self._turn:
+            context = contextvars.copy_context()
+            loop = asyncio.get_running_loop()
+            call = loop.run_in_executor(self._pool, context.run, function)
+            either: set[asyncio.Future[Any]] = {call, self._gone}
+            try:
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            except asyncio.CancelledError:
+                await self._abandoned(call)
+                raise
+            if not call.done():
+                await self._abandoned(call)
+                raise ClientGoneError
+            return call.result()
+
+    async def _abandoned(self, call: asyncio.Future[Any]) -> None:
+        """End a call: what is closed next, such as a model's answer, must not be in use by it."""
+        self._scope.cancel()
+        await asyncio.wait({call})
+        if not call.cancelled():
+            call.exception()  # has been seen
+
+    @property
+    def remaining(self) -> float:
+        """Seconds that the request has left."""
+        return self._scope.remaining
+
+    async def pause(self, seconds: float) -> None:
+        """Wait.
+
+        Raises:
+            ClientGoneError: the client went away.
+        """
+        done, _ = await asyncio.wait({self._gone}, timeout=seconds)
+        if done:
+            raise ClientGoneError
+
+    async def apart(self, function: Callable[[], T]) -> T:
+        """Call ``function`` in a thread, whether the client is there or not."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, function)
+
+    async def end(self) -> None:
+        """Stop waiting for the client to go away."""
+        self._gone.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._gone
+
+
+def _wanted_seconds(request: Request, limits: Limits) -> float:
+    """How long the request may take: the server's limit, or less where ``Prefer: wait=`` asks."""
+    found = _WAIT.search(request.headers.get("prefer", ""))
+    return min(limits.seconds, float(found[1])) if found else limits.seconds
+
+
+async def _disconnected(request: Request) -> None:
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            return
 
 
 @attrs.frozen(kw_only=True)
@@ -53,6 +311,13 @@ class Server:
             return self.service
         header = request.headers.get("authorization")
         return await sender_of(request.scope).admit(authenticate, header, self.calls.apart)
+
+    async def answer(
+        self, request: Request, call: Callable[[], Any], *, long: bool = False, status: int = 200
+    ) -> Response:
+        """Call a function in a thread, and answer with the JSON of what it returns."""
+        async with self.calls.caller(request, long=long) as caller:
+            return json_response(await caller.run(lambda: encoded(call())), status=status)
 
     def check_effect(self, effect: Effect) -> None:
         """Refuse what writes where only reading is served.

@@ -1,8 +1,9 @@
-"""Answers in pieces: server-sent events, and plain text."""
+"""Answers in pieces: server-sent events of answers and of changes, and plain text."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, aclosing
 from typing import Any, Final, TypeVar
@@ -12,9 +13,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from triptych.answers import AnswerStream
-from triptych_adapters.http.calls import Caller, ClientGoneError
-from triptych_adapters.http.responses import encoded
-from triptych_adapters.http.server import Server
+from triptych.records import ChangePage
+from triptych.records.serialization import to_json
+from triptych.service import Service
+from triptych_adapters.http.responses import encoded, problem_of
+from triptych_adapters.http.server import Caller, ClientGoneError, Server
 
 EVENTS_TYPE: Final = "text/event-stream"
 COMMENT: Final = b": \n\n"
@@ -157,3 +160,61 @@ async def _pieces_of(caller: Caller, stream: AnswerStream) -> AsyncGenerator[str
         if piece is None:
             return
         yield piece
+
+
+_POLL: Final = 0.5
+"""Seconds between two looks at the store."""
+
+
+async def change_stream(
+    server: Server, request: Request, service: Service, arguments: dict[str, Any]
+) -> Response:
+    """The changes since a cursor, and those to come."""
+    last = request.headers.get("last-event-id")
+    asked = arguments | ({"since": last} if last else {})
+    cursor = ""
+
+    def look() -> ChangePage:
+        return service.changes(**asked | {"since": cursor})
+
+    async def render(caller: Caller, page: ChangePage) -> Parts:
+        nonlocal cursor
+        cursor = page.cursor
+        yield _events(page)
+        spoke = time.monotonic()
+        while caller.remaining > 2 * _POLL:
+            if not page.more:
+                await caller.pause(_POLL)
+            page = await caller.run(look)
+            cursor = page.cursor
+            part = _events(page)
+            if not part and time.monotonic() - spoke > QUIET:
+                part = _place(cursor)
+            if part:
+                yield part
+                spoke = time.monotonic()
+        yield _place(cursor)
+
+    def failed(error: BaseException) -> bytes:
+        return event("error", problem_of(error).json()) + _place(cursor)
+
+    return await StreamedResponse.start(
+        server, request, lambda: service.changes(**asked), render, failed=failed
+    )
+
+
+def _place(cursor: str) -> bytes:
+    """Where the next stream goes on, as a comment with an id: no event of EventSource."""
+    return f"id: {cursor}\n".encode() + COMMENT
+
+
+def _events(page: ChangePage) -> bytes:
+    changes = (
+        f"id: {change.cursor}\n".encode() + event("change", to_json(change))
+        for change in page.changes
+    )
+    if not page.reset:
+        return b"".join(changes)
+    # An id here would be after the changes that follow: they have their own.
+    head = b"" if page.changes else f"id: {page.cursor}\n".encode()
+    return head + event("reset", {}) + b"".join(changes)

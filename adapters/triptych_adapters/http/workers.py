@@ -1,4 +1,4 @@
-"""`serve`: the app in processes of its own, on one store, until a signal ends them."""
+"""What `serve` observes of itself, where that is asked for."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import uvicorn
@@ -22,19 +23,69 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
+from triptych import telemetry
 from triptych.errors import NotFoundError, StoreError, ValidationError
 from triptych.service import Service
 from triptych.sync import SyncReport
-from triptych_adapters.http.app import create_app
+from triptych_adapters.http.app import Metrics, create_app
 from triptych_adapters.http.guard import LOGGER, check_origins
-from triptych_adapters.http.limits import Limits
-from triptych_adapters.http.observers import observe_serving, shared_counters
+from triptych_adapters.http.limits import LOOPBACK_NAMES, Limits, check_loopback, listen
 from triptych_adapters.http.protocol import HeadProtocol, connections_of, limited_config
 from triptych_adapters.keys import authenticator
 from triptych_adapters.keys.authenticator import Authenticator
-from triptych_adapters.keys.loopback import LOOPBACK_NAMES, check_loopback, listen
 from triptych_factory import Settings, wire
 from triptych_factory.syncing import directory_sync, remembered_roots
+
+_FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def shared_counters() -> Iterator[None]:
+    """Have the processes that are started in the block count in one folder.
+
+    A worker that ends leaves its counts there, and the one that takes its place adds to them.
+    """
+    before = os.environ.get(_FOLDER_VARIABLE)
+    with tempfile.TemporaryDirectory(prefix="triptych-metrics-") as folder:
+        os.environ[_FOLDER_VARIABLE] = folder
+        try:
+            yield
+        finally:
+            del os.environ[_FOLDER_VARIABLE]
+            if before is not None:
+                os.environ[_FOLDER_VARIABLE] = before
+
+
+def observe_serving(
+    service: Service, held: ExitStack, *, metrics: bool, otel: bool
+) -> Metrics | None:
+    """Observe this process for Prometheus, for OpenTelemetry, for both or for nobody.
+
+    What ``/metrics`` shows, None where it is not served. ``held`` ends observing.
+    """
+    from triptych_adapters.telemetry.metrics import StoreFigures
+
+    shown: Metrics | None = None
+    figures = StoreFigures(service)
+    if metrics:
+        from triptych_adapters.telemetry.prometheus import PrometheusObserver
+
+        counting = PrometheusObserver(figures=figures)
+        held.callback(telemetry.observe(counting))
+        shown = counting
+    if otel:
+        from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
+
+        from triptych_adapters.telemetry.open_telemetry import OpenTelemetryObserver
+
+        if isinstance(get_tracer_provider(), ProxyTracerProvider):
+            _log.warning(
+                "no OpenTelemetry SDK is set up, and spans go nowhere: run this by "
+                "opentelemetry-instrument"
+            )
+        held.callback(telemetry.observe(OpenTelemetryObserver(figures=figures)))
+    return shown
 
 
 @attrs.frozen(kw_only=True)
@@ -100,7 +151,14 @@ def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
         check_loopback(options.host)
     listening = listen(options.host, options.port)
     listening.set_inheritable(True)
-    config = _config(options)
+    config = limited_config(
+        functools.partial(_app, options),
+        options.limits,
+        factory=True,
+        workers=options.workers,
+        timeout_graceful_shutdown=max(1, round(options.drain_seconds)),
+        timeout_worker_healthcheck=60,
+    )
     log_to_stderr()
     with ExitStack() as held:
         held.enter_context(listening)
@@ -127,26 +185,16 @@ class _Once(uvicorn.Server):
         self._captured_signals.clear()
 
 
-def _config(options: ServeOptions) -> uvicorn.Config:
-    return limited_config(
-        functools.partial(_app, options),
-        options.limits,
-        factory=True,
-        workers=options.workers,
-        timeout_graceful_shutdown=max(1, round(options.drain_seconds)),
-        timeout_worker_healthcheck=60,
-    )
-
-
 def _app(options: ServeOptions) -> ASGIApp:
     """The app of one process, with a Service of its own."""
     log_to_stderr()
     HeadProtocol.limit(options.limits)
     if options.workers > 1:
         threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    service = _opened(options)
+    held, service = ExitStack(), _opened(options)
+    held.callback(service.close)
     authenticate = options.authenticator(service)
-    observing = observe_serving(service, metrics=options.metrics, otel=options.otel)
+    shown = observe_serving(service, held, metrics=options.metrics, otel=options.otel)
     own = (*LOOPBACK_NAMES, options.host, *options.hosts)
     hosts = None if authenticate is not None and not options.hosts else own
     app = create_app(
@@ -158,26 +206,24 @@ def _app(options: ServeOptions) -> ASGIApp:
         limits=options.limits,
         dataset=options.dataset,
         sync=functools.partial(_sync, options.settings),
-        metrics=observing.metrics,
+        metrics=shown,
     )
-    return _Closing(app, service, observing.stop)
+    return _Closing(app, held)
 
 
 class _Closing:
-    """An app that closes its Service after its last request."""
+    """An app that lets go of its Service and its observers after its last request."""
 
-    def __init__(self, app: ASGIApp, service: Service, stop: Callable[[], None]) -> None:
+    def __init__(self, app: ASGIApp, held: ExitStack) -> None:
         self._app = app
-        self._service = service
-        self._stop = stop
+        self._held = held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await self._app(scope, receive, send)
         finally:
             if scope["type"] == "lifespan":
-                self._stop()
-                self._service.close()
+                self._held.close()
 
 
 def _opened(options: ServeOptions) -> Service:

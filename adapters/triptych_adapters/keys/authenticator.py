@@ -12,8 +12,7 @@ import attrs
 
 from triptych.errors import AuthenticationError, TooManyRequestsError, ValidationError
 from triptych.service import Service
-from triptych_adapters.keys.access_key import AccessKey, Token, opens, read_token
-from triptych_adapters.keys.key_store import KeyStore
+from triptych_adapters.keys.key_store import AccessKey, KeyStore, Token, opens, read_token
 
 _REFUSED: Final = "give a valid key in the header Authorization: Bearer tk_…"
 _LONGEST: Final = 200  # code points of a header that is looked at

@@ -1,4 +1,4 @@
-"""LangChain's documents as documents of a dataset, and back."""
+"""LangChain's documents in a dataset: retriever, vector store, document index; its embedder."""
 
 from __future__ import annotations
 
@@ -7,11 +7,57 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.indexing import UpsertResponse
+from langchain_core.indexing.base import DeleteResponse, DocumentIndex
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.vectorstores import VectorStore
+from numpy.typing import NDArray
+from pydantic import ConfigDict, Field
 
+from triptych._open import open as open_service
 from triptych.errors import NotFoundError, ValidationError
-from triptych.records import Hit, NewDocument, SourceDocument, check_metadata
+from triptych.records import EmbedKind, Hit, NewDocument, SourceDocument, check_metadata
 from triptych.service import Service
+
+
+class LangChainEmbedder:
+    """Embeds with LangChain's ``embeddings``, whose vectors are made of unit length.
+
+    ``signature`` names the model and its revision: vectors of two signatures are never compared. By
+    default it is the class, with its ``model`` or ``model_name`` if it has one.
+    """
+
+    def __init__(self, embeddings: Embeddings, *, signature: str | None = None) -> None:
+        self.embeddings = embeddings
+        model = getattr(embeddings, "model", None) or getattr(embeddings, "model_name", "")
+        self._signature = signature or f"langchain/{type(embeddings).__name__}/{model}"
+
+    @property
+    def signature(self) -> str:
+        """See `Embedder.signature`."""
+        return self._signature
+
+    @property
+    def dimension(self) -> int | None:
+        """See `Embedder.dimension`: known after the first text."""
+        return None
+
+    def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
+        """See `Embedder.embed`."""
+        if kind == "query":
+            rows = [self.embeddings.embed_query(text) for text in texts]
+        else:
+            rows = self.embeddings.embed_documents(list(texts))
+        if not rows:
+            return np.empty((0, 0), np.float32)
+        vectors = np.asarray(rows, dtype=np.float32)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.divide(vectors, lengths, out=vectors, where=lengths > 0)
+
 
 _OTHER = "langchain.metadata"
 """The metadata key of what Triptych's metadata cannot hold, as JSON: nested objects and None."""
@@ -53,18 +99,7 @@ def passage_of(hit: Hit) -> Document:
     return Document(page_content=hit.content, metadata=metadata)
 
 
-def put(kb: Service, dataset_id: str, documents: list[NewDocument]) -> list[str]:
-    """Put them; their ids, which are the names.
-
-    Raises:
-        TriptychError: what failed first. What was stored before stays.
-    """
-    if documents:
-        kb.put_documents(dataset_id, documents).raise_for_failures()
-    return [document.name for document in documents]
-
-
-def get(kb: Service, dataset_id: str, ids: Iterable[str]) -> list[Document]:
+def get_documents(kb: Service, dataset_id: str, ids: Iterable[str]) -> list[Document]:
     """Those of ``ids`` that there are, in this order."""
     found = []
     for name in ids:
@@ -75,7 +110,7 @@ def get(kb: Service, dataset_id: str, ids: Iterable[str]) -> list[Document]:
     return found
 
 
-def delete(kb: Service, dataset_id: str, ids: Iterable[str] | None) -> list[str]:
+def delete_documents(kb: Service, dataset_id: str, ids: Iterable[str] | None) -> list[str]:
     """Delete them; those that there were.
 
     Raises:
@@ -86,7 +121,7 @@ def delete(kb: Service, dataset_id: str, ids: Iterable[str] | None) -> list[str]
     return [name for name in dict.fromkeys(ids) if kb.delete_document(dataset_id, name)]
 
 
-def search(
+def search_documents(
     kb: Service, dataset_id: str, query: Any, limit: int, options: Mapping[str, Any]
 ) -> list[tuple[Document, float]]:
     """The best documents, each once and whole, with their scores."""
@@ -94,7 +129,9 @@ def search(
         return []
     hits = kb.search(query, dataset_id=dataset_id, top_k=limit, per_document=1, **options).hits
     return [
-        (document, hit.score) for hit in hits for document in get(kb, dataset_id, [hit.doc_name])
+        (document, hit.score)
+        for hit in hits
+        for document in get_documents(kb, dataset_id, [hit.doc_name])
     ]
 
 
@@ -122,3 +159,199 @@ def _metadata(plain: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(plain)
     other = found.pop(_OTHER, None)
     return found if other is None else {**found, **json.loads(other)}
+
+
+class TriptychRetriever(BaseRetriever):
+    """Finds passages: ``retriever.invoke("…")`` returns a `Document` for each hit, best first.
+
+    Their ``metadata`` is the document's, with ``source``, its name, and ``triptych``: where the
+    passage is, of which version, its score, and why it is stale, if it is.
+
+    Attributes:
+        kb: an open knowledge base, which stays open. One on a server will do.
+        dataset_id: the dataset to search; "" for all.
+        k: how many passages; ``invoke(query, k=…)`` overrides it.
+        options: further options of `Service.search`, such as ``{"mode": "bm25", "where": {…}}``.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    kb: Service
+    dataset_id: str = ""
+    k: int = 4
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **given: Any
+    ) -> list[Document]:
+        options = {**self.options, **given}
+        top_k = options.pop("k", self.k)
+        if "scope" not in options and "dataset_ids" not in options:
+            options |= {"dataset_id": self.dataset_id} if self.dataset_id else {"scope": "all"}
+        return [passage_of(hit) for hit in self.kb.search(query, top_k=top_k, **options).hits]
+
+
+class TriptychDocumentIndex(DocumentIndex):
+    """Keeps LangChain's documents in a dataset, and retrieves whole documents.
+
+    Attributes:
+        kb: an open knowledge base, which stays open.
+        dataset_id: the dataset.
+        k: how many documents are retrieved.
+        options: further options of `Service.search`.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    kb: Service
+    dataset_id: str = "langchain"
+    k: int = 4
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    def upsert(self, items: Sequence[Document], /, **kwargs: Any) -> UpsertResponse:
+        """Put documents; which were stored, and which were not."""
+        new = new_documents(items, [None] * len(items))
+        if not new:
+            return UpsertResponse(succeeded=[], failed=[])
+        failed = [each.name for each in self.kb.put_documents(self.dataset_id, new).failed]
+        names = list(dict.fromkeys(document.name for document in new))
+        return UpsertResponse(
+            succeeded=[name for name in names if name not in failed], failed=failed
+        )
+
+    def delete(self, ids: list[str] | None = None, **kwargs: Any) -> DeleteResponse:
+        """Delete documents; which there were.
+
+        Raises:
+            ValueError: no ids are given.
+        """
+        gone = delete_documents(self.kb, self.dataset_id, ids)
+        return DeleteResponse(succeeded=gone, num_deleted=len(gone), num_failed=0, failed=[])
+
+    def get(self, ids: Sequence[str], /, **kwargs: Any) -> list[Document]:
+        """Those that there are."""
+        return get_documents(self.kb, self.dataset_id, ids)
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        found = search_documents(self.kb, self.dataset_id, query, self.k, self.options)
+        return [document for document, _ in found]
+
+
+class TriptychVectorStore(VectorStore):
+    """Keeps LangChain's documents in a dataset: an id is a document's name.
+
+    A search returns whole documents, each once, however long: Triptych cuts them into chunks
+    itself. It is hybrid where the knowledge base has an embedder; ``mode="vector"`` and ``"bm25"``
+    search by one lane. ``filter`` is a ``where``. Nested metadata comes back as it was, but cannot
+    be filtered by.
+    """
+
+    def __init__(self, kb: Service, dataset_id: str = "langchain") -> None:
+        """Use a dataset of ``kb``, which stays open and has the embedder."""
+        self.kb = kb
+        self.dataset_id = dataset_id
+
+    @property
+    def embeddings(self) -> Embeddings | None:
+        """LangChain's embeddings, where the knowledge base has those."""
+        embedder = self.kb.options.embedder
+        return embedder.embeddings if isinstance(embedder, LangChainEmbedder) else None
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: list[str],
+        embedding: Embeddings,
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        url: str = "memory://",
+        dataset_id: str = "langchain",
+        **kwargs: Any,
+    ) -> TriptychVectorStore:
+        """Open the store at ``url`` with these embeddings, and add texts. Close its ``kb``."""
+        kb = open_service(url, embedder=LangChainEmbedder(embedding), **kwargs)
+        store = cls(kb, dataset_id)
+        try:
+            store.add_texts(texts, metadatas, ids=ids)
+        except BaseException:
+            kb.close()
+            raise
+        return store
+
+    def add_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: Sequence[str | None] | None = None,
+        **kwargs: Any,
+    ) -> list[str]:
+        """Put texts; what has an id that is there replaces it. The ids.
+
+        Raises:
+            ValueError: there are not as many metadatas or ids as texts.
+        """
+        every = list(texts)
+        for what, given in (("metadatas", metadatas), ("ids", ids)):
+            if given is not None and len(given) != len(every):
+                raise ValueError(f"there are {len(every)} texts and {len(given)} {what}")
+        found = metadatas or [{} for _ in every]
+        documents = [
+            Document(page_content=text, metadata=metadata)
+            for text, metadata in zip(every, found, strict=True)
+        ]
+        return self.add_documents(documents, ids=ids)
+
+    def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
+        """Put documents, by ``ids``, their own ids, or random ones. The ids.
+
+        Raises:
+            TriptychError: what failed first. What was stored before stays.
+        """
+        ids = kwargs.get("ids") or [None] * len(documents)
+        new = new_documents(documents, ids)
+        if new:
+            self.kb.put_documents(self.dataset_id, new).raise_for_failures()
+        return [document.name for document in new]
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """Those that there are."""
+        return get_documents(self.kb, self.dataset_id, ids)
+
+    def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
+        """Delete documents; what is not there is none the less gone.
+
+        Raises:
+            ValueError: no ids are given.
+        """
+        delete_documents(self.kb, self.dataset_id, ids)
+        return True
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        """The best documents; ``filter`` and `Service.search`'s options go to the search."""
+        return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """The best documents with their scores: the greater, the better."""
+        return search_documents(self.kb, self.dataset_id, query, k, _options(kwargs))
+
+    def similarity_search_by_vector(
+        self, embedding: list[float], k: int = 4, **kwargs: Any
+    ) -> list[Document]:
+        """Not available: a query is a text here, which the knowledge base embeds.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("search by text: the knowledge base embeds it")
+
+
+def _options(given: dict[str, Any]) -> dict[str, Any]:
+    options = dict(given)
+    where = options.pop("filter", None)
+    return options if where is None else {**options, "where": where}

@@ -25,13 +25,11 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from triptych.errors import TooManyRequestsError, TriptychError, ValidationError
-from triptych_adapters.http.calls import Calls
 from triptych_adapters.http.guard import Guard, check_origins, cors_options
-from triptych_adapters.http.limits import Limits
+from triptych_adapters.http.limits import LOOPBACK_NAMES, Limits, check_loopback
 from triptych_adapters.http.protocol import HeadProtocol, limited_config
-from triptych_adapters.http.senders import sender_of
+from triptych_adapters.http.server import Calls, sender_of
 from triptych_adapters.keys.authenticator import Authenticator
-from triptych_adapters.keys.loopback import LOOPBACK_NAMES, check_loopback
 from triptych_adapters.mcp.server import LOGGER, SERVICE
 from triptych_adapters.wire.errors import error_form
 

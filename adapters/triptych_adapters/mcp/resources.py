@@ -1,20 +1,90 @@
-"""Documents and layers as resources: listed in pages, read by their URIs."""
+"""Documents and layers as resources: their URIs, listed in pages, read.
+
+A URI is ``triptych://dataset/docs/document/guide/start.md``, ``…/version/3/guide/start.md``,
+``…/layer/L0/guide/start.md`` or, of the dataset itself, ``triptych://dataset/docs/layer/L0``.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
+from urllib.parse import quote, unquote
 
 import attrs
 
 from triptych.errors import NotAvailableError, NotFoundError
 from triptych.records import DocumentInfo, Layer
 from triptych.service import Service
-from triptych_adapters.mcp.uris import Place, read_uri
-from triptych_adapters.services import documents_of
-from triptych_adapters.tools.cursors import Key, Position, read_position, write_cursor
+from triptych_adapters.services import documents_of, layer_of
+from triptych_adapters.tools.paging import Key, Position, read_position, write_cursor
+
+_URI: Final = re.compile(
+    r"triptych://dataset/(?P<dataset>[^/?#\s]+)/"
+    r"(?:document/(?P<document>[^?#\s]+)|version/(?P<version>[1-9][0-9]{0,8})/(?P<old>[^?#\s]+)"
+    r"|layer/(?P<layer>L[0-2])(?:/(?P<of>[^?#\s]+))?)"
+)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Place:
+    """What a URI names.
+
+    Attributes:
+        dataset_id: the dataset.
+        name: the document, or a folder with its slash; "" for the dataset itself.
+        version: of the document; None for what it is now.
+        layer: of the document, folder or dataset; None for the document's text.
+    """
+
+    dataset_id: str
+    name: str = ""
+    version: int | None = None
+    layer: Layer | None = None
+
+    @property
+    def uri(self) -> str:
+        """The URI, percent-encoded but for the slashes of the name."""
+        root = f"triptych://dataset/{_segment(self.dataset_id)}"
+        name = "/".join(map(_segment, self.name.split("/")))
+        if self.layer is not None:
+            return f"{root}/layer/{self.layer}" + (f"/{name}" if name else "")
+        if self.version is not None:
+            return f"{root}/version/{self.version}/{name}"
+        return f"{root}/document/{name}"
+
+
+def _segment(text: str) -> str:
+    encoded = quote(text, safe="")
+    # Clients resolve these, as in any path.
+    return encoded.replace(".", "%2E") if encoded in (".", "..") else encoded
+
+
+def read_uri(uri: str) -> Place:
+    """What ``uri`` names, whether or not it is there.
+
+    Raises:
+        NotFoundError: it is none of this server's.
+    """
+    found = _URI.fullmatch(uri)
+    if found is None:
+        raise NotFoundError(
+            f"there is no resource {uri[:200]!r}: resources/templates/list has their forms"
+        )
+    try:
+        dataset_id = unquote(found["dataset"], errors="strict")
+        name = unquote(found["document"] or found["old"] or found["of"] or "", errors="strict")
+    except UnicodeDecodeError:
+        raise NotFoundError(f"there is no resource {uri[:200]!r}: it is not UTF-8") from None
+    return Place(
+        dataset_id=dataset_id,
+        name=name,
+        version=int(found["version"]) if found["version"] else None,
+        layer=Layer(found["layer"]) if found["layer"] else None,
+    )
+
 
 _PAGE: Final = 100
 _MARKDOWN: Final = (".md", ".markdown", ".mdx")
@@ -118,11 +188,7 @@ class Resources:
 
     def _layer(self, place: Place) -> str | None:
         layer = place.layer or Layer.ABSTRACT
-        found = (
-            self.service.layer(place.dataset_id, place.name, layer)
-            if place.name
-            else self.service.dataset_layer(place.dataset_id, layer)
-        )
+        found = layer_of(self.service, place.dataset_id, place.name, layer)
         return None if found is None else found.content
 
     def _entries(self, position: Position) -> Iterator[tuple[Key, dict[str, Any]]]:

@@ -1,27 +1,35 @@
-"""The protocol's server over a Service: tools and resources, one schema for each call."""
+"""The protocol's server over a Service: tools and resources, called in threads; over stdio.
+
+Over stdin and stdout, which hold the protocol's messages and nothing else.
+"""
 
 from __future__ import annotations
 
 import copy
 import logging
+import os
+import signal
+import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import anyio
+import anyio.to_thread
 import attrs
 import mcp_types as types
 from mcp.server.caching import CacheHint
 from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from triptych import __version__
 from triptych.access.service import RestrictedService
+from triptych.deadlines import CancelScope, deadline
 from triptych.errors import CancelledError, NotFoundError, TriptychError, ValidationError
 from triptych.service import Service
-from triptych_adapters.http.senders import sender_of
-from triptych_adapters.mcp.calls import Calls, Progress
+from triptych_adapters.http.server import sender_of
 from triptych_adapters.mcp.resources import TEMPLATES, Resources
 from triptych_adapters.tools import DEFAULT_MAX_TOKENS, TOOL_NAMES, Tool, knowledge_tools
 from triptych_adapters.tools.rendering import clip
@@ -42,7 +50,13 @@ _NOT_FOUND: Final = -32002
 """A resource that is not there, up to 2025-11-25; later it is an invalid parameter."""
 _MODERN: Final = "2026-07-28"
 _log = logging.getLogger(LOGGER)
+_TICK: Final = 1.0
+_GRACE: Final = 1.0
+"""Seconds from a signal to the end."""
 _T = TypeVar("_T")
+
+Progress = Callable[[float], Awaitable[None]]
+"""What is awaited about once a second, with the seconds that the call has taken so far."""
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -119,7 +133,7 @@ class _Handlers:
         self._options = options
         self._others = others
         self._own = {} if service is None else _tools(service, options, others)
-        self._calls: Calls | None = None
+        self._limiter: anyio.CapacityLimiter | None = None
         # By which header checks go: arguments mirrored in headers, of which there are none.
         self.schemas = {name: dict(tool.parameters) for name, tool in self._own.items()}
 
@@ -134,12 +148,11 @@ class _Handlers:
         return self._own or _tools(self._service_of(ctx), self._options, self._others)
 
     async def _run(self, ctx: Any, call: Callable[[], _T], progress: Progress | None = None) -> _T:
-        if self._calls is None:  # made in the event loop, which the limiter belongs to
-            limiter = anyio.CapacityLimiter(_THREADS)
-            self._calls = Calls(seconds=self._options.seconds, limiter=limiter)
+        if self._limiter is None:  # made in the event loop, which it belongs to
+            self._limiter = anyio.CapacityLimiter(_THREADS)
         turn = None if ctx.request is None else sender_of(ctx.request.scope).turn()
         async with turn or nullcontext():
-            return await self._calls.run(call, progress)
+            return await _called(call, self._options.seconds, self._limiter, progress)
 
     # Tools
 
@@ -279,3 +292,88 @@ def _reported(ctx: Any, name: str) -> Progress:
         await ctx.session.report_progress(round(seconds, 1), None, f"{name}: {seconds:.0f} s")
 
     return report
+
+
+# Calls of a Service, which block
+
+
+async def _called(
+    call: Callable[[], _T],
+    seconds: float | None,
+    limiter: anyio.CapacityLimiter,
+    progress: Progress | None,
+) -> _T:
+    """The answer of ``call``, which runs in a thread; the others of ``limiter`` wait.
+
+    Cancelled, it cancels the call, waits until that has stopped at its next check, and only
+    then ends: nothing of it goes on unseen.
+
+    Raises:
+        CancelledError: the call took longer than ``seconds``.
+    """
+    answer: list[_T] = []
+    failure: Exception | None = None
+    with deadline(seconds) as scope:
+        async with anyio.create_task_group() as group:
+            group.start_soon(_watch, scope)
+            if progress is not None:
+                group.start_soon(_tick, progress)
+            try:
+                # The thread has a copy of the context, and in it the deadline.
+                answer.append(await anyio.to_thread.run_sync(call, limiter=limiter))
+            except Exception as error:  # noqa: BLE001 - raised below, out of the group
+                failure = error
+            group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    return answer[0]
+
+
+async def _watch(scope: CancelScope) -> None:
+    try:
+        await anyio.sleep_forever()
+    finally:
+        # Also when the call has ended, where it does nothing.
+        scope.cancel()
+
+
+async def _tick(progress: Progress) -> None:
+    began = anyio.current_time()
+    while True:
+        try:
+            await progress(anyio.current_time() - began)
+        except Exception as error:  # noqa: BLE001 - a call is not worth failing for it
+            _log.debug("no more progress is reported: %s", error)
+            return
+        await anyio.sleep(_TICK)
+
+
+# Over stdin and stdout
+
+
+def serve_stdio(server: Server[Any], close: Callable[[], None]) -> None:
+    """Serve until stdin ends. Meanwhile what is printed to stdout goes to stderr.
+
+    SIGINT and SIGTERM end the process, after ``close`` if that is soon done: nothing interrupts
+    the thread that reads stdin.
+    """
+    anyio.run(_serve, server, close)
+
+
+async def _serve(server: Server[Any], close: Callable[[], None]) -> None:
+    async with anyio.create_task_group() as group:
+        if sys.platform != "win32":
+            group.start_soon(_end_at_signal, close)
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+        group.cancel_scope.cancel()
+
+
+async def _end_at_signal(close: Callable[[], None]) -> NoReturn:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            with anyio.move_on_after(_GRACE):
+                await anyio.to_thread.run_sync(close, abandon_on_cancel=True)
+            # Nothing of the store is half written: each change of it is one transaction.
+            os._exit(0)
+    raise AssertionError("signals end")

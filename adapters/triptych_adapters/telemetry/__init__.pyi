@@ -1,4 +1,4 @@
-from triptych_adapters.telemetry.figures import StoreFigures as StoreFigures
+from triptych_adapters.telemetry.metrics import StoreFigures as StoreFigures
 from triptych_adapters.telemetry.open_telemetry import (
     OpenTelemetryObserver as OpenTelemetryObserver,
 )

@@ -13,18 +13,19 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvid
 
 import triptych
 from triptych.telemetry import Observation, Operation, Value
-from triptych_adapters.telemetry.figures import FIGURES, Figure
-from triptych_adapters.telemetry.measurements import (
+from triptych_adapters.telemetry.metrics import (
     BUCKETS,
+    FIGURES,
     METRICS,
+    MODEL_CALLS,
     UNDER_WAY,
+    Figure,
     Metric,
     measurements,
     outcome_of,
 )
 
 _SCOPE: Final = "triptych"
-_CLIENTS: Final = frozenset({"embed", "encode", "rerank", "generate"})
 _NAMES: Final = {
     # The semantic conventions of OpenTelemetry, for requests and for models.
     "method": "http.request.method",
@@ -69,7 +70,7 @@ class OpenTelemetryObserver:
             self._instruments[UNDER_WAY.name].add(1)
             if not trace.get_current_span().get_span_context().is_valid:
                 parent = propagate.extract(dict(operation.carrier))
-        elif operation.name in _CLIENTS:
+        elif operation.name in MODEL_CALLS:
             kind = SpanKind.CLIENT
         span = self._tracer.start_span(_span_name(operation), context=parent, kind=kind)
         return _Spanned(self, operation, span)

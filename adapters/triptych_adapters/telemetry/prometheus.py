@@ -17,9 +17,9 @@ from prometheus_client.registry import Collector
 
 from triptych.errors import TriptychError
 from triptych.telemetry import Observation, Operation
-from triptych_adapters.telemetry.figures import FIGURES
-from triptych_adapters.telemetry.measurements import (
+from triptych_adapters.telemetry.metrics import (
     BUCKETS,
+    FIGURES,
     METRICS,
     UNDER_WAY,
     Metric,

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from triptych.errors import ValidationError
-from triptych.records import check_identifier, check_whole
 from triptych.service import Service
 from triptych_adapters.services import check_service
-from triptych_adapters.tools.base import FORMS, Base
-from triptych_adapters.tools.changes import changes_tool
-from triptych_adapters.tools.context import context_tool
-from triptych_adapters.tools.document import get_tool
-from triptych_adapters.tools.document_list import list_tool
-from triptych_adapters.tools.overview import overview_tool
-from triptych_adapters.tools.put import put_tool
-from triptych_adapters.tools.rendering import DEFAULT_MAX_TOKENS, LEAST_MAX_TOKENS
-from triptych_adapters.tools.search import search_tool
+from triptych_adapters.tools.base import Base
+from triptych_adapters.tools.documents import get_tool, list_tool, put_tool
+from triptych_adapters.tools.overview import changes_tool, overview_tool
+from triptych_adapters.tools.rendering import DEFAULT_MAX_TOKENS
+from triptych_adapters.tools.search import context_of, search_tool
 from triptych_adapters.tools.tool import Tool
 
 TOOL_NAMES: Final = (
@@ -30,7 +24,7 @@ TOOL_NAMES: Final = (
 )
 """The names of the tools, in their order."""
 
-_NEEDS: Final = ("search", "get_document", "list_documents", "layer", "put_document")
+_NEEDS: Final = ("search", "context", "get_document", "list_documents", "layer", "put_document")
 
 
 def knowledge_tools(
@@ -55,26 +49,12 @@ def knowledge_tools(
         ValidationError: ``service`` is none, or an argument is invalid.
     """
     check_service(service, "knowledge_tools", *_NEEDS)
-    check_whole(max_tokens, "max_tokens", least=LEAST_MAX_TOKENS)
-    if dataset_id is not None:
-        check_identifier(dataset_id, "dataset_id")
-    if format not in FORMS:
-        raise ValidationError(f"format is one of {', '.join(FORMS)}, not {format!r}")
     base = Base(
         service=service,
         dataset_id=dataset_id,
         max_tokens=max_tokens,
-        form=FORMS[format],
+        format=format,
         reasons=reasons,
     )
-    tools = [
-        search_tool(base),
-        context_tool(
-            service, dataset_id=dataset_id, max_tokens=max_tokens, format=format, reasons=reasons
-        ),
-        get_tool(base),
-        list_tool(base),
-        overview_tool(base),
-        changes_tool(base),
-    ]
-    return [*tools, put_tool(base)] if write else tools
+    made = (search_tool, context_of, get_tool, list_tool, overview_tool, changes_tool)
+    return [tool(base) for tool in (*made, *((put_tool,) if write else ()))]

@@ -1,4 +1,4 @@
-"""``knowledge_overview``: what there is, by the abstracts and overviews of all levels."""
+"""``knowledge_overview``, ``knowledge_changes``: what there is, and what became of it."""
 
 from __future__ import annotations
 
@@ -6,37 +6,28 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from triptych.errors import NotFoundError
-from triptych.records import DocumentInfo, Layer
-from triptych_adapters.tools.base import QUOTED, Base, cursor_schema
-from triptych_adapters.tools.cursors import Key, Position, fill_by_key, read_position
+from triptych.records import Layer
+from triptych.records.serialization import to_dict
+from triptych.text.tokens import estimate_tokens
+from triptych_adapters.services import layer_of
+from triptych_adapters.tools.base import (
+    CHANGE,
+    CHANGES,
+    CURSOR,
+    ENTRIES,
+    MOST_ENTRIES,
+    QUOTED,
+    Base,
+    compact,
+)
+from triptych_adapters.tools.paging import Key, Position, read_position
 from triptych_adapters.tools.rendering import to_json
-from triptych_adapters.tools.results import ENTRIES
 from triptych_adapters.tools.tool import Tool
 from triptych_adapters.wire.operations import ARGUMENTS
 
 _PAGE: Final = 64
 _FIRST_PAGE: Final = 2
 _LAST: Final = "\U0010ffff"
-_OVERVIEW: Final[dict[str, dict[str, Any]]] = {
-    "path": {
-        "type": "string",
-        "default": "",
-        "description": "A folder ('guide/') or a document ('guide/start.md'). Leave it out for "
-        "the whole.",
-    },
-    "dataset_id": {
-        **ARGUMENTS["dataset_id"],
-        "description": "The dataset, by its exact id. Leave it out to see which there are.",
-    },
-    "cursor": cursor_schema("answer"),
-}
-_DESCRIPTION: Final = (
-    "See what the knowledge base holds before you search it: without arguments its datasets, "
-    "with a dataset_id or a path what is in there, one level deep: first the overview (layer L1) "
-    "of the place itself, then each folder and document in it with its abstract (L0). Of a "
-    "document it shows abstract and overview. What has no 'content' has no abstract yet. "
-    f"'cursor' leads to the rest. {QUOTED}"
-)
 _Entries = Iterator[tuple[Key, dict[str, Any]]]
 
 
@@ -45,10 +36,28 @@ def overview_tool(base: Base) -> Tool:
     return base.tool(
         "knowledge_overview",
         "See what there is",
-        _DESCRIPTION,
-        _OVERVIEW,
+        (
+            "See what the knowledge base holds before you search it: without arguments its "
+            "datasets, with a dataset_id or a path what is in there, one level deep: first the "
+            "overview (layer L1) of the place itself, then each folder and document in it with "
+            "its abstract (L0). Of a document it shows abstract and overview. What has no "
+            f"'content' has no abstract yet. 'cursor' leads to the rest. {QUOTED}"
+        ),
+        {
+            "path": {
+                "type": "string",
+                "default": "",
+                "description": "A folder ('guide/') or a document ('guide/start.md'). Leave it "
+                "out for the whole.",
+            },
+            "dataset_id": {
+                **ARGUMENTS["dataset_id"],
+                "description": "The dataset, by its exact id. Leave it out to see which there are.",
+            },
+            "cursor": CURSOR,
+        },
         [],
-        lambda arguments: _overview(base, arguments),
+        _overview,
         ENTRIES,
     )
 
@@ -57,14 +66,14 @@ def _overview(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
     """One level of the knowledge base."""
     path = arguments["path"].removeprefix("/")
     datasets = list(base.service.list_datasets())
-    named = base.dataset_id or arguments.get("dataset_id", "")
+    named = base.named(arguments)
     if not named and len(datasets) == 1:
         named = datasets[0]
     asked = to_json([named, path])
     position = read_position(arguments, asked)
     if not named and not path:
         entries = _datasets(base, datasets, position)
-        return fill_by_key(base, {}, "entries", entries, position, asked)
+        return base.fill_by_key({}, "entries", entries, position, asked)
     with base.own_dataset():
         dataset_id, path = _place(base, named, path, datasets)
         if path and not path.endswith("/"):
@@ -72,7 +81,7 @@ def _overview(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
         else:
             entries = _folder(base, dataset_id, path, position)
         answer = {"dataset_id": dataset_id, **({"path": path} if path else {})}
-        return fill_by_key(base, answer, "entries", entries, position, asked)
+        return base.fill_by_key(answer, "entries", entries, position, asked)
 
 
 def _place(base: Base, named: str, path: str, datasets: list[str]) -> tuple[str, str]:
@@ -131,10 +140,12 @@ def _folder(base: Base, dataset_id: str, path: str, position: Position) -> _Entr
                 continue
             folder, slash, _ = name[len(path) :].partition("/")
             if not slash:
-                yield (name,), _listed(base, info)
+                about = {"name": name, "kind": "document", "size": info.size}
+                yield (name,), about | _layer(base, dataset_id, name, Layer.ABSTRACT)
                 continue
             skipped = f"{path}{folder}/"
-            about = {"name": skipped, "kind": "folder", "documents": _count(base, info, skipped)}
+            held = base.service.count_documents(dataset_id, where={"doc_prefix": skipped})
+            about = {"name": skipped, "kind": "folder", "documents": held}
             yield (skipped,), about | _layer(base, dataset_id, skipped, Layer.ABSTRACT)
             name = f"{skipped}{_LAST}"
             size = _FIRST_PAGE  # the rest of this page is in the folder, too
@@ -155,24 +166,75 @@ def _document(base: Base, dataset_id: str, name: str, position: Position) -> _En
             yield (str(layer),), {"name": name, "kind": "document"} | found
 
 
-def _listed(base: Base, info: DocumentInfo) -> dict[str, Any]:
-    about = {"name": info.name, "kind": "document", "size": info.size}
-    return about | _layer(base, info.dataset_id, info.name, Layer.ABSTRACT)
-
-
-def _count(base: Base, info: DocumentInfo, folder: str) -> int:
-    return base.service.count_documents(info.dataset_id, where={"doc_prefix": folder})
-
-
 def _layer(base: Base, dataset_id: str, name: str, layer: Layer) -> dict[str, Any]:
     """A layer's text and whether it may be outdated; nothing where it was not made yet."""
-    service = base.service
-    found = (
-        service.layer(dataset_id, name, layer)
-        if name
-        else (service.dataset_layer(dataset_id, layer))
-    )
+    found = layer_of(base.service, dataset_id, name, layer)
     if found is None:
         return {}
     stale = {} if found.stale is None else {"stale": str(found.stale)}
     return {"layer": str(layer), **stale, "content": found.content}
+
+
+# Changes
+
+
+def changes_tool(base: Base) -> Tool:
+    """``knowledge_changes``."""
+    return base.tool(
+        "knowledge_changes",
+        "See what changed",
+        (
+            "See what became of the documents since you looked last: each document that was "
+            "'added', 'updated' or 'deleted', once, with its version now. Keep 'cursor' for the "
+            "next call. 'more' true means that there are more changes now. 'reset' true means "
+            "that what you know may be outdated as a whole: the answer begins with every "
+            "document. To see the newest documents first, use knowledge_list."
+        ),
+        {
+            "cursor": {
+                "type": "string",
+                "description": "The 'cursor' of the last answer. Leave it out to begin with every "
+                "document, as added.",
+            },
+            "dataset_id": {
+                **ARGUMENTS["dataset_id"],
+                "description": "The dataset, by its exact id. Leave it out for changes of all of "
+                "them.",
+            },
+            "limit": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MOST_ENTRIES,
+                "default": MOST_ENTRIES,
+                "description": "Maximum number of changes of one answer.",
+            },
+        },
+        [],
+        _changes,
+        CHANGES,
+    )
+
+
+def _changes(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
+    """One page of changes: each has a cursor of its own, so that it can end anywhere."""
+    page = base.service.changes(
+        arguments.get("cursor"),
+        dataset_id=base.dataset_id or arguments.get("dataset_id"),
+        limit=arguments["limit"],
+    )
+    shown = page.changes
+    while True:
+        cut = len(shown) < len(page.changes)
+        changes = [compact(to_dict(each), CHANGE) for each in shown]
+        answer = {
+            "changes": changes,
+            "more": page.more or cut,
+            "reset": page.reset,
+            "cursor": shown[-1].cursor if cut else page.cursor,
+        }
+        over = estimate_tokens(base.form.render(answer)) - base.max_tokens
+        if over <= 0 or len(shown) < 2:
+            return answer
+        # About as many fewer as there are tokens too many; one at least.
+        costs = max(base.form.cost(changes[-1]), 1)
+        shown = shown[: max(len(shown) - max(over // (2 * costs), 1), 1)]

@@ -1,8 +1,12 @@
-"""Hits in pages under a limit of tokens, and the cursor that leads from one to the next.
+"""Pages under a limit of tokens, and the cursors that lead from one to the next.
 
-Nothing is kept between calls: a cursor says where the page ended, and holds digests of the
-arguments and of the hits before it. The same search is run again, and either goes on exactly
-there or says that it cannot.
+Nothing is kept between calls. The cursor of hits says where the page ended, and holds digests of
+the arguments and of the hits before it: the same search is run again, and either goes on exactly
+there or says that it cannot. The cursor of a list holds the key of the last entry that was shown,
+not a number: entries that come or go before it change nothing of the rest.
+
+What a cursor says is sealed, so that only what was given is taken back. A seal is no secret. It
+tells a cursor that a model has mangled, or that is of another call.
 """
 
 from __future__ import annotations
@@ -14,13 +18,15 @@ from typing import Any, Final
 
 import attrs
 
+from triptych._internal.digests import digest
 from triptych.chunking.boundaries import align_left
-from triptych.errors import BudgetExceededError, ConflictError
+from triptych.errors import BudgetExceededError, ConflictError, ValidationError
 from triptych.text.tokens import MOST_CHARACTERS
 from triptych_adapters.tools.rendering import tokens
-from triptych_adapters.tools.seals import seal, short, unseal
 
-_CURSOR: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9a-f]{8})")
+_PLACE: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9a-f]{8})")
+_POSITION: Final = re.compile(r"([0-9a-f]{8}|)\.([0-9]{1,9})\.(.*)", re.DOTALL)
+_LENGTH: Final = re.compile(r"[0-9]{1,9}")
 _OPTIONAL: Final = ("chunk_id", "metadata", "heading_path", "locator", "scores", "signs")
 """What is left out of a hit, in this order, when there would be no room for its content."""
 
@@ -37,7 +43,7 @@ class Place:
     seen: str = ""
 
 
-# Cursors
+# Cursors of hits
 
 
 def next_cursor(place: Place, hits: Sequence[Mapping[str, Any]], asked: str) -> str:
@@ -51,7 +57,7 @@ def read_cursor(cursor: str, asked: str) -> Place:
     Raises:
         ValidationError: it is damaged, or of a call with other arguments.
     """
-    said = unseal(cursor, asked, _CURSOR)
+    said = unseal(cursor, asked, _PLACE)
     return Place(int(said[1]), int(said[2]), said[3])
 
 
@@ -77,6 +83,89 @@ def _seen(place: Place, hits: Sequence[Mapping[str, Any]]) -> str:
     before = hits[: place.hit + (place.character > 0)]
     keys = ("dataset_id", "doc_name", "name", "layer", "chunk_index", "content")
     return short(str(len(before)), *(str(hit.get(key)) for hit in before for key in keys))
+
+
+# Cursors of lists
+
+Key = tuple[str, ...]
+"""What an entry is found again by."""
+
+
+@attrs.frozen(slots=True)
+class Position:
+    """Where a page begins: after an entry, and at a code point of the next one's content.
+
+    ``seen`` is the digest of the entry in which it begins, "" where it begins with a whole one.
+    """
+
+    after: Key = ()
+    character: int = 0
+    seen: str = ""
+
+
+def read_position(arguments: Mapping[str, Any], asked: str) -> Position:
+    """The position that the argument ``cursor`` leads to; the start where there is none.
+
+    Raises:
+        ValidationError: it is damaged, or of a call with other arguments.
+    """
+    if "cursor" not in arguments:
+        return Position()
+    said = unseal(arguments["cursor"], asked, _POSITION)
+    return Position(_read_key(said[3]), int(said[2]), said[1])
+
+
+def write_cursor(position: Position, asked: str) -> str:
+    """The cursor to ``position`` in what was ``asked``."""
+    key = "".join(f"{len(each)}:{each}" for each in position.after)
+    return seal(f"{position.seen}.{position.character}.{key}", asked)
+
+
+def _read_key(text: str) -> Key:
+    key = []
+    while text:
+        length, _, rest = text.partition(":")
+        if not _LENGTH.fullmatch(length):
+            break  # of a seal that somebody made
+        key.append(rest[: int(length)])
+        text = rest[int(length) :]
+    return tuple(key)
+
+
+# Seals
+
+
+def seal(body: str, asked: str) -> str:
+    """The cursor that says ``body`` of the call ``asked``."""
+    sealed = f"{short(asked)}.{body}"
+    return f"{short(sealed)}.{sealed}"
+
+
+def unseal(cursor: str, asked: str, form: re.Pattern[str]) -> re.Match[str]:
+    """What ``cursor`` says, which is of this form: anybody can make a seal.
+
+    Raises:
+        ValidationError: it is damaged, or of a call with other arguments.
+    """
+    mark, _, sealed = cursor.partition(".")
+    of, dot, body = sealed.partition(".")
+    said = form.fullmatch(body)
+    if not dot or said is None or short(sealed) != mark:
+        raise ValidationError(
+            "the argument 'cursor' is damaged: give it exactly as the last answer had it, or "
+            "leave it out to begin again"
+        )
+    if of != short(asked):
+        raise ValidationError(
+            "the argument 'cursor' belongs to a call with other arguments: repeat those of the "
+            "call that answered it, or leave it out to begin again"
+        )
+    return said
+
+
+def short(*parts: str) -> str:
+    """A short digest."""
+    return digest("cursor", *parts)[:8]
 
 
 # Pages

@@ -62,6 +62,16 @@ _NESTED_KEYWORDS: Final = {
 }
 
 
+def object_schema(*required: str, **properties: Any) -> dict[str, Any]:
+    """The schema of an object that has these properties and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
 def json_schema(
     hint: Any, refer: Callable[[type[Any]], dict[str, Any]] | None = None
 ) -> dict[str, Any]:
@@ -98,12 +108,9 @@ def json_schema(
         if refer is not None:
             return refer(hint)
         hints, fields = get_type_hints(hint), attrs.fields(hint)
-        return {
-            "type": "object",
-            "properties": {field.name: json_schema(hints[field.name]) for field in fields},
-            "required": [field.name for field in fields if field.default is attrs.NOTHING],
-            "additionalProperties": False,
-        }
+        required = [field.name for field in fields if field.default is attrs.NOTHING]
+        each = {field.name: json_schema(hints[field.name]) for field in fields}
+        return object_schema(*required, **each)
     raise TypeError(f"{hint} has no JSON Schema")
 
 

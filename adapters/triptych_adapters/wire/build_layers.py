@@ -15,6 +15,7 @@ from triptych.errors import AccessDeniedError
 from triptych.layers import ExtractiveSummarizer, LayerBuilder, LayerPlan, LayerReport
 from triptych.service import Service
 from triptych.service.operations import Effect
+from triptych_adapters.wire.arguments import object_schema
 from triptych_adapters.wire.operations import ARGUMENTS, Operation
 from triptych_adapters.wire.routes import Route
 
@@ -88,34 +89,30 @@ BUILD_LAYERS: Final[Operation] = _BuildLayers(
     long=True,
     creates=False,
     summary="Make the layers that are missing or stale: documents, then folders, then the dataset.",
-    parameters={
-        "type": "object",
-        "properties": {
-            "dataset_id": ARGUMENTS["dataset_id"],
-            "names": {
-                **ARGUMENTS["names"],
-                "description": "Documents and folders to look at, with the folders around them. "
-                "Leave it out for all.",
-            },
-            "max_calls": {**_COUNT, "description": "Maximum number of calls of the model."},
-            "max_tokens": {**_COUNT, "description": "Maximum number of tokens, in and out."},
-            "extractive": {
-                **_FLAG,
-                "description": "Whether to take sentences of the documents themselves, in place of "
-                "the server's model.",
-            },
-            "retry_quarantined": {
-                **_FLAG,
-                "description": "Whether to try again what broke the model before.",
-            },
-            "rewrite": {
-                **_FLAG,
-                "description": "Whether to replace stale layers that a person wrote.",
-            },
+    parameters=object_schema(
+        "dataset_id",
+        dataset_id=ARGUMENTS["dataset_id"],
+        names={
+            **ARGUMENTS["names"],
+            "description": "Documents and folders to look at, with the folders around them. "
+            "Leave it out for all.",
         },
-        "required": ["dataset_id"],
-        "additionalProperties": False,
-    },
+        max_calls={**_COUNT, "description": "Maximum number of calls of the model."},
+        max_tokens={**_COUNT, "description": "Maximum number of tokens, in and out."},
+        extractive={
+            **_FLAG,
+            "description": "Whether to take sentences of the documents themselves, in place of "
+            "the server's model.",
+        },
+        retry_quarantined={
+            **_FLAG,
+            "description": "Whether to try again what broke the model before.",
+        },
+        rewrite={
+            **_FLAG,
+            "description": "Whether to replace stale layers that a person wrote.",
+        },
+    ),
     result=LayerBuild,
 )
 

@@ -45,97 +45,50 @@ class ErrorForm:
     hint: str = ""
 
 
+_REPAIR = "nothing of the file was stored: repair it, or leave it out"
+_STORED = "`triptych get NAME --info` shows the version that is stored now"
+_KEYS = (
+    "`triptych admin keys add` makes a key, `triptych admin keys list` shows those that there are"
+)
+_WAIT = "wait as long as Retry-After says, then ask again"
+_ALLOWED = "`triptych admin keys list` shows what each key may do"
 _STORE = "`triptych status` shows which store is used"
+_DAMAGED = f"{_STORE}, `triptych doctor` what is damaged and what can be repaired"
+_LOCKED = f"{_STORE}; TRIPTYCH_LOCK_TIMEOUT says how long to wait for another writer"
+_SLOW = "see whether the model answers at all; `triptych ask --timeout 30` waits for less long"
+_SETTINGS = "`triptych status` shows each setting and where it is from"
+_HELD = "if the files are gone for good, `triptych sync --yes` deletes the documents"
+_DONE = "what was done is stored: raise the limit and run the command again to go on"
+_COMMITTED = "what was committed stays: run the command again to go on"
 _STAYS = "documents that were stored stay, and `triptych rebuild` derives what is missing"
 _EMBEDDER = "`triptych status` names the embedder a dataset was filled with"
 
 ERRORS: Final = (
     ErrorForm(errors.TriptychError, Exit.FAILED, 500),
     ErrorForm(errors.ValidationError, Exit.USAGE, 400),
-    ErrorForm(
-        errors.ParseError,
-        Exit.USAGE,
-        422,
-        "nothing of the file was stored: repair it, or leave it out",
-    ),
+    ErrorForm(errors.ParseError, Exit.USAGE, 422, _REPAIR),
     ErrorForm(errors.NotFoundError, Exit.NOT_FOUND, 404),
-    ErrorForm(
-        errors.ConflictError,
-        Exit.CONFLICT,
-        409,
-        "`triptych get NAME --info` shows the version that is stored now",
-    ),
+    ErrorForm(errors.ConflictError, Exit.CONFLICT, 409, _STORED),
     ErrorForm(errors.NotAvailableError, Exit.NOT_AVAILABLE, 501),
-    ErrorForm(
-        errors.AuthenticationError,
-        Exit.FAILED,
-        401,
-        "`triptych admin keys add` makes a key, `triptych admin keys list` shows those that there "
-        "are",
-    ),
-    ErrorForm(
-        errors.TooManyRequestsError,
-        Exit.FAILED,
-        429,
-        "wait as long as Retry-After says, then ask again",
-    ),
-    ErrorForm(
-        errors.AccessDeniedError,
-        Exit.FAILED,
-        403,
-        "`triptych admin keys list` shows what each key may do",
-    ),
+    ErrorForm(errors.AuthenticationError, Exit.FAILED, 401, _KEYS),
+    ErrorForm(errors.TooManyRequestsError, Exit.FAILED, 429, _WAIT),
+    ErrorForm(errors.AccessDeniedError, Exit.FAILED, 403, _ALLOWED),
     ErrorForm(errors.ModelMismatchError, Exit.MODEL, 409, _EMBEDDER),
     ErrorForm(errors.StoreError, Exit.STORE, 500, _STORE),
     ErrorForm(errors.StoreAwayError, Exit.STORE, 500, _STORE),
-    ErrorForm(
-        errors.CorruptStoreError,
-        Exit.STORE,
-        500,
-        f"{_STORE}, `triptych doctor` what is damaged and what can be repaired",
-    ),
-    ErrorForm(
-        errors.StoreLockedError,
-        Exit.STORE,
-        503,
-        f"{_STORE}; TRIPTYCH_LOCK_TIMEOUT says how long to wait for another writer",
-    ),
+    ErrorForm(errors.CorruptStoreError, Exit.STORE, 500, _DAMAGED),
+    ErrorForm(errors.StoreLockedError, Exit.STORE, 503, _LOCKED),
     ErrorForm(errors.SchemaVersionError, Exit.STORE, 500, _STORE),
     ErrorForm(errors.ProviderError, Exit.MODEL, 502),
     # The limit is on this installation, not on who asks it: 503, with Retry-After.
     ErrorForm(errors.RateLimitedError, Exit.MODEL, 503, "wait, then run the command again"),
-    ErrorForm(
-        errors.ProviderTimeoutError,
-        Exit.MODEL,
-        504,
-        "see whether the model answers at all; `triptych ask --timeout 30` waits for less long",
-    ),
-    ErrorForm(
-        errors.ProviderSetupError,
-        Exit.MODEL,
-        502,
-        "`triptych status` shows each setting and where it is from",
-    ),
+    ErrorForm(errors.ProviderTimeoutError, Exit.MODEL, 504, _SLOW),
+    ErrorForm(errors.ProviderSetupError, Exit.MODEL, 502, _SETTINGS),
     ErrorForm(errors.UnusableAnswerError, Exit.MODEL, 502),
     ErrorForm(errors.DerivationError, Exit.MODEL, 500, _STAYS),
-    ErrorForm(
-        errors.DeletionHeldError,
-        Exit.CONFLICT,
-        409,
-        "if the files are gone for good, `triptych sync --yes` deletes the documents",
-    ),
-    ErrorForm(
-        errors.BudgetExceededError,
-        Exit.MODEL,
-        422,
-        "what was done is stored: raise the limit and run the command again to go on",
-    ),
-    ErrorForm(
-        errors.CancelledError,
-        Exit.FAILED,
-        503,
-        "what was committed stays: run the command again to go on",
-    ),
+    ErrorForm(errors.DeletionHeldError, Exit.CONFLICT, 409, _HELD),
+    ErrorForm(errors.BudgetExceededError, Exit.MODEL, 422, _DONE),
+    ErrorForm(errors.CancelledError, Exit.FAILED, 503, _COMMITTED),
 )
 """Each class of `triptych.errors` once."""
 
@@ -157,10 +110,8 @@ _CODES: Final = {
     errors.TooManyRequestsError: "RATE_LIMITED",
 }
 _KINDS: Final = {
-    **{
-        _CODES.get(each.kind) or _WORDS.sub("_", each.kind.__name__).upper(): each.kind
-        for each in ERRORS
-    },
+    _CODES.get(each.kind) or _WORDS.sub("_", each.kind.__name__).upper(): each.kind
+    for each in ERRORS
 }
 
 

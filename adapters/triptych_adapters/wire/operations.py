@@ -32,7 +32,7 @@ from triptych.records import (
 from triptych.records.serialization import from_dict, to_json
 from triptych.service import Service
 from triptych.service.operations import Effect, OperationTraits, operations_of
-from triptych_adapters.wire.arguments import json_schema, read_arguments
+from triptych_adapters.wire.arguments import json_schema, object_schema, read_arguments
 
 _Schema = dict[str, Any]
 
@@ -97,11 +97,18 @@ def _whole(description: str, least: int = 0) -> _Schema:
     return {"type": "integer", "minimum": least, "description": description}
 
 
+def _flag(description: str) -> _Schema:
+    return {"type": "boolean", "description": description}
+
+
+def _several(kind: Any, description: str) -> _Schema:
+    return {"type": "array", "items": json_schema(kind), "description": description}
+
+
 def _choice(kind: type[StrEnum], description: str) -> _Schema:
     return _text(description, enum=[str(member) for member in kind])
 
 
-_TEXTS: Final = {"type": "array", "items": {"type": "string"}}
 _RECORDS: Final[dict[str, Any]] = {
     "citation": Citation,
     "conversation": tuple[Message, ...],
@@ -136,11 +143,10 @@ QUERY: Final[Mapping[str, _Schema]] = {
     "dataset_id": _text(
         "The dataset to search, by its exact id; needed unless dataset_ids or scope says where.",
     ),
-    "dataset_ids": {
-        **_TEXTS,
-        "description": "Several datasets to search as one, by their exact ids; leave out "
-        "dataset_id then.",
-    },
+    "dataset_ids": _several(
+        str,
+        "Several datasets to search as one, by their exact ids; leave out dataset_id then.",
+    ),
     "scope": _choice(
         Scope,
         "Where to search: 'single' (one dataset, which dataset_id names) or 'all' (every "
@@ -155,10 +161,8 @@ QUERY: Final[Mapping[str, _Schema]] = {
     "top_k": _whole("Maximum number of hits. Fewer are cheaper to read.", 1),
     "threshold": {
         "type": "number",
-        "description": (
-            "Leave out hits whose score is below this. Scores are not comparable between modes: "
-            "look at some before you set it."
-        ),
+        "description": "Leave out hits whose score is below this. Scores are not comparable "
+        "between modes: look at some before you set it.",
     },
     "min_scores": {
         "type": "object",
@@ -168,64 +172,48 @@ QUERY: Final[Mapping[str, _Schema]] = {
     "where": {
         "type": "object",
         "additionalProperties": True,
-        "description": (
-            "Only documents with this metadata: {'lang': 'en'}; a list allows any of its values; "
-            "{'year': {'$gte': 2024}} compares with $eq $ne $in $nin $lt $lte $gt $gte $contains "
-            "$exists; {'$or': [{…}, {…}]}, $and and $not join. A date is {'$date': '2026-09-01'}. "
-            "The keys doc_name, doc_prefix and heading stand for the name, its beginning and a "
-            "section, $name, $version, $updated_at and $expires_at for the document's own fields."
-        ),
+        "description": "Only documents with this metadata: {'lang': 'en'}; a list allows any of "
+        "its values; {'year': {'$gte': 2024}} compares with $eq $ne $in $nin $lt $lte $gt $gte "
+        "$contains $exists; {'$or': [{…}, {…}]}, $and and $not join. A date is {'$date': "
+        "'2026-09-01'}. The keys doc_name, doc_prefix and heading stand for the name, its "
+        "beginning and a section, $name, $version, $updated_at and $expires_at for the document's "
+        "own fields.",
     },
     "offset": _whole("How many of the best hits to skip: those of the pages before."),
     "per_document": _whole("The most hits of one document. Leave it out for any number.", 1),
-    "conversation": {
-        "type": "array",
-        "items": json_schema(Message),
-        "description": (
-            "What was said before the query, oldest first, so that a follow-up question is "
-            "understood. Only where the knowledge base rewrites such questions."
-        ),
-    },
+    "conversation": _several(
+        Message,
+        "What was said before the query, oldest first, so that a follow-up question is "
+        "understood. Only where the knowledge base rewrites such questions.",
+    ),
     "as_of": {
         "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}],
-        "description": (
-            "Search what was stored at a moment, over the kept versions: ISO 8601 such as "
-            "'2026-11-01T12:00' (in UTC unless it says), or a version number: each document at "
-            "its greatest version up to it. Slower. Leave it out for what is stored now."
-        ),
+        "description": "Search what was stored at a moment, over the kept versions: ISO 8601 such "
+        "as '2026-11-01T12:00' (in UTC unless it says), or a version number: each document at its "
+        "greatest version up to it. Slower. Leave it out for what is stored now.",
     },
-    "fresh_only": {"type": "boolean", "description": "Whether to leave out what is stale."},
+    "fresh_only": _flag("Whether to leave out what is stale."),
     "keyword_boost": {
         "type": "number",
         "minimum": 0,
         "description": "Raise a score by this share for each word of the query in the text.",
     },
-    "syntax": {
-        "type": "boolean",
-        "description": (
-            'Whether the query is read as a language: "a phrase" must be in the text, -word must '
-            "not be, word* asks for words that begin so, field:value for a document's metadata."
-        ),
-    },
+    "syntax": _flag(
+        'Whether the query is read as a language: "a phrase" must be in the text, -word must '
+        "not be, word* asks for words that begin so, field:value for a document's metadata."
+    ),
 }
 """The fields of a query."""
 
 ARGUMENTS: Final[Mapping[str, _Schema]] = {
-    "abstain_if_weak": {
-        "type": "boolean",
-        "description": "Whether not to answer where what was found is weak, too.",
-    },
+    "abstain_if_weak": _flag("Whether not to answer where what was found is weak, too."),
     "after": _text("Only names that come after this one: where the last page ended."),
     "citation": {**json_schema(Citation), "description": "A citation, as a context has it."},
     "content": _text("The whole text, Markdown or plain."),
     "dataset_id": _text("The dataset, by its exact id."),
     "doc_name": _text("The one document to rebuild; needs dataset_id."),
-    "documents": {
-        "type": "array",
-        "items": json_schema(NewDocument),
-        "description": "The documents; metadata null keeps what a document has.",
-    },
-    "doc_names": {**_TEXTS, "description": "The documents to embed, in this order; of dataset_id."},
+    "documents": _several(NewDocument, "The documents; metadata null keeps what a document has."),
+    "doc_names": _several(str, "The documents to embed, in this order; of dataset_id."),
     "embed": _text(
         "When the vectors are made: 'now', or 'later', by embed_pending.", enum=["now", "later"]
     ),
@@ -233,10 +221,7 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
         "From this moment on nothing finds the document: ISO 8601, in UTC unless it says, or "
         "'never'. Leave it out to keep what there is."
     ),
-    "fence": {
-        "type": "boolean",
-        "description": "Whether each text stands between delimiters that no document can guess.",
-    },
+    "fence": _flag("Whether each text stands between delimiters that no document can guess."),
     "folder": _text("The folder, which ends in a slash: 'guide/'."),
     "format": _text("What the context is written in.", enum=sorted(FORMATS)),
     "if_version": _whole("Only over this version (0: only if there is none)."),
@@ -244,21 +229,15 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
     "layer": _choice(
         Layer, "'L0' is the abstract, 'L1' the overview; 'L2' is the text itself, in chunks."
     ),
-    "layers": {
-        "type": "array",
-        "items": {"type": "string", "enum": [str(layer) for layer in Layer]},
-        "description": "The layers to mix: 'L0' abstracts, 'L1' overviews, 'L2' passages.",
-    },
+    "layers": _several(Layer, "The layers to mix: 'L0' abstracts, 'L1' overviews, 'L2' passages."),
     "limit": _whole("Maximum number to list."),
     "max_pieces": _whole("Maximum number of pieces. Leave it out for any number.", 1),
     "max_tokens": _whole("Maximum number of tokens of the answer.", 1),
     "metadata": {
         "type": "object",
         "additionalProperties": json_schema(Metadata)["additionalProperties"],
-        "description": (
-            "All metadata of the document: text, numbers, true, false, {'$date': '2026-09-01'}, "
-            "or lists of these. Leave it out to keep what there is."
-        ),
+        "description": "All metadata of the document: text, numbers, true, false, {'$date': "
+        "'2026-09-01'}, or lists of these. Leave it out to keep what there is.",
     },
     "changes": {
         "type": "object",
@@ -270,7 +249,7 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
         },
         "description": "The metadata to set, by key; null removes a key. Other keys stay.",
     },
-    "names": {**_TEXTS, "description": "The documents, by their exact names."},
+    "names": _several(str, "The documents, by their exact names."),
     "sort": _text(
         "The order: '$name', '$version', '$updated_at', '$expires_at' or a metadata key; with '-' "
         "in front the reverse, such as '-$updated_at' for the newest first."
@@ -284,22 +263,18 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
         "description": "What a million tokens of the model cost, for the answer's cost.",
     },
     "prefix": _text("Only names that begin with this."),
-    "probe": {"type": "boolean", "description": "Whether to try the embedder with two words."},
+    "probe": _flag("Whether to try the embedder with two words."),
     "prompt_sig": _text("The signature of what wrote the layer; empty for a person."),
     "question": _text("The question, in full."),
     "receipt": {
         "anyOf": [json_schema(AnswerReceipt), json_schema(ContextReceipt)],
         "description": "The receipt of an answer or a context.",
     },
-    "queries": {**_TEXTS, "description": "What to find, one after another."},
-    "repair": {"type": "boolean", "description": "Whether to repair what can be made again."},
+    "queries": _several(str, "What to find, one after another."),
+    "repair": _flag("Whether to repair what can be made again."),
     "since": _text("The cursor where the last page ended. Leave it out to begin at the beginning."),
     "source_version": _whole("The version that the layer was made from."),
-    "summaries": {
-        "type": "array",
-        "items": json_schema(DocumentSummary),
-        "description": "The abstracts that the layer was made from.",
-    },
+    "summaries": _several(DocumentSummary, "The abstracts that the layer was made from."),
     "token_budget": _whole("Maximum number of tokens of the context."),
     "version": _whole("A version of the document, as its history lists them."),
 }
@@ -336,12 +311,7 @@ def _operation(name: str, traits: OperationTraits) -> Operation:
         creates=traits.creates,
         long=traits.long,
         summary=" ".join((inspect.getdoc(method) or "").split("\n\n")[0].split()),
-        parameters={
-            "type": "object",
-            "properties": properties,
-            "required": required,
-            "additionalProperties": False,
-        },
+        parameters=object_schema(*required, **properties),
         result=get_type_hints(method)["return"],
     )
 
@@ -396,11 +366,7 @@ def _by_pipeline(name: str) -> Operation:
     needed = [each for each in parameters["required"] if each != "token_budget"]
     return attrs.evolve(
         operation,
-        parameters={
-            **parameters,
-            "properties": {"pipeline": named, **properties},
-            "required": ["pipeline", *needed],
-        },
+        parameters=object_schema("pipeline", *needed, pipeline=named, **properties),
     )
 
 

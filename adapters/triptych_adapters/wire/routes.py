@@ -20,6 +20,11 @@ from triptych_adapters.wire.operations import OPERATIONS, PIPELINE_OPERATIONS, O
 SERVICE_PATH: Final = "/v1/service"
 
 
+def argument_in(part: str) -> str:
+    """The argument that stands for a part of a path; "" where the part is itself."""
+    return part.strip("{}").partition(":")[0] if part.startswith("{") else ""
+
+
 @attrs.frozen(slots=True)
 class Route:
     """Where an operation is served.
@@ -29,27 +34,28 @@ class Route:
         method: of HTTP.
         path: below the server's root; ``{argument}`` stands for an argument, ``{name:path}`` for
             one that may hold slashes.
+        in_path: the arguments that stand in the path, in their order.
+        has_body: whether the other arguments stand in the body; else in the query of the URL.
     """
 
     operation: str
     method: str
     path: str
+    in_path: tuple[str, ...] = attrs.field(init=False)
+    has_body: bool = attrs.field(init=False)
+
+    @in_path.default
+    def _in_path(self) -> tuple[str, ...]:
+        return tuple(filter(None, map(argument_in, self.path.split("/"))))
+
+    @has_body.default
+    def _has_body(self) -> bool:
+        return self.method not in {"GET", "DELETE"}
 
     @property
     def name(self) -> str:
         """That of the operation; by a pipeline, with ``_by_pipeline`` after it."""
         return f"{self.operation}_by_pipeline" if "{pipeline}" in self.path else self.operation
-
-    @property
-    def in_path(self) -> tuple[str, ...]:
-        """The arguments that stand in the path, in their order."""
-        parts = (part for part in self.path.split("/") if part.startswith("{"))
-        return tuple(part.strip("{}").partition(":")[0] for part in parts)
-
-    @property
-    def has_body(self) -> bool:
-        """Whether the other arguments stand in the body; else in the query of the URL."""
-        return self.method not in {"GET", "DELETE"}
 
     @property
     def called(self) -> Operation:
@@ -61,8 +67,7 @@ class Route:
         """The path with these arguments, percent-encoded, dots included, as clients drop ``..``."""
         parts = []
         for part in self.path.split("/"):
-            if part.startswith("{"):
-                name = part.strip("{}").partition(":")[0]
+            if name := argument_in(part):
                 part = quote(str(arguments[name]), safe="").replace(".", "%2E")
             parts.append(part)
         return "/".join(parts)

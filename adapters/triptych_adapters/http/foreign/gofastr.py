@@ -22,16 +22,16 @@ from triptych.search.reranking import Rerank
 from triptych.search.rewriting import one_rewriter
 from triptych.service import Service
 from triptych.service.operations import Effect
-from triptych_adapters.http.request_parts import query_of
-from triptych_adapters.http.responses import encoded, json_response, public
-from triptych_adapters.http.route_description import (
+from triptych_adapters.http.responses import public
+from triptych_adapters.http.routes import (
     DocumentedRoute,
     RouteDescription,
+    answer,
     body_of,
-    parameters,
+    query_of,
 )
 from triptych_adapters.http.server import Server
-from triptych_adapters.wire.arguments import json_schema, read_arguments
+from triptych_adapters.wire.arguments import json_schema, object_schema, read_arguments
 from triptych_adapters.wire.routes import query_arguments
 
 _TOP_K: Final = 10
@@ -51,26 +51,22 @@ INDEX: Final = RouteDescription(
     path="/v1/index",
     summary="Put documents.",
     query=_DATASET,
-    body=parameters(
+    body=object_schema(
         "documents",
         documents={
             "type": "array",
             "description": "The documents; one of the same id is replaced.",
-            "items": parameters(
+            "items": object_schema(
                 "id", "text", id=_TEXT, source=_TEXT, text=_TEXT, metadata=_METADATA
             ),
         },
     ),
     answers={
-        202: (
+        202: answer(
             "How many documents were stored, and which were not.",
-            {
-                "application/json": {
-                    "type": "object",
-                    "properties": {"added": _COUNT, "failures": {"type": "array"}},
-                    "required": ["added"],
-                }
-            },
+            "added",
+            added=_COUNT,
+            failures={"type": "array"},
         )
     },
     problems=(403, 409, 422, 502, 504),
@@ -82,7 +78,7 @@ QUERY: Final = RouteDescription(
     path="/v1/query",
     summary="Search: by vectors, or with hybrid by keyword and vectors.",
     query=_DATASET,
-    body=parameters(
+    body=object_schema(
         "text",
         text={**_TEXT, "description": "What to find."},
         k={"type": "integer", "minimum": 0, "description": "How many hits; 0 is 10."},
@@ -101,18 +97,7 @@ QUERY: Final = RouteDescription(
         },
         rerank={"type": "boolean", "description": "Whether the server's reranker orders the hits."},
     ),
-    answers={
-        200: (
-            "The hits, the best first.",
-            {
-                "application/json": {
-                    "type": "object",
-                    "properties": {"hits": {"type": "array"}},
-                    "required": ["hits"],
-                }
-            },
-        )
-    },
+    answers={200: answer("The hits, the best first.", "hits", hits={"type": "array"})},
     problems=(409, 502, 504),
     named=True,
 )
@@ -123,15 +108,13 @@ STATS: Final = RouteDescription(
     summary="Counts, and the model of the vectors.",
     query=_DATASET,
     answers={
-        200: (
+        200: answer(
             "The counts.",
-            {
-                "application/json": {
-                    "type": "object",
-                    "properties": {"docs": _COUNT, "chunks": _COUNT, "dim": _COUNT, "model": _TEXT},
-                    "required": ["docs", "chunks", "dim", "model"],
-                }
-            },
+            *("docs", "chunks", "dim", "model"),
+            docs=_COUNT,
+            chunks=_COUNT,
+            dim=_COUNT,
+            model=_TEXT,
         )
     },
     named=True,
@@ -157,43 +140,40 @@ DELETE_BY_QUERY: Final = attrs.evolve(
 def gofastr_routes(server: Server) -> Iterator[DocumentedRoute]:
     """The four routes."""
 
-    async def index(request: Request) -> Response:
+    async def opened(request: Request, described: RouteDescription) -> tuple[Service, str]:
+        """What the sender may use, and the dataset that is asked for."""
         service = await server.service_of(request, named=True)
-        dataset = _queried(request, INDEX).get("dataset", server.dataset)
+        return service, _queried(request, described).get("dataset", server.dataset)
+
+    async def index(request: Request) -> Response:
+        service, dataset = await opened(request, INDEX)
         server.check_effect(Effect.WRITES)
         body = await body_of(request, INDEX, server.limits)
         documents = [_document(each) for each in body["documents"]]
 
-        def call() -> bytes:
+        def call() -> dict[str, Any]:
             report = service.put_documents(dataset, documents)
             added = report.added + report.updated + report.unchanged
             failures = {"failures": to_dict(report.failed, public)} if report.failed else {}
-            return encoded({"added": added, **failures})
+            return {"added": added, **failures}
 
-        async with server.calls.caller(request, long=True) as caller:
-            return json_response(await caller.run(call), status=202)
+        return await server.answer(request, call, long=True, status=202)
 
     async def query(request: Request) -> Response:
-        service = await server.service_of(request, named=True)
-        dataset = _queried(request, QUERY).get("dataset", server.dataset)
+        service, dataset = await opened(request, QUERY)
         body = await body_of(request, QUERY, server.limits)
-        async with server.calls.caller(request) as caller:
-            hits = await caller.run(lambda: encoded({"hits": _search(service, dataset, body)}))
-        return json_response(hits)
+        return await server.answer(request, lambda: {"hits": _search(service, dataset, body)})
 
     async def stats(request: Request) -> Response:
-        service = await server.service_of(request, named=True)
-        dataset = _queried(request, STATS).get("dataset", server.dataset)
-        async with server.calls.caller(request) as caller:
-            return json_response(await caller.run(lambda: encoded(_stats(service, dataset))))
+        service, dataset = await opened(request, STATS)
+        return await server.answer(request, lambda: _stats(service, dataset))
 
     async def delete(request: Request) -> Response:
-        service = await server.service_of(request, named=True)
         in_path = request.path_params.get("id")
-        queried = _queried(request, DELETE_BY_QUERY if in_path is None else DELETE)
-        dataset = queried.get("dataset", server.dataset)
+        described = DELETE_BY_QUERY if in_path is None else DELETE
+        service, dataset = await opened(request, described)
         server.check_effect(Effect.DESTROYS)
-        name = queried.get("id", "") if in_path is None else in_path
+        name = _queried(request, described).get("id", "") if in_path is None else in_path
         async with server.calls.caller(request) as caller:
             await caller.run(lambda: service.delete_document(dataset, name))
         return Response(status_code=204)
@@ -207,7 +187,7 @@ def gofastr_routes(server: Server) -> Iterator[DocumentedRoute]:
 
 def _queried(request: Request, described: RouteDescription) -> dict[str, Any]:
     """The arguments in the query of the URL, checked."""
-    schema = parameters(**described.query)
+    schema = object_schema(**described.query)
     return read_arguments(
         described.name, schema, query_arguments(described.name, schema, query_of(request))
     )
@@ -223,18 +203,15 @@ def _document(given: dict[str, Any]) -> NewDocument:
 def _search(service: Service, dataset: str, body: dict[str, Any]) -> list[dict[str, Any]]:
     given = body.get("filter", {})
     fields = {name: given[name] for name in ("source", "kind") if given.get(name)}
-    where = {key: {"$eq": value} for key, value in [*fields.items(), *_pairs(given)]}
-    hybrid, share, reranks = (
-        body.get("hybrid", False),
-        body.get("mmr_lambda", 0),
-        body.get("rerank", False),
-    )
+    fields |= given.get("meta_match", {})
+    hybrid, share = body.get("hybrid", False), body.get("mmr_lambda", 0)
+    reranks = body.get("rerank", False)
     query = Query(
         text=body["text"],
         dataset_id=dataset,
         mode="hybrid" if hybrid else "vector",
         top_k=body.get("k") or _TOP_K,
-        where=where,
+        where={key: {"$eq": value} for key, value in fields.items()},
     )
     own = service.options.postprocessors
     if reranks and not any(isinstance(each, Rerank) for each in own):
@@ -256,10 +233,6 @@ def _search(service: Service, dataset: str, body: dict[str, Any]) -> list[dict[s
             hits = searches.search(query).hits
     reason = "rerank" if reranks else "mmr" if share else "hybrid" if hybrid else "vec"
     return [_hit(hit, reason) for hit in hits]
-
-
-def _pairs(given: dict[str, Any]) -> list[tuple[str, Any]]:
-    return list(given.get("meta_match", {}).items())
 
 
 def _hit(hit: Hit, reason: str) -> dict[str, Any]:

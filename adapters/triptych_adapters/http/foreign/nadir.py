@@ -18,14 +18,15 @@ from triptych.service import Service
 from triptych.service.operations import Effect
 from triptych.sync import SyncReport
 from triptych_adapters.http.responses import encoded, json_response, public
-from triptych_adapters.http.route_description import (
+from triptych_adapters.http.routes import (
     DocumentedRoute,
     RouteDescription,
+    answer,
     body_of,
-    parameters,
 )
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import streamed_answer
+from triptych_adapters.wire.arguments import object_schema
 
 _TEXT: Final = {"type": "string"}
 _TOP_K: Final = 5
@@ -38,7 +39,7 @@ SEARCH: Final = RouteDescription(
     method="POST",
     path="/search",
     summary="Search, or with generate answer as text, in pieces.",
-    body=parameters(
+    body=object_schema(
         "query",
         query={**_TEXT, "description": "What to find."},
         top_k={"type": "integer", "minimum": 1, "description": "How many results."},
@@ -51,16 +52,11 @@ SEARCH: Final = RouteDescription(
         },
     ),
     answers={
-        200: (
+        200: answer(
             "The results, the best first; with generate the answer.",
-            {
-                "application/json": {
-                    "type": "object",
-                    "properties": {"results": {"type": "array"}},
-                    "required": ["results"],
-                },
-                "text/plain": _TEXT,
-            },
+            "results",
+            results={"type": "array"},
+            others={"text/plain": _TEXT},
         )
     },
     problems=(404, 415, 500, 501, 502, 504),
@@ -70,7 +66,7 @@ INGEST: Final = RouteDescription(
     method="POST",
     path="/ingest",
     summary="Sync the folders that the store remembers.",
-    answers={200: ("What the sync did.", {"application/json": {"type": "object"}})},
+    answers={200: answer("What the sync did.")},
     problems=(403, 409, 501),
 )
 HEALTHZ: Final = RouteDescription(
@@ -78,7 +74,7 @@ HEALTHZ: Final = RouteDescription(
     method="GET",
     path="/healthz",
     summary="Whether the store answers, for load balancers.",
-    answers={200: ("It does.", {"application/json": {"type": "object"}})},
+    answers={200: answer("It does.")},
     problems=(503,),
     secured=False,
 )
@@ -95,13 +91,10 @@ def nadir_routes(server: Server) -> Iterator[DocumentedRoute]:
         if body.get("generate"):
             return await _generated(server, request, service, body["query"], options)
 
-        def call() -> bytes:
-            return encoded(
-                {"results": [_result(hit) for hit in service.search(body["query"], **options).hits]}
-            )
+        def call() -> dict[str, Any]:
+            return {"results": list(map(_result, service.search(body["query"], **options).hits))}
 
-        async with server.calls.caller(request) as caller:
-            return json_response(await caller.run(call))
+        return await server.answer(request, call)
 
     async def ingest(request: Request) -> Response:
         service = await server.service_of(request)
@@ -116,8 +109,7 @@ def nadir_routes(server: Server) -> Iterator[DocumentedRoute]:
                 "this server has no folders: `triptych serve` syncs those that "
                 "`triptych add` has named"
             )
-        async with server.calls.caller(request, long=True) as caller:
-            return json_response(await caller.run(lambda: encoded(_synced(sync(server.service)))))
+        return await server.answer(request, lambda: _synced(sync(server.service)), long=True)
 
     async def healthz(request: Request) -> Response:
         failed = await server.calls.apart(looks.failed)

@@ -15,18 +15,24 @@ from triptych.records import Message
 from triptych.records.reports import public_warning
 from triptych.records.serialization import from_dict
 from triptych.service.views import PipelineView
-from triptych_adapters.http.problems import INTERNAL, Problem, ProblemError, problem_of
-from triptych_adapters.http.request_parts import media_types
-from triptych_adapters.http.responses import encoded, json_response
-from triptych_adapters.http.route_description import (
+from triptych_adapters.http.responses import (
+    INTERNAL,
+    Problem,
+    ProblemError,
+    encoded,
+    json_response,
+    problem_of,
+)
+from triptych_adapters.http.routes import (
     DocumentedRoute,
     RouteDescription,
+    answer,
     body_of,
-    parameters,
+    media_types,
 )
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import EVENTS_TYPE, event, streamed_answer
-from triptych_adapters.wire.arguments import json_schema
+from triptych_adapters.wire.arguments import json_schema, object_schema
 
 _TEXT: Final = {"type": "string"}
 
@@ -36,23 +42,16 @@ LIST: Final = RouteDescription(
     path="/v1/pipelines",
     summary="The pipelines, each with what it is for.",
     answers={
-        200: (
+        200: answer(
             "The pipelines.",
-            {
-                "application/json": {
+            "pipelines",
+            pipelines={
+                "type": "array",
+                "items": {
                     "type": "object",
-                    "properties": {
-                        "pipelines": {
-                            "type": "array",
-                            "items": {
-                                "type": "object",
-                                "properties": {"name": _TEXT, "description": _TEXT},
-                                "required": ["name", "description"],
-                            },
-                        }
-                    },
-                    "required": ["pipelines"],
-                }
+                    "properties": {"name": _TEXT, "description": _TEXT},
+                    "required": ["name", "description"],
+                },
             },
         )
     },
@@ -62,7 +61,7 @@ RUN: Final = RouteDescription(
     method="POST",
     path="/v1/pipelines/{name}",
     summary="Answer a question by a pipeline, whole or as server-sent events.",
-    body=parameters(
+    body=object_schema(
         "query",
         query={**_TEXT, "description": "The question, in full."},
         stream={"type": "boolean", "description": "Whether to answer as server-sent events."},
@@ -78,21 +77,14 @@ RUN: Final = RouteDescription(
         },
     ),
     answers={
-        200: (
+        200: answer(
             "The answer.",
-            {
-                "application/json": {
-                    "type": "object",
-                    "properties": {
-                        "answer": _TEXT,
-                        "abstained": {"type": "boolean"},
-                        "sources": {"type": "array"},
-                        "tokens_used": {"type": "integer"},
-                    },
-                    "required": ["answer", "sources", "tokens_used"],
-                },
-                EVENTS_TYPE: {},
-            },
+            *("answer", "sources", "tokens_used"),
+            answer=_TEXT,
+            abstained={"type": "boolean"},
+            sources={"type": "array"},
+            tokens_used={"type": "integer"},
+            others={EVENTS_TYPE: {}},
         )
     },
     problems=(404, 415, 500, 501, 502, 504),
@@ -122,11 +114,9 @@ def pgedge_routes(server: Server) -> Iterator[DocumentedRoute]:
         try:
             if streams:
                 return await _streamed(server, request, view, body["query"], options)
-            async with server.calls.caller(request, long=True) as caller:
-                answer = await caller.run(
-                    lambda: encoded(_answer(view.ask(body["query"], **options)))
-                )
-            return json_response(answer)
+            return await server.answer(
+                request, lambda: _answer(view.ask(body["query"], **options)), long=True
+            )
         except TriptychError as error:
             raise PipelineError(_executed(error)) from error
 
