@@ -12,7 +12,7 @@ import pytest
 
 from support.targets import STORES, TARGETS
 from triptych.testing.conformance import BackendConformance
-from triptych.testing.guarantees import GUARANTEES, guarantees_of
+from triptych.testing.harness import GUARANTEES, guarantees_of
 from triptych.testing.service import ServiceTests
 
 ROOT = Path(__file__).parents[1]

@@ -12,6 +12,8 @@ from triptych.errors import DerivationError, ProviderError
 from triptych.service import Service
 from triptych.testing.harness import Harness
 from triptych.testing.service import Outage, ServiceTests, serve
+from triptych.testing.service_search import Outage
+from triptych.testing.work import serve
 from triptych_adapters.client import connect
 from triptych_adapters.http.app import create_app
 from triptych_backends.memory import MemoryStore

@@ -27,24 +27,20 @@ from triptych.testing.answers import AnswerTests
 from triptych.testing.capabilities import CapabilityTests
 from triptych.testing.changes import ChangeTests
 from triptych.testing.chunks import ChunkTests
-from triptych.testing.collections import CollectionTests
-from triptych.testing.concurrency import ConcurrencyTests
-from triptych.testing.corpus import DATASETS
-from triptych.testing.crash import CrashTests
 from triptych.testing.deletes import DeleteTests
 from triptych.testing.documents import CONTENTS, DocumentTests
-from triptych.testing.failures import WRITES, FailingTests
-from triptych.testing.filters import FILTERS, FilterTests
+from triptych.testing.filters import FILTERS, CollectionTests, FilterTests
 from triptych.testing.harness import Child, Harness, HarnessTests
 from triptych.testing.history import HistoryTests
-from triptych.testing.lanes import DENSE, SPARSE_LANE
 from triptych.testing.layers import LayerTests
-from triptych.testing.races import DELETES, PUTS, REBUILDS, RaceTests
+from triptych.testing.oracle import DATASETS
+from triptych.testing.races import DELETES, PUTS, REBUILDS, ConcurrencyTests, RaceTests
+from triptych.testing.reopen import WRITES, CrashTests, FailingTests
 from triptych.testing.search import SearchTests
 from triptych.testing.spaces import SpaceTests
 from triptych.testing.sparse import SparseTests
 from triptych.testing.stateful import run_stateful
-from triptych.testing.vectors import VectorTests
+from triptych.testing.vectors import DENSE, SPARSE_LANE, VectorTests
 from triptych_backends.memory import MemoryStore
 from triptych_backends.memory.truth import Truth
 from triptych_backends.sqlite import SqliteStore

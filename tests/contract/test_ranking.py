@@ -8,7 +8,7 @@ import pytest
 
 from triptych.records import Candidate, Filter, LayerQuery
 from triptych.testing.harness import Harness
-from triptych.testing.ranking import assert_backends_rank_alike
+from triptych.testing.search import assert_backends_rank_alike
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore

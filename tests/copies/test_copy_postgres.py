@@ -28,8 +28,7 @@ from triptych.records import NameState
 from triptych.testing.builders import fill_at_once, keyword_query, put
 from triptych.testing.fakes import FakeEmbedder
 from triptych.testing.harness import examined
-from triptych.testing.oracle import entries
-from triptych.testing.search import assert_same_ranking
+from triptych.testing.oracle import assert_same_ranking, entries
 
 SCHEMAS = ("source", "target", "first", "second")
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from triptych.derivation.living import unified_diff
 from triptych.records import NewDocument, SourceDocument
-from triptych.testing.history import loaded
+from triptych.testing.builders import loaded
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore

@@ -13,7 +13,7 @@ from triptych.access import Access
 from triptych.contracts.defaults import DocumentRepoBase, Repositories
 from triptych.errors import StoreAwayError
 from triptych.records import NewDocument
-from triptych.sync.deletes import delete_documents
+from triptych.sync.target import delete_documents
 from triptych.testing.fakes import Failing
 from triptych_backends.memory import MemoryStore
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from triptych.errors import NotFoundError, ValidationError
-from triptych.evaluation.beir import read_beir
 from triptych.evaluation.collections import (
     Collection,
     JudgedPassage,
     JudgedQuery,
     MalformedFileError,
 )
+from triptych.evaluation.formats import read_beir
 from triptych.evaluation.golden import read_golden
 
 CORPUS = [

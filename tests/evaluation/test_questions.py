@@ -16,7 +16,7 @@ from triptych.errors import NotFoundError, ProviderError, ProviderSetupError
 from triptych.evaluation import evaluate_answers, read_golden
 from triptych.evaluation.answers import AbstentionScore, collect_answers
 from triptych.evaluation.collections import Collection, JudgedQuery
-from triptych.evaluation.golden_writing import golden_yaml
+from triptych.evaluation.golden import golden_yaml
 from triptych.evaluation.questions import propose_questions
 from triptych.evaluation.report import answers_html
 from triptych.testing.fakes import ScriptedLLM

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 import triptych
 from triptych.errors import CancelledError, ProviderError, ValidationError
 from triptych.evaluation import Collection, JudgedQuery, answers_json
-from triptych.evaluation.judge import Judge, MalformedJudgementError, fence
 from triptych.evaluation.rag import (
+    Judge,
+    MalformedJudgementError,
     RagSample,
     answer_relevance,
     collect_samples,
@@ -24,6 +25,7 @@ from triptych.evaluation.rag import (
     context_recall,
     evaluate_answers,
     faithfulness,
+    fence,
 )
 from triptych.records import Generation, Message
 from triptych.testing.fakes import FakeEmbedder, ScriptedLLM

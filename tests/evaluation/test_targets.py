@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from triptych.errors import ValidationError
-from triptych.evaluation.budget import evidence_within
 from triptych.evaluation.collections import JudgedQuery
+from triptych.evaluation.metrics import evidence_within
 from triptych.evaluation.targets import (
     DocumentNames,
     Targets,

@@ -10,8 +10,7 @@ import pytest
 
 from triptych import CancelledError, RebuildReport, RebuildScope, ValidationError, deadline
 from triptych.events import QueueNotifier, ReloaderOptions, join_scopes, scope_of
-from triptych.events.scopes import failed_scope
-from triptych.events.window import Window
+from triptych.events.loop import Window, failed_scope
 from triptych.records import ChangeEvent, Failure
 
 A = RebuildScope(dataset_id="d", doc_name="a")

@@ -13,7 +13,7 @@ from triptych import Service, ServiceOptions
 from triptych.errors import NotAvailableError, StoreError, ValidationError
 from triptych.evaluation import evaluate, read_golden
 from triptych.evaluation.collections import Collection, JudgedQuery
-from triptych.evaluation.golden_writing import golden_yaml, logged_yaml
+from triptych.evaluation.golden import golden_yaml, logged_yaml
 from triptych.search.question_log import MOST_QUESTIONS, unlogged
 from triptych_backends.memory import MemoryStore
 

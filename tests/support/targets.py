@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from triptych.testing.guarantees import guarantees_of
+from triptych.testing.harness import guarantees_of
 
 STORES = {
     "files": (

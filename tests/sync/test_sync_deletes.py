@@ -14,7 +14,7 @@ from support.sync_folder import Desk, desk as made_desk
 from triptych.contracts.defaults import DocumentRepoBase, Repositories
 from triptych.errors import StoreError
 from triptych.service import Service
-from triptych.sync.deletes import DELETED_AT_ONCE, delete_documents
+from triptych.sync.target import DELETED_AT_ONCE, delete_documents
 from triptych.testing.fakes import Failing
 
 

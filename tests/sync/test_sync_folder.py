@@ -35,7 +35,7 @@ from triptych.sync import (
     SyncOptions,
     SyncReport,
     SyncRoot,
-    file_bytes as reading,
+    read_ahead as reading,
 )
 from triptych.testing.fakes import FakeEmbedder
 

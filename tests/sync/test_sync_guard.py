@@ -14,7 +14,7 @@ from triptych.errors import DeletionHeldError, NotFoundError
 from triptych.events import EventReloader, RebuildRecord, ReloaderOptions
 from triptych.records import RebuildScope
 from triptych.sync import PollingNotifier, SyncReport
-from triptych.sync.guard import WAVE, DeletionGuard
+from triptych.sync.report import WAVE, DeletionGuard
 
 GUARDED = {"delete_most": False}
 

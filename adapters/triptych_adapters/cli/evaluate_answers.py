@@ -164,7 +164,7 @@ def questions(
     from the document word for word is thrown away and counted. Look at each question, correct it,
     and remove "reviewed: false": until then the eval commands warn.
     """
-    from triptych.evaluation.golden_writing import golden_yaml
+    from triptych.evaluation.golden import golden_yaml
     from triptych.evaluation.questions import propose_questions
 
     check_places(written)
@@ -242,7 +242,7 @@ def log(
     They are kept where the setting question_log is true, 200 at most: those without hits, and
     those that a calibration judges "weak" or "nothing".
     """
-    from triptych.evaluation.golden_writing import logged_yaml
+    from triptych.evaluation.golden import logged_yaml
     from triptych.records.serialization import to_dict
 
     check_places(golden)

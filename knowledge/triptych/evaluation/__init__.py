@@ -5,8 +5,6 @@ what it finds; `compare` sets two evaluations side by side. The parts are pure f
 on rankings from anywhere: metrics, intervals, tests.
 """
 
-from triptych.evaluation.beir import read_beir
-from triptych.evaluation.budget import DEFAULT_BUDGETS, evidence_within
 from triptych.evaluation.calibration import CalibrationReport, calibrate
 from triptych.evaluation.collections import (
     Collection,
@@ -14,12 +12,13 @@ from triptych.evaluation.collections import (
     JudgedQuery,
     MalformedFileError,
 )
-from triptych.evaluation.comparison import Comparison, Difference, compare, compare_modes
+from triptych.evaluation.formats import read_beir, read_qrels, read_run, write_qrels, write_run
 from triptych.evaluation.golden import read_golden
-from triptych.evaluation.judge import Judge, MalformedJudgementError
 from triptych.evaluation.metrics import (
+    DEFAULT_BUDGETS,
     DEFAULT_CUTOFFS,
     average_precision,
+    evidence_within,
     in_trec_order,
     metric_names,
     ndcg_at,
@@ -32,10 +31,13 @@ from triptych.evaluation.metrics import (
 )
 from triptych.evaluation.rag import (
     RAG_METRICS,
+    Judge,
     JudgeProblem,
+    MalformedJudgementError,
     RagEvaluation,
     RagSample,
     answer_relevance,
+    answers_json,
     collect_samples,
     context_precision,
     context_recall,
@@ -43,7 +45,20 @@ from triptych.evaluation.rag import (
     faithfulness,
 )
 from triptych.evaluation.report import comparison_html, evaluation_html
-from triptych.evaluation.results import Evaluation, Granularity, Latency, ModeResult
+from triptych.evaluation.results import (
+    Comparison,
+    Difference,
+    Evaluation,
+    Granularity,
+    Latency,
+    ModeResult,
+    compare,
+    compare_modes,
+    comparison_json,
+    evaluation_json,
+    read_evaluation,
+    write_evaluation,
+)
 from triptych.evaluation.run import evaluate
 from triptych.evaluation.significance import (
     Estimate,
@@ -52,14 +67,6 @@ from triptych.evaluation.significance import (
     randomisation_test,
     randomisation_tests,
 )
-from triptych.evaluation.storage import (
-    answers_json,
-    comparison_json,
-    evaluation_json,
-    read_evaluation,
-    write_evaluation,
-)
-from triptych.evaluation.trec import read_qrels, read_run, write_qrels, write_run
 
 __all__ = [
     "DEFAULT_BUDGETS",

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from triptych import deadlines
-from triptych._internal.progress import Progress, ProgressCallback
+from triptych._internal.progress import ProgressCallback
 from triptych.contracts import LLM
 from triptych.errors import ProviderError
-from triptych.evaluation.collections import Collection
+from triptych.evaluation.collections import Collection, one_by_one
 from triptych.evaluation.rag import RagSample
 from triptych.search.question_log import unlogged
 
@@ -91,8 +90,7 @@ def collect_answers(
     failures: dict[str, str] = {}
     warned: list[str] = []
     last: ProviderError | None = None
-    for number, query in enumerate(collection.queries, start=1):
-        deadlines.check("answering questions")
+    for query in one_by_one(collection.queries, "answering questions", "answering", progress):
         try:
             answer = answering.ask(
                 query.text, dataset_id=dataset_id, llm=llm, max_tokens=max_tokens, **options
@@ -113,8 +111,6 @@ def collect_answers(
                         reference=query.answer,
                     )
                 )
-        if progress is not None:
-            progress(Progress(phase="answering", done=number, total=len(collection.queries)))
     if last is not None and len(failures) == len(collection.queries):
         raise last
     some = any(query.unanswerable for query in collection.queries)

@@ -15,12 +15,11 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych import deadlines
-from triptych._internal.progress import Progress, ProgressCallback
+from triptych._internal.progress import ProgressCallback
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.evaluation.collections import Collection
-from triptych.evaluation.resolution import find_targets
+from triptych.evaluation.collections import Collection, one_by_one
 from triptych.evaluation.significance import few_queries_warning
+from triptych.evaluation.targets import find_targets
 from triptych.records import Mode, Query, check_whole
 from triptych.search.answerability import SIGNALS, Calibration, HeldOut, LaneModel, lanes_key
 from triptych.search.question_log import unlogged
@@ -113,9 +112,7 @@ def calibrate(
             "there are no vectors"
         )
     assert config is not None  # the dataset was searched
-    warnings = []
-    if few := few_queries_warning(len(samples)):
-        warnings.append(few)
+    warnings = few_queries_warning(len(samples))
     if missed:
         warnings.append(
             f"the answers of {missed} questions were not among the {top_k} hits: these count as "
@@ -153,16 +150,13 @@ def collect_signals(
     mode = Mode.HYBRID if service.options.has_embedder else Mode.BM25
     samples = []
     missed = 0
-    for number, query in enumerate(collection.queries, start=1):
-        deadlines.check("the calibration")
+    for query in one_by_one(collection.queries, "the calibration", "questions", progress):
         asked = Query(text=query.text, dataset_id=dataset_id, mode=mode, top_k=top_k)
         result, signals = searches.search_with_signals(asked)
         grades = targets[query.query_id].grades
         answered = any(grades.get(hit.doc_name, 0) > 0 for hit in result)
         missed += not answered and not query.unanswerable
         samples.append(JudgedSignals(question=query.text, signals=signals, answered=answered))
-        if progress is not None:
-            progress(Progress(phase="questions", done=number, total=len(collection.queries)))
     return samples, missed
 
 

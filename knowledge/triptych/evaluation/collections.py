@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
-from triptych.errors import ValidationError
+from triptych import deadlines
+from triptych._internal.files import read_regular
+from triptych._internal.progress import Progress, ProgressCallback
+from triptych.errors import NotFoundError, ValidationError
 
 if TYPE_CHECKING:
     from triptych.records import NewDocument
 
+_T = TypeVar("_T")
 _MOST = 1000  # 2 to this power is the gain of a grade, and still far from a float's end
 
 
@@ -30,6 +35,29 @@ def whole_grade(written: str) -> int:
             f"the grade {written!r:.60} is beyond {_MOST:,}: grades are small, such as 0 to 3"
         )
     return grade
+
+
+def read_file(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+        NotFoundError: it is not there, is no regular file, or cannot be read.
+    """
+    try:
+        return read_regular(path)
+    except OSError as error:
+        raise NotFoundError(f"{str(path)!r} cannot be read: {error.strerror}") from error
+
+
+def one_by_one(
+    items: Sequence[_T], doing: str, phase: str, progress: ProgressCallback | None
+) -> Iterator[_T]:
+    """``items``, with a look at the deadline before each; ``progress`` is told what is done."""
+    for number, item in enumerate(items, start=1):
+        deadlines.check(doing)
+        yield item
+        if progress is not None:
+            progress(Progress(phase=phase, done=number, total=len(items)))
 
 
 class MalformedFileError(ValidationError):

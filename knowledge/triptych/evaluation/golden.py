@@ -1,4 +1,4 @@
-"""A golden set: questions and the files that answer them, kept by hand in YAML.
+"""A golden set: questions and the files that answer them, in YAML, read and written.
 
     name: manual
     queries:
@@ -18,35 +18,40 @@
 win over it) and ``passages`` (their files have their grade, unless one is given), or ``answerable:
 false``: no document answers it. A file is named by the end of its path. ``expected_keywords`` are
 words and phrases that the text which answers holds. ``reviewed: false``, of a query or of the whole
-set, says that no person has looked at it yet.
+set, says that no person has looked at it yet: `golden_yaml` writes such sets to be completed.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from triptych._internal.files import read_regular
-from triptych.errors import NotFoundError
 from triptych.evaluation.collections import (
     Collection,
     JudgedPassage,
     JudgedQuery,
     MalformedFileError,
+    read_file,
 )
 
 if TYPE_CHECKING:
     from yaml.nodes import Node
 
     from triptych.evaluation.yaml_nodes import NodeReader
+    from triptych.search.question_log import LoggedQuestion
 
+_T = TypeVar("_T")
 _TOP = ("name", "reviewed", "queries")
 _QUERY = (
     *("id", "question", "expected_files", "relevance", "passages", "expected_answer"),
     *("expected_keywords", "answerable", "reviewed"),
 )
 _PASSAGE = ("file", "text", "grade")
+_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 def read_golden(path: str | os.PathLike[str]) -> Collection:
@@ -58,9 +63,7 @@ def read_golden(path: str | os.PathLike[str]) -> Collection:
     """
     file = Path(path)
     try:
-        text = read_regular(file).decode("utf-8")
-    except OSError as error:
-        raise NotFoundError(f"{str(file)!r} cannot be read: {error.strerror}") from error
+        text = read_file(file).decode("utf-8")
     except UnicodeDecodeError as error:
         raise MalformedFileError(f"not UTF-8 (byte {error.start})", file=str(file)) from error
     from triptych.evaluation.yaml_nodes import NodeReader  # PyYAML is imported where it is used
@@ -93,25 +96,26 @@ def _query(reader: NodeReader, node: Node, number: int, reviewed: bool) -> Judge
     fields = reader.mapping(node, _QUERY, "a query")
     if "question" not in fields:
         raise reader.wrong("a query needs the field 'question'", node)
-    grades: dict[str, int] = {}
-    if "expected_files" in fields:
-        for each in reader.items(fields["expected_files"], "expected_files"):
-            grades[reader.file(each)] = 1
-    if "relevance" in fields:
-        graded: dict[str, int] = {}
-        for key, value in reader.pairs(fields["relevance"], "relevance"):
-            file = reader.file(key)
-            if file in graded:
-                raise reader.wrong(f"{file!r} is graded twice", key)
-            graded[file] = reader.grade(value)
-        grades |= graded
-    passages = tuple(
-        _passage(reader, each)
-        for each in (reader.items(fields["passages"], "passages") if "passages" in fields else ())
-    )
+
+    def given(field: str, read: Callable[[Node, str], _T], default: _T) -> _T:
+        return read(fields[field], field) if field in fields else default
+
+    def items(field: str) -> list[Node]:
+        return reader.items(fields[field], field) if field in fields else []
+
+    grades = {reader.file(each): 1 for each in items("expected_files")}
+    graded: dict[str, int] = {}
+    pairs = reader.pairs(fields["relevance"], "relevance") if "relevance" in fields else []
+    for key, value in pairs:
+        file = reader.file(key)
+        if file in graded:
+            raise reader.wrong(f"{file!r} is graded twice", key)
+        graded[file] = reader.grade(value)
+    grades |= graded
+    passages = tuple(_passage(reader, each) for each in items("passages"))
     for passage in passages:
         grades.setdefault(passage.document, passage.grade)
-    unanswerable = "answerable" in fields and not reader.truth(fields["answerable"], "answerable")
+    unanswerable = not given("answerable", reader.truth, True)
     if unanswerable and any(grade > 0 for grade in grades.values()):
         raise reader.wrong("answerable is false, and the query names files that answer it", node)
     if not grades and not unanswerable:
@@ -121,21 +125,14 @@ def _query(reader: NodeReader, node: Node, number: int, reviewed: bool) -> Judge
             node,
         )
     return JudgedQuery(
-        query_id=reader.text(fields["id"], "id") if "id" in fields else str(number),
+        query_id=given("id", reader.text, str(number)),
         text=reader.text(fields["question"], "question"),
         grades=grades,
         passages=passages,
-        answer=reader.text(fields["expected_answer"], "expected_answer")
-        if "expected_answer" in fields
-        else "",
-        keywords=tuple(
-            reader.text(each, "a keyword")
-            for each in reader.items(fields["expected_keywords"], "expected_keywords")
-        )
-        if "expected_keywords" in fields
-        else (),
+        answer=given("expected_answer", reader.text, ""),
+        keywords=tuple(reader.text(each, "a keyword") for each in items("expected_keywords")),
         unanswerable=unanswerable,
-        reviewed=reader.truth(fields["reviewed"], "reviewed") if "reviewed" in fields else reviewed,
+        reviewed=given("reviewed", reader.truth, reviewed),
     )
 
 
@@ -149,3 +146,74 @@ def _passage(reader: NodeReader, node: Node) -> JudgedPassage:
         text=reader.text(fields["text"], "text"),
         grade=reader.grade(fields["grade"]) if "grade" in fields else 1,
     )
+
+
+def golden_yaml(
+    queries: Iterable[JudgedQuery],
+    *,
+    name: str = "",
+    comments: Sequence[str] = (),
+    notes: Mapping[str, str] | None = None,
+) -> str:
+    """The questions as YAML. ``comments`` come first, and ``notes`` above each query, by its id.
+
+    A query that names no file and is not said to have no answer gets an empty ``expected_files``
+    to fill in: until then `read_golden` refuses it.
+    """
+    queries = list(queries)
+    lines = [f"# {each}" for each in comments]
+    lines += [f"name: {_quoted(name)}"] if name else []
+    if not all(query.reviewed for query in queries):
+        lines.append("reviewed: false")
+    lines.append("queries:")
+    for query in queries:
+        if note := (notes or {}).get(query.query_id):
+            lines.append(f"  # {' '.join(note.split())}")
+        lines.append(f"  - id: {_quoted(query.query_id)}")
+        lines.append(f"    question: {_quoted(query.text)}")
+        if query.unanswerable:
+            lines.append("    answerable: false")
+        elif not query.grades:
+            lines.append("    expected_files: []")
+        else:
+            lines.append("    relevance:")
+            lines += [f"      {_quoted(file)}: {grade}" for file, grade in query.grades.items()]
+        if query.passages:
+            lines.append("    passages:")
+            for passage in query.passages:
+                lines.append(f"      - file: {_quoted(passage.document)}")
+                lines.append(f"        text: {_quoted(passage.text)}")
+                lines.append(f"        grade: {passage.grade}")
+        if query.answer:
+            lines.append(f"    expected_answer: {_quoted(query.answer)}")
+        if query.keywords:
+            lines.append(f"    expected_keywords: [{', '.join(map(_quoted, query.keywords))}]")
+    return "\n".join(lines) + "\n"
+
+
+def logged_yaml(questions: Iterable[LoggedQuestion]) -> str:
+    """Logged questions as a golden set to fill in."""
+    queries, notes = [], {}
+    for number, logged in enumerate(questions, start=1):
+        query = JudgedQuery(query_id=f"asked-{number}", text=logged.text, reviewed=False)
+        queries.append(query)
+        found = ", ".join(logged.found) or "no document"
+        notes[query.query_id] = (
+            f"asked {logged.times} times, last {logged.asked_at:%Y-%m-%d}, of "
+            f"{', '.join(logged.dataset_ids)}; {logged.answerability}: found {found}"
+        )
+    return golden_yaml(
+        queries,
+        comments=[
+            "Questions that were not answered. For each, name the files that answer it under",
+            "expected_files, or put 'answerable: false' in its place; then remove",
+            "'reviewed: false'.",
+        ],
+        notes=notes,
+    )
+
+
+def _quoted(text: str) -> str:
+    """A string of JSON is one of YAML, but for characters that YAML wants escaped."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)

@@ -12,10 +12,10 @@ from triptych._internal.progress import ProgressCallback
 from triptych.contracts import Postprocessor
 from triptych.errors import ValidationError
 from triptych.evaluation.collections import Collection
-from triptych.evaluation.resolution import find_targets
 from triptych.evaluation.results import Evaluation, Granularity, ModeResult
 from triptych.evaluation.run import EvaluationRun
 from triptych.evaluation.significance import few_queries_warning
+from triptych.evaluation.targets import find_targets
 from triptych.records import Mode, Result
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.question_log import unlogged
@@ -136,7 +136,6 @@ def evaluate_pipelines(
             )
             modes[name] = run.run(name, queries, targets, progress)
         calls[name] = counter.calls / len(queries)
-    few = few_queries_warning(len(queries))
     missing = [f"{key}: {name}" for key, wanted in targets.items() for name in wanted.missing]
     lacks = f"the dataset lacks {len(missing)} relevant documents, the first {missing[:1]}"
     return Evaluation(
@@ -153,7 +152,7 @@ def evaluate_pipelines(
             "pipelines": {name: _described(each) for name, each in pipelines.items()},
             "model_calls": calls,
         },
-        warnings=(*([few] if few else []), *([lacks] if missing else [])),
+        warnings=(*few_queries_warning(len(queries)), *([lacks] if missing else [])),
         questions={query.query_id: query.text for query in queries},
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -21,13 +21,12 @@ from triptych.answers.pieces import new_mark
 from triptych.contracts import LLM
 from triptych.errors import NotFoundError, ProviderError, ProviderSetupError
 from triptych.evaluation.collections import JudgedPassage, JudgedQuery
-from triptych.evaluation.targets import find_passage
+from triptych.evaluation.targets import find_passage, names_in
 from triptych.records import Message, SourceDocument, Usage, check_whole
 
 if TYPE_CHECKING:
     from triptych.service import Service
 
-_PAGE = 1_000
 _EXCERPT = 6_000  # code points of a document that the model reads
 _LEAST_EVIDENCE = 12  # code points: fewer stand anywhere
 _LONGEST = 500  # code points of a question
@@ -95,7 +94,7 @@ def propose_questions(
     check_whole(count, "count")
     check_whole(unanswerable, "unanswerable")
     check_whole(per_document, "per_document", least=1)
-    names = sorted(_names(service, dataset_id), key=_digest)
+    names = sorted(names_in(service, dataset_id), key=_digest)
     if not names:
         raise NotFoundError(f"the dataset {dataset_id!r} has no documents to ask about")
     run = _Run(llm=llm, max_tokens=check_whole(max_tokens, "max_tokens", least=1))
@@ -231,10 +230,3 @@ def _excerpt(document: SourceDocument) -> str:
 
 def _digest(name: str) -> bytes:
     return hashlib.sha256(name.encode("utf-8")).digest()
-
-
-def _names(service: Service, dataset_id: str) -> Iterator[str]:
-    page = service.list_documents(dataset_id, limit=_PAGE)
-    while page:
-        yield from (info.name for info in page)
-        page = service.list_documents(dataset_id, after=page[-1].name, limit=_PAGE)

@@ -13,9 +13,8 @@ from typing import Any
 from triptych._internal.wording import counted
 from triptych.evaluation.answers import CollectedAnswers
 from triptych.evaluation.charts import bars, differences, legend, lines
-from triptych.evaluation.comparison import Comparison, compare_modes
 from triptych.evaluation.rag import RagEvaluation
-from triptych.evaluation.results import Evaluation
+from triptych.evaluation.results import Comparison, Evaluation, compare_modes
 
 _WANTED = ("ndcg@10", "ndcg_exp@10", "recall@10", "precision@10", "success@10", "mrr", "map")
 _BASELINE = "bm25"
@@ -209,7 +208,7 @@ def _by_query(evaluation: Evaluation, metric: str) -> Iterable[str]:
         yield f"<h2>{escape(title)}</h2>"
         yield (
             f"<p>{found.estimate.mean:+.4f} [{found.estimate.low:+.4f}, "
-            f"{found.estimate.high:+.4f}], p {_p(found.p)}; {found.better:,} queries better, "
+            f"{found.estimate.high:+.4f}], p {_number(found.p)}; {found.better:,} queries better, "
             f"{found.worse:,} worse.</p>"
         )
         yield differences(found.values, evaluation.query_ids, label=title)
@@ -226,18 +225,14 @@ def _tests(comparison: Comparison) -> str:
                 f"{each.mean_a:.4f}",
                 f"{each.mean_b:.4f}",
                 f"{each.estimate.mean:+.4f} [{each.estimate.low:+.4f}, {each.estimate.high:+.4f}]",
-                _p(each.p),
-                _p(each.p_holm),
+                _number(each.p),
+                _number(each.p_holm),
                 each.better,
                 each.worse,
             )
             for each in comparison.differences
         ),
     )
-
-
-def _p(value: float) -> str:
-    return f"{value:.4f}"
 
 
 def _configuration(configuration: Mapping[str, Any]) -> str:

@@ -97,10 +97,7 @@ def randomisation_test(
 
 
 def randomisation_tests(
-    differences: Mapping[_K, Sequence[float]],
-    *,
-    permutations: int = PERMUTATIONS,
-    seed: int = 0,
+    differences: Mapping[_K, Sequence[float]], *, permutations: int = PERMUTATIONS, seed: int = 0
 ) -> dict[_K, float]:
     """`randomisation_test` for each row of differences by query, all under the same swaps.
 
@@ -138,14 +135,14 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def few_queries_warning(queries: int) -> str | None:
-    """What to tell where there are under 50 queries, else None."""
+def few_queries_warning(queries: int) -> list[str]:
+    """What to tell where there are under 50 queries, else nothing."""
     if queries >= FEWEST_QUERIES:
-        return None
-    return (
+        return []
+    return [
         f"{queries} queries are few: under {FEWEST_QUERIES} an interval is wide and itself "
         "uncertain, and a difference between runs tells a direction at most"
-    )
+    ]
 
 
 def _table(values: Mapping[_K, Sequence[float]]) -> NDArray[np.float64]:

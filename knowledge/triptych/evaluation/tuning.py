@@ -18,9 +18,8 @@ from triptych._internal.progress import ProgressCallback
 from triptych.contracts import Ranker
 from triptych.errors import ValidationError
 from triptych.evaluation.collections import Collection, JudgedQuery
-from triptych.evaluation.comparison import Difference, compare
 from triptych.evaluation.pipelines import evaluate_pipelines
-from triptych.evaluation.results import Evaluation
+from triptych.evaluation.results import Difference, Evaluation, compare
 from triptych.records.queries import SearchOptions
 from triptych.search.fusion import RANKERS
 from triptych.search.pipeline_record import Pipeline

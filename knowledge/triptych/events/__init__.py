@@ -5,12 +5,16 @@ hands the smallest scope that covers a window to a `Rebuilder`, which is a Servi
 directory sync. `QueueNotifier` is the notifier for programs that know what they change.
 """
 
-from triptych.events.clock import Clock, SystemClock
+from triptych.events.loop import join_scopes, scope_of
 from triptych.events.notifier import QueueNotifier
-from triptych.events.options import ReloaderOptions
-from triptych.events.record import RebuildCallback, RebuildRecord
+from triptych.events.options import (
+    Clock,
+    RebuildCallback,
+    RebuildRecord,
+    ReloaderOptions,
+    SystemClock,
+)
 from triptych.events.reloader import EventReloader
-from triptych.events.scopes import join_scopes, scope_of
 
 __all__ = [
     "Clock",

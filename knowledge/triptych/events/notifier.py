@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 
 from triptych.errors import ValidationError
-from triptych.events.wait import wait_for
+from triptych.events.options import wait_for
 from triptych.records import ChangeEvent, EventKind, check_whole
 
 

@@ -1,13 +1,99 @@
-"""How an `EventReloader` times its rebuilds."""
+"""What a reloader is told and tells: its times, its clock, how its parts wait, and its reports."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import attrs
 
+from triptych import deadlines
 from triptych.errors import ValidationError
+from triptych.records import RebuildReport, RebuildScope
+
+
+class Clock(Protocol):
+    """Where a reloader's seconds come from: one small object that a test can replace."""
+
+    def now(self) -> float:
+        """Seconds since some fixed moment; never goes back. Called from several threads."""
+        ...
+
+    def wait(self, condition: threading.Condition, timeout: float | None) -> None:
+        """Release ``condition``, which the caller holds, and take it again once it was
+        notified or ``timeout`` seconds have passed (None: only once notified). May return
+        early."""
+        ...
+
+
+LOOK_UP = 1.0
+"""Seconds. A signal that comes just as the main thread falls asleep on a lock leaves its
+handler waiting until the thread wakes, and cancelling a deadline wakes nobody: so no wait is
+longer than this."""
+
+
+_POLL = 0.1
+"""Seconds between two looks at a deadline, which cannot notify the condition it cancels."""
+
+
+class SystemClock:
+    """The real one: `time.monotonic`, which no change of the wall clock touches."""
+
+    def now(self) -> float:
+        """Seconds of the monotonic clock."""
+        return time.monotonic()
+
+    def wait(self, condition: threading.Condition, timeout: float | None) -> None:
+        """As `Clock.wait`."""
+        condition.wait(LOOK_UP if timeout is None else min(timeout, LOOK_UP))
+
+
+def wait_for(condition: threading.Condition, predicate: Callable[[], bool], doing: str) -> None:
+    """Wait until ``predicate`` holds; the caller holds ``condition``.
+
+    Raises:
+        CancelledError: the deadline around this call passed, or was cancelled.
+    """
+    while not predicate():
+        deadlines.check(doing)
+        left = deadlines.remaining()
+        # Cancelling a deadline cannot notify this condition, so it is looked for.
+        condition.wait(_POLL if left is None else min(left, _POLL))
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class RebuildRecord:
+    """One rebuild that a reloader has made, or tried to make.
+
+    Attributes:
+        scope: what was to be rebuilt.
+        events: how many events asked for it, those of failed windows before it included.
+        attempt: 1, and one more for every failure in a row before it.
+        duration: seconds.
+        report: what the rebuild did, its cost included; None when it raised.
+        error: what it raised; None when it did not. A report with ``failed`` items is a
+            failure as well, without an error.
+        retry: what is pending again because it failed; None when nothing is.
+        retry_in: seconds until it is tried again without new events; None when it is not:
+            all was done, or the named dataset is gone, or the reloader was closed.
+    """
+
+    scope: RebuildScope
+    events: int
+    attempt: int
+    duration: float
+    report: RebuildReport | None = None
+    error: Exception | None = attrs.field(default=None, eq=False)
+    retry: RebuildScope | None = None
+    retry_in: float | None = None
+
+
+RebuildCallback = Callable[[RebuildRecord], None]
+"""Called after each rebuild, in the thread that rebuilds: events go on being gathered, but the
+next rebuild waits for it."""
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -10,10 +10,8 @@ from random import Random
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import EventNotifier, Rebuilder
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.events.clock import LOOK_UP, Clock, SystemClock
 from triptych.events.loop import RebuildLoop
-from triptych.events.options import ReloaderOptions
-from triptych.events.record import RebuildCallback
+from triptych.events.options import LOOK_UP, Clock, RebuildCallback, ReloaderOptions, SystemClock
 from triptych.records import ChangeEvent, RebuildReport, RebuildScope
 
 _logger = logging.getLogger("triptych.events")

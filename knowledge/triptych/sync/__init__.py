@@ -6,15 +6,14 @@
 `follow_rows` does the same for rows of a table, or points of a collection.
 """
 
-from triptych.sync.deletes import delete_documents_of, documents_of
-from triptych.sync.directory import DirectorySync
+from triptych.sync.directory import DirectorySync, PollingNotifier
 from triptych.sync.file_set import FileSet
-from triptych.sync.polling import PollingNotifier
 from triptych.sync.read_ahead import MetadataFunction, SourceFile
 from triptych.sync.remembered import RememberedRoot, RememberedRoots
 from triptych.sync.report import HeldDeletions, SyncPlan, SyncReport
 from triptych.sync.roots import SyncOptions, SyncRoot
 from triptych.sync.rows import RowPage, RowReport, RowSource, SourceRow, follow_rows
+from triptych.sync.target import delete_documents_of, documents_of
 
 __all__ = [
     "DirectorySync",

@@ -9,7 +9,7 @@ import attrs
 
 from triptych.parsing.generated_folders import MARKERS_INSIDE, folders_beside
 from triptych.records import ChangeEvent, EventKind, RebuildScope
-from triptych.sync.gitignore import IGNORE_FILES
+from triptych.sync.patterns import IGNORE_FILES
 from triptych.sync.roots import SyncRoot
 from triptych.sync.scanner import Scanner
 from triptych.sync.state import FileRecord

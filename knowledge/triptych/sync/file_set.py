@@ -13,8 +13,7 @@ from triptych.errors import CancelledError, NotFoundError, TriptychError, Valida
 from triptych.parsing import FileParsers, ParsedFile
 from triptych.parsing.files import Skipped, name_of
 from triptych.records import Failure, Metadata, NewDocument
-from triptych.sync.file_bytes import read_file
-from triptych.sync.read_ahead import file_error
+from triptych.sync.read_ahead import file_error, read_file
 from triptych.sync.roots import SyncOptions
 from triptych.sync.scanner import Scanner
 

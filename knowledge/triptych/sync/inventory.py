@@ -1,8 +1,8 @@
-"""What is in the folders and what is in the store, side by side, for one dataset."""
+"""What is in the folders and what is in the store, side by side, for one dataset; and renames."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
@@ -135,3 +135,42 @@ def _fail(found: Inventory, root: SyncRoot, scan: Scan) -> None:
         told.__cause__ = error
         name = root.name_of(relative) if relative else str(root.path)
         found.failed.append(Failure(dataset_id=found.dataset_id, name=f"{name}/", error=told))
+
+
+# Which content went to another name
+
+
+def renames(
+    gone: Iterable[DocumentInfo], added: Iterable[tuple[str, str]]
+) -> tuple[tuple[str, str], ...]:
+    """Which names took the place of which, (old, new), by old name.
+
+    ``added`` are new names with the SHA-256 of their content. Where several names hold one
+    content, they are paired in order.
+    """
+    waiting: dict[str, list[str]] = {}
+    for name, content in sorted(added, reverse=True):
+        waiting.setdefault(content, []).append(name)
+    return tuple(
+        (info.name, names.pop())
+        for info in sorted(gone, key=lambda info: info.name)
+        if (names := waiting.get(info.content_sha256))
+    )
+
+
+def replaced(put: Iterable[tuple[str, str, str]]) -> list[tuple[str, str]]:
+    """Whose content is another's now, (old, new), among documents that were put together.
+
+    ``put`` are names with the SHA-256 of their content before, "" for none, and now.
+    """
+    documents = sorted(put)
+    heirs: dict[str, list[str]] = {}
+    for name, before, now in documents:
+        if before != now:
+            heirs.setdefault(now, []).append(name)
+    return [
+        (name, heir)
+        for name, before, now in documents
+        if before and before != now
+        for heir in heirs.get(before, ())
+    ]

@@ -1,9 +1,11 @@
-"""What a sync did, or would do."""
+"""What a sync did, or would do, and what keeps it from deleting most of a folder by surprise."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import attrs
 
@@ -11,6 +13,67 @@ from triptych.errors import DeletionHeldError
 from triptych.parsing.files import Skipped
 from triptych.records import Failure, RebuildReport
 from triptych.records.reports import raise_first
+
+WAVE = 60.0
+"""Seconds without a deletion after which the next one is counted from the beginning. A watched
+folder that is emptied tells of its files a few at a time, and each few alone are no half."""
+
+
+class Summed:
+    """Numbers and tuples that are added field by field; what one of two does not know (None) is
+    not known of both."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Self) -> Self:
+        """Both together."""
+        kind: Any = type(self)
+        both = {
+            field.name: (getattr(self, field.name), getattr(other, field.name))
+            for field in attrs.fields(kind)
+        }
+        made: Self = kind(
+            **{name: None if None in pair else pair[0] + pair[1] for name, pair in both.items()}
+        )
+        return made
+
+
+@attrs.define(slots=True)
+class Wave:
+    """Deletions of a root that follow each other: how many it had before, how many are done."""
+
+    documents: int
+    deleted: int
+    last: float
+
+
+class DeletionGuard:
+    """Counts what the passes of one `DirectorySync` delete, root by root. Not thread-safe.
+
+    A disk that is not mounted leaves an empty folder, and a mistaken pattern leaves files out:
+    neither is a reason to delete the documents. So a pass that would delete more than half of a
+    root's documents deletes none of them, and reports it.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._waves: dict[str, Wave] = {}
+
+    def holds(self, key: str, count: int, documents: Callable[[], int]) -> Wave | None:
+        """What the root had and lost so far, if ``count`` more deletions are too many; else None.
+
+        ``documents`` counts those that it has; it is asked only at the beginning of a wave.
+        """
+        wave = self._waves.get(key)
+        if wave is None or self._clock() - wave.last > WAVE:
+            wave = self._waves[key] = Wave(documents(), 0, self._clock())
+        return wave if 2 * (wave.deleted + count) > wave.documents else None
+
+    def deleted(self, key: str, count: int) -> None:
+        """Note that ``count`` documents of the root were deleted, if `holds` was asked of them."""
+        if (wave := self._waves.get(key)) is not None:
+            wave.deleted += count
+            wave.last = self._clock()
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -45,7 +108,7 @@ class HeldDeletions:
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class SyncReport:
+class SyncReport(Summed):
     """What a sync did.
 
     Attributes:
@@ -85,15 +148,6 @@ class SyncReport:
     pending: int = 0
     expired: int = 0
 
-    def __add__(self, other: SyncReport) -> SyncReport:
-        """Both together."""
-        return SyncReport(
-            **{
-                field.name: getattr(self, field.name) + getattr(other, field.name)
-                for field in attrs.fields(SyncReport)
-            }
-        )
-
     def raise_for_failures(self) -> None:
         """Raise the first failure's error, whose notes name the others; held deletions are some."""
         raise_first((*self.failed, *(each.failure for each in self.held)))
@@ -116,7 +170,7 @@ class SyncReport:
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class SyncPlan:
+class SyncPlan(Summed):
     """What a sync would do, and what it would cost; nothing was written.
 
     Attributes:
@@ -144,16 +198,3 @@ class SyncPlan:
     chunks: int | None = 0
     embedded: int | None = 0
     model_calls: int | None = 0
-
-    def __add__(self, other: SyncPlan) -> SyncPlan:
-        """Both together."""
-        return SyncPlan(
-            **{
-                field.name: _both(getattr(self, field.name), getattr(other, field.name))
-                for field in attrs.fields(SyncPlan)
-            }
-        )
-
-
-def _both(one: Any, other: Any) -> Any:
-    return None if one is None or other is None else one + other

@@ -25,7 +25,8 @@ from triptych.records.metadata import same_metadata
 from triptych.records.reports import raise_first
 from triptych.service import Service
 from triptych.signatures import content_sha256
-from triptych.sync.deletes import DELETED_AT_ONCE, delete_documents
+from triptych.sync.report import Summed
+from triptych.sync.target import DELETED_AT_ONCE, delete_documents
 
 PAGE: Final = 200
 _IDS: Final = 5_000
@@ -82,7 +83,7 @@ class RowSource(Protocol):
 
 
 @attrs.frozen(kw_only=True)
-class RowReport:
+class RowReport(Summed):
     """What a pass did.
 
     Attributes:
@@ -106,15 +107,6 @@ class RowReport:
     failed: tuple[Failure, ...] = ()
     embedded: int = 0
     pending: int = 0
-
-    def __add__(self, other: RowReport) -> RowReport:
-        """Both together."""
-        return RowReport(
-            **{
-                field.name: getattr(self, field.name) + getattr(other, field.name)
-                for field in attrs.fields(RowReport)
-            }
-        )
 
     @property
     def changed(self) -> int:

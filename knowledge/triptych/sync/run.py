@@ -16,16 +16,13 @@ from triptych.errors import CancelledError, ConflictError, StoreAwayError, Tript
 from triptych.parsing.files import Skipped
 from triptych.records import DocumentInfo, EmbedReport, Failure, NewDocument, PutReport
 from triptych.service import Service
-from triptych.sync.deletes import DELETED_AT_ONCE
-from triptych.sync.guard import DeletionGuard, Wave
-from triptych.sync.inventory import Inventory, take_inventory
+from triptych.sync.inventory import Inventory, renames, replaced, take_inventory
 from triptych.sync.read_ahead import FileReader, ParsedCandidate, Task
-from triptych.sync.renames import renames, replaced
-from triptych.sync.report import HeldDeletions, SyncPlan, SyncReport
+from triptych.sync.report import DeletionGuard, HeldDeletions, SyncPlan, SyncReport, Wave
 from triptych.sync.roots import SyncOptions, SyncRoot
 from triptych.sync.scanner import Scanner
 from triptych.sync.state import FileRecord
-from triptych.sync.target import target_of
+from triptych.sync.target import DELETED_AT_ONCE, target_of
 
 _ROUNDS = 3
 """How often a file or document that others touch meanwhile is looked at again."""

@@ -16,8 +16,7 @@ import attrs
 from triptych import deadlines
 from triptych.parsing.files import Skipped
 from triptych.parsing.generated_folders import generated_kind, markers_beside
-from triptych.sync.gitignore import IgnoreStack, ignore_stack
-from triptych.sync.patterns import compile_patterns
+from triptych.sync.patterns import IgnoreStack, compile_patterns, ignore_stack
 from triptych.sync.roots import SyncOptions
 from triptych.sync.tree import Folder, Tree, is_hidden, is_link
 
@@ -237,12 +236,7 @@ class Scanner:
     # The rules
 
     def _judge(
-        self,
-        place: _Place,
-        name: str,
-        status: os.stat_result,
-        beside: Container[str],
-        found: Scan,
+        self, place: _Place, name: str, status: os.stat_result, beside: Container[str], found: Scan
     ) -> _Place | None:
         """Note the file in ``found``, or give the folder to go into; ``beside`` has at least the
         `markers_beside` it."""

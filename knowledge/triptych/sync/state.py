@@ -111,11 +111,7 @@ def _is_broken(file: Path) -> bool:
 
 
 def forget_files(
-    folder: Path,
-    settings: SettingsStore,
-    dataset_id: str,
-    name: str | None,
-    others: Sequence[str],
+    folder: Path, settings: SettingsStore, dataset_id: str, name: str | None, others: Sequence[str]
 ) -> None:
     """Remove what syncs remember of the file of a document, or of those of a dataset (None).
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,12 +33,8 @@ if TYPE_CHECKING:
         failing_store as failing_store,
         fenced_text as fenced_text,
     )
-    from triptych.testing.harness import (
-        Child as Child,
-        Contents as Contents,
-        Harness as Harness,
-    )
-    from triptych.testing.ranking import assert_backends_rank_alike as assert_backends_rank_alike
+    from triptych.testing.harness import Child as Child, Contents as Contents, Harness as Harness
+    from triptych.testing.search import assert_backends_rank_alike as assert_backends_rank_alike
     from triptych.testing.service import ServiceTests as ServiceTests
     from triptych.testing.stateful import run_stateful as run_stateful
 
@@ -46,50 +43,18 @@ _HOMES = {
     "fakes": "CoveringEmbedder Failing FakeEmbedder FakeLLM FakeSparseEncoder ScriptedLLM "
     "failing_store fenced_text",
     "harness": "Child Contents Harness",
-    "ranking": "assert_backends_rank_alike",
+    "search": "assert_backends_rank_alike",
     "service": "ServiceTests",
     "stateful": "run_stateful",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
-_ASSERTING = (
-    "answers",
-    "capabilities",
-    "changes",
-    "chunks",
-    "collections",
-    "concurrency",
-    "crash",
-    "deletes",
-    "documents",
-    "expiry",
-    "failures",
-    "fillers",
-    "filters",
-    "history",
-    "journal",
-    "layers",
-    "builders",
-    "operations",
-    "races",
-    "query_syntax",
-    "ranking",
-    "replication",
-    "reopen",
-    "search",
-    "service",
-    "settings",
-    "spaces",
-    "sparse",
-    "sparse_service",
-    "stateful",
-)
 # Within a run of pytest their assertions tell what they saw. It is imported before all else there.
 if "pytest" in sys.modules:
     import pytest
 
-    for _module in _ASSERTING:
-        pytest.register_assert_rewrite(f"{__name__}.{_module}")
+    for _module in iter_modules(__path__):
+        pytest.register_assert_rewrite(f"{__name__}.{_module.name}")
 
 __all__ = [
     "BackendConformance",

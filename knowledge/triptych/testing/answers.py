@@ -12,13 +12,7 @@ import pytest
 
 from triptych.contracts import AnswerCache, Store
 from triptych.errors import StoreError
-from triptych.records import (
-    CachedAnswer,
-    CacheStats,
-    DerivedSig,
-    Layer,
-    NewDocument,
-)
+from triptych.records import CachedAnswer, CacheStats, DerivedSig, Layer, NewDocument
 from triptych.records.spaces import dense
 from triptych.testing.builders import (
     CONFIG,
@@ -32,7 +26,7 @@ from triptych.testing.builders import (
     sig_of,
     vector_of,
 )
-from triptych.testing.harness import Harness, HarnessTests, or_skip
+from triptych.testing.harness import Harness, HarnessTests, or_skip, there
 from triptych.testing.sparse import encode
 
 NOW = datetime(2026, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
@@ -61,8 +55,7 @@ def answer_from(
 
 def _without_vectors(store: Store) -> None:
     """Swap in a set that waits for its vectors."""
-    document = store.documents.get("d", "a")
-    assert document is not None
+    document = there(store.documents.get("d", "a"))
     sig = attrs.evolve(sig_of(store, "d", "a"), embed_sig="")
     store.chunks.delete_by_doc("d", "a")  # with its vectors, which the set would take
     assert store.chunks.replace("d", "a", chunks_of(document, sig, vectors=False), sig=sig)
@@ -101,8 +94,7 @@ def _restamp(store: Store) -> None:
 
 
 def _load(store: Store) -> None:
-    document = store.documents.get("d", "a")
-    assert document is not None
+    document = there(store.documents.get("d", "a"))
     newer = attrs.evolve(document, version=document.version + 5, content="Loaded.")
     store.documents.load(newer)
 
@@ -129,10 +121,7 @@ _WRITES: dict[str, tuple[_Step, _Step]] = {
     "a chunk set": (lambda store: put(store, "d", "a", "Other."), lambda s: derive(s, "d", "a")),
     "a set of another version": (_changed_metadata, _restamp),
     "a set without vectors": (_nothing, _without_vectors),
-    "the first vectors of a set": (
-        _without_vectors,
-        lambda store: _give(store, slice(1)),
-    ),
+    "the first vectors of a set": (_without_vectors, lambda store: _give(store, slice(1))),
     "the last vectors of a set": (_with_some_vectors, _complete),
     "sparse vectors": (_with_sparse, lambda store: encode(store, "d", "a")),
     "a layer": (_nothing, _layered),
@@ -218,8 +207,7 @@ class AnswerTests(HarnessTests):
     def test_what_changes_nothing_drops_nothing(self, store: Store) -> None:
         answers = answers_of(store)
         fill(store, "d", {"a": _TEXT})
-        document = store.documents.get("d", "a")
-        assert document is not None
+        assert store.documents.get("d", "a") is not None
         assert answers.keep_answer(answer_from(answers, "d"), most=10)
         put(store, "d", "a", _TEXT)
         stale = DerivedSig(source_version=99, chunker_sig=CONFIG.chunker_sig)
@@ -277,15 +265,13 @@ class AnswerTests(HarnessTests):
             store.close()
             other.close()
 
-    def test_answers_last_or_are_gone_after_reopening(self, harness: Harness) -> None:
-        if not harness.persistent:
-            pytest.skip("the store ends with the process")
-        with closing(harness.open()) as store:
+    def test_answers_last_or_are_gone_after_reopening(self, lasting: Harness) -> None:
+        with closing(lasting.open()) as store:
             answers = answers_of(store)
             fill(store, "d", {"a": _TEXT})
             assert answers.keep_answer(answer_from(answers, "d"), most=10)
             kept = answers.revisions(["d"])
-        with closing(harness.open()) as again:
+        with closing(lasting.open()) as again:
             found = answers_of(again)
             if found.cached_questions("r"):
                 assert found.revisions(["d"]) == kept

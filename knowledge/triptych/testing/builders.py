@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import attrs
@@ -27,6 +28,7 @@ from triptych.records import (
     NewDocument,
     SourceDocument,
     SparseVector,
+    SystemData,
     Vector,
     parse_filter,
 )
@@ -63,6 +65,21 @@ def put(
     """Store a document with this metadata."""
     return store.documents.put(
         dataset_id, NewDocument(name=name, content=content, metadata=metadata)
+    )
+
+
+def loaded(version: int, content: str = "text", *, name: str = "a") -> SourceDocument:
+    """A document of "d" as a copy of another store gives it."""
+    return SourceDocument(
+        dataset_id="d",
+        name=name,
+        content=content,
+        metadata={"k": content, "n": version},
+        version=version,
+        updated_at=datetime(2020, 2, 29, 23, 59, 59, version, tzinfo=UTC),
+        original_sha256="1" * 64,
+        parser_sig="parser/1",
+        system=SystemData(outline="{}", sync_root="root"),
     )
 
 
@@ -115,6 +132,23 @@ def chunks_of(
 def set_config(store: Store, dataset_id: str, config: DatasetConfig = CONFIG) -> None:
     """Give the dataset this configuration, whatever it has now."""
     assert store.chunks.configure(dataset_id, config, expected=store.chunks.config(dataset_id))
+
+
+def remove(store: Store, dataset_id: str, name: str, how: str) -> None:
+    """Delete a document, its set, or all there is of the dataset."""
+    documents, chunks = store.documents, store.chunks
+    info = documents.get_info(dataset_id, name)
+    assert info is not None, f"{name!r} is not in {dataset_id!r}"
+    if how == "document":
+        assert documents.delete(dataset_id, name)
+    elif how == "many":
+        assert list(documents.delete_many(dataset_id, {name: info.version})) == [name]
+    elif how == "set":
+        chunks.delete_by_doc(dataset_id, name)
+    elif how == "sets":
+        chunks.delete_by_dataset(dataset_id)
+    else:
+        assert documents.delete_dataset(dataset_id)
 
 
 def derive(store: Store, dataset_id: str, name: str, config: DatasetConfig = CONFIG) -> bool:
@@ -198,11 +232,7 @@ def keyword_query(
 ) -> ChunkQuery:
     """A BM25 query over these datasets."""
     return ChunkQuery(
-        dataset_ids=dataset_ids,
-        mode=Mode.BM25,
-        text=text,
-        top_k=top_k,
-        filter=where or Filter(),
+        dataset_ids=dataset_ids, mode=Mode.BM25, text=text, top_k=top_k, filter=where or Filter()
     )
 
 
@@ -224,18 +254,33 @@ def vector_query(
     )
 
 
+def both_lanes(
+    text: str, *dataset_ids: str, top_k: int = 10, where: Filter | None = None
+) -> tuple[ChunkQuery, ChunkQuery]:
+    """One question, by its words and by the vector of its text."""
+    return (
+        keyword_query(text, *dataset_ids, top_k=top_k, where=where),
+        vector_query(vector_of(text), *dataset_ids, top_k=top_k, where=where),
+    )
+
+
+def sparse_query(
+    text: str, *dataset_ids: str, top_k: int = 10, where: Filter | None = None, space: str = SPARSE
+) -> ChunkQuery:
+    """A query of the sparse lane over these datasets."""
+    return ChunkQuery(
+        dataset_ids=dataset_ids,
+        vector=sparse_of(text, space),
+        mode="sparse",
+        embed_sig=space,
+        top_k=top_k,
+        filter=where or Filter(),
+    )
+
+
 def layer_query(query: ChunkQuery, layer: Layer = Layer.ABSTRACT) -> LayerQuery:
     """The same question to layers of one kind."""
-    return LayerQuery(
-        dataset_ids=query.dataset_ids,
-        mode=query.mode,
-        text=query.text,
-        vector=query.vector,
-        embed_sig=query.embed_sig,
-        top_k=query.top_k,
-        filter=query.filter,
-        layer=layer,
-    )
+    return LayerQuery(**attrs.asdict(query, recurse=False), layer=layer)
 
 
 def ids(candidates: Sequence[Candidate]) -> list[tuple[str, int]]:

@@ -15,7 +15,7 @@ from triptych.errors import StoreError, ValidationError
 from triptych.records import ChangeCursor, ChangePage, DocumentChange, NewDocument
 from triptych.testing.builders import derive, fill, put, set_config
 from triptych.testing.harness import Harness, HarnessTests, or_skip
-from triptych.testing.processes import Worker
+from triptych.testing.work import Worker
 
 Versions = dict[tuple[str, str], int]
 """The version of each document, by dataset and name."""
@@ -310,20 +310,16 @@ class ChangeTests(HarnessTests):
         # There was nothing left in the dataset.
         assert len(set(seen[:-1])) == len(seen) - 1
 
-    def test_a_store_that_is_opened_again_goes_on(self, harness: Harness) -> None:
-        if not harness.persistent:
-            pytest.skip("the store is not kept")
-        with_closing = harness.open()
-        reader_of(with_closing)
-        put(with_closing, "d", "a", "one")
-        put(with_closing, "d", "b", "two")
-        since = read(with_closing).cursor
-        put(with_closing, "d", "c", "three")
-        with_closing.close()
-        with closing(harness.open()) as again:
+    def test_a_store_that_is_opened_again_goes_on(self, lasting: Harness) -> None:
+        with closing(lasting.open()) as store:
+            put(store, "d", "a", "one")
+            put(store, "d", "b", "two")
+            since = read(store).cursor
+            put(store, "d", "c", "three")
+        with closing(lasting.open()) as again:
             page = read(again, since)
             every = [("d", name, "added") for name in "abc"]
-            kept = harness.keeps_log
+            kept = lasting.keeps_log
             assert (page.reset, told(page)) == (not kept, every[2:] if kept else every)
             again.documents.delete("d", "a")
             assert told(read(again, page.cursor)) == [("d", "a", "deleted")]
@@ -363,29 +359,25 @@ class ChangeTests(HarnessTests):
             assert each.copy == snapshot(store)
 
     def test_a_follower_beside_another_process_misses_nothing(
-        self, store: Store, harness: Harness
+        self, store: Store, worker: Worker
     ) -> None:
-        if not harness.shared or harness.child is None:
-            pytest.skip("no other process can open this store")
         reader_of(store)
         follower, seen = Follower(), []
-        with Worker() as worker:
-            worker.open(harness.child)
-            worker.send({"do": "put", "times": 12})
-            for number in range(12):
-                put(store, "d", f"mine {number}", "one")
-                follower.turn(store)
-                # What is written is read at once.
-                assert ("d", f"mine {number}") in follower.copy
-                seen.append(follower.copy.get(("d", "a"), 0))
-            versions = worker.receive()
+        worker.send({"do": "put", "times": 12})
+        for number in range(12):
+            put(store, "d", f"mine {number}", "one")
             follower.turn(store)
-            assert follower.copy["d", "a"] == max(versions)
-            assert seen == sorted(seen)
-            for name in ("b", "c"):
-                worker.ask({"do": "write", "name": name, "text": "two"})
-                assert told(follower.turn(store)) == [("d", name, "added")]
-                worker.ask({"do": "delete", "name": name})
-                assert told(follower.turn(store)) == [("d", name, "deleted")]
-            worker.close()
+            # What is written is read at once.
+            assert ("d", f"mine {number}") in follower.copy
+            seen.append(follower.copy.get(("d", "a"), 0))
+        versions = worker.receive()
+        follower.turn(store)
+        assert follower.copy["d", "a"] == max(versions)
+        assert seen == sorted(seen)
+        for name in ("b", "c"):
+            worker.ask({"do": "write", "name": name, "text": "two"})
+            assert told(follower.turn(store)) == [("d", name, "added")]
+            worker.ask({"do": "delete", "name": name})
+            assert told(follower.turn(store)) == [("d", name, "deleted")]
+        worker.close()
         assert follower.copy == snapshot(store)

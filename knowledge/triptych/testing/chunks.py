@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 import attrs
@@ -26,8 +25,7 @@ from triptych.testing.builders import (
     sig_of,
     vector_of,
 )
-from triptych.testing.guarantees import guarantee
-from triptych.testing.harness import Harness, HarnessTests
+from triptych.testing.harness import Harness, HarnessTests, beside, check_contents, guarantee, there
 
 OTHERS = {
     "chunker": attrs.evolve(CONFIG, chunker_sig="other"),
@@ -156,8 +154,7 @@ class ChunkTests(HarnessTests):
     @guarantee(5)
     def test_replace_never_brings_back_a_deleted_document(self, store: Store) -> None:
         fill(store, "d", {"a": "text"})
-        document = store.documents.get("d", "a")
-        assert document is not None
+        document = there(store.documents.get("d", "a"))
         sig = sig_of(store, "d", "a")
         store.documents.delete("d", "a")
         store.chunks.delete_by_doc("d", "a")
@@ -237,35 +234,25 @@ class ChunkTests(HarnessTests):
             for word, size in sizes.items()
         }
         fill(store, "d", {"a": contents["old"]})
-        done = threading.Event()
-        torn: list[object] = []
-        reads = [0]
+        reads = 0
 
         def read() -> None:
-            while not done.is_set():
-                read_set = [chunk.content for chunk in store.chunks.iter_chunks("d", "a")]
-                if read_set not in [content.split("\n\n") for content in contents.values()]:
-                    torn.append(read_set)
-                candidates = store.chunks.search(keyword_query("old new", "d", top_k=20))
-                found = store.chunks.fetch([candidate.key for candidate in candidates])
-                words = {item.chunk.content.split()[0] for item in found.values() if item.chunk}
-                if len(words) > 1:
-                    torn.append(words)
-                reads[0] += 1
+            nonlocal reads
+            read_set = [chunk.content for chunk in store.chunks.iter_chunks("d", "a")]
+            assert read_set in [content.split("\n\n") for content in contents.values()]
+            candidates = store.chunks.search(keyword_query("old new", "d", top_k=20))
+            found = store.chunks.fetch([candidate.key for candidate in candidates])
+            words = {item.chunk.content.split()[0] for item in found.values() if item.chunk}
+            assert len(words) <= 1
+            reads += 1
 
-        reader = threading.Thread(target=read)
-        reader.start()
-        rounds = 0
-        while rounds < 20 or reads[0] < 5:
-            put(store, "d", "a", contents["new" if rounds % 2 == 0 else "old"])
-            assert derive(store, "d", "a")
-            rounds += 1
-            if not reader.is_alive():
-                break
-        done.set()
-        reader.join()
-        assert torn == []
-        assert reads[0] >= 5
+        with beside(read) as reading:
+            rounds = 0
+            while not reading.done() and (rounds < 20 or reads < 5):
+                put(store, "d", "a", contents["new" if rounds % 2 == 0 else "old"])
+                assert derive(store, "d", "a")
+                rounds += 1
+        assert reads >= 5
 
     def test_configurations_are_read_many_at_once(self, store: Store) -> None:
         fill(store, "d", {"a": "one"})
@@ -293,8 +280,7 @@ class ChunkTests(HarnessTests):
 
         def known() -> set[str]:
             found = set(store.chunks.known_vectors("d", dense(CONFIG.embed_sig), digests))
-            if harness.raw is not None:
-                assert harness.raw(store, "d").vectors == len(found)
+            check_contents(harness, store, vectors=len(found))
             return found
 
         assert known() == set(digests)
@@ -375,8 +361,7 @@ class ChunkTests(HarnessTests):
         def stats(
             chunker: str = CONFIG.chunker_sig, space: str = CONFIG.embed_sig
         ) -> tuple[int, ...]:
-            counts = store.stats("d", chunker_sig=chunker, embed_sig=space)
-            assert counts is not None
+            counts = there(store.stats("d", chunker_sig=chunker, embed_sig=space))
             return (counts.documents, counts.chunks, counts.vectors, counts.stale, counts.size)
 
         assert store.stats("d", chunker_sig="", embed_sig="") is None
@@ -393,15 +378,13 @@ class ChunkTests(HarnessTests):
         assert stats(space="") == stats()
         assert stats(chunker="other")[3] == 4
         assert stats(space="other")[3] == 4
-        counts = store.stats("d", chunker_sig="", embed_sig="")
-        assert counts is not None
+        counts = there(store.stats("d", chunker_sig="", embed_sig=""))
         assert (counts.dataset_id, counts.config, counts.layers) == ("d", CONFIG, 0)
 
     def test_stats_count_each_embedding_space(self, store: Store) -> None:
 
         def spaces() -> list[tuple[str, int, int]]:
-            counts = store.stats("d", chunker_sig="", embed_sig="")
-            assert counts is not None
+            counts = there(store.stats("d", chunker_sig="", embed_sig=""))
             assert sum(space.vectors for space in counts.spaces) == counts.vectors
             return [(each.embed_sig, each.dimension, each.vectors) for each in counts.spaces]
 
@@ -442,13 +425,11 @@ def _replaces_wide(
         return ModelMismatchError
 
 
-def _unchanged_by_replace(
-    store: Store, chunks: Sequence[DerivedChunk], sig: DerivedSig, dataset_id: str = "d"
-) -> bool:
+def _unchanged_by_replace(store: Store, chunks: Sequence[DerivedChunk], sig: DerivedSig) -> bool:
     """Whether replacing was refused and left everything as it was."""
-    before = list(store.chunks.iter_chunks(dataset_id, vectors=True))
-    stored = store.chunks.get_doc_sig(dataset_id, "a")
-    refused = not store.chunks.replace(dataset_id, "a", chunks, sig=sig)
-    assert list(store.chunks.iter_chunks(dataset_id, vectors=True)) == before
-    assert store.chunks.get_doc_sig(dataset_id, "a") == stored
+    before = list(store.chunks.iter_chunks("d", vectors=True))
+    stored = store.chunks.get_doc_sig("d", "a")
+    refused = not store.chunks.replace("d", "a", chunks, sig=sig)
+    assert list(store.chunks.iter_chunks("d", vectors=True)) == before
+    assert store.chunks.get_doc_sig("d", "a") == stored
     return refused

@@ -6,24 +6,18 @@ from triptych.testing.answers import AnswerTests
 from triptych.testing.capabilities import CapabilityTests
 from triptych.testing.changes import ChangeTests
 from triptych.testing.chunks import ChunkTests
-from triptych.testing.collections import CollectionTests
-from triptych.testing.concurrency import ConcurrencyTests
-from triptych.testing.crash import CrashTests
 from triptych.testing.deletes import DeleteTests
 from triptych.testing.documents import DocumentTests
 from triptych.testing.expiry import ExpiryTests
-from triptych.testing.failures import FailingTests
-from triptych.testing.filters import FilterTests
+from triptych.testing.filters import CollectionTests, FilterTests
 from triptych.testing.history import HistoryTests
-from triptych.testing.journal import JournalTests
-from triptych.testing.layers import LayerTests
-from triptych.testing.leases import LeaseTests
+from triptych.testing.layers import JournalTests, LayerTests
 from triptych.testing.management import ManagementTests
-from triptych.testing.races import RaceTests
-from triptych.testing.reopen import ReopeningTests
+from triptych.testing.races import ConcurrencyTests, RaceTests
+from triptych.testing.reopen import CrashTests, FailingTests, ReopeningTests
 from triptych.testing.replication import ReplicationTests
 from triptych.testing.search import SearchTests
-from triptych.testing.settings import SettingsTests
+from triptych.testing.settings import LeaseTests, SettingsTests
 from triptych.testing.spaces import SpaceTests
 from triptych.testing.sparse import SparseTests
 from triptych.testing.stateful import StatefulTests

@@ -20,8 +20,7 @@ from triptych.testing.builders import (
     vector_of,
     vector_query,
 )
-from triptych.testing.guarantees import guarantee
-from triptych.testing.harness import Contents, Harness, HarnessTests
+from triptych.testing.harness import Harness, HarnessTests, check_contents, guarantee
 
 TEXT = "doomed fish\n\ndoomed bird"
 
@@ -38,10 +37,9 @@ class DeleteTests(HarnessTests):
             assert store.chunks.get_doc_sig("d", "doomed") is None
             assert list(store.chunks.iter_chunks("d", "doomed")) == []
             assert store.layers.get("d", "doomed", Layer.ABSTRACT) is None
-            if harness.raw is not None:
-                assert harness.raw(store, "d") == Contents(
-                    content={"kept": b"kept fish"}, chunks=1, vectors=1, layers=1
-                )
+            check_contents(
+                harness, store, content={"kept": b"kept fish"}, chunks=1, vectors=1, layers=1
+            )
 
     def test_many_are_deleted_as_far_as_they_are_of_the_named_version(
         self, store: Store, harness: Harness
@@ -57,10 +55,9 @@ class DeleteTests(HarnessTests):
             assert store.chunks.get_doc_sig("d", "kept") is not None
             assert store.layers.get("d", "kept", Layer.ABSTRACT) is not None
         assert _found_names(store, "d") == {"kept"}
-        if harness.raw is not None:
-            assert harness.raw(store, "d") == Contents(
-                content={"kept": b"kept bird"}, chunks=1, vectors=1, layers=1
-            )
+        check_contents(
+            harness, store, content={"kept": b"kept bird"}, chunks=1, vectors=1, layers=1
+        )
         assert put(store, "d", "doomed", TEXT).version > max(versions.values())
 
     def test_a_document_is_deleted_at_the_version_that_is_named(self, store: Store) -> None:
@@ -77,7 +74,7 @@ class DeleteTests(HarnessTests):
         assert _found_names(store, "d") == {"doomed"}
 
     def test_deleting_a_name_without_a_document_clears_what_is_left_there(
-        self, store: Store, harness: Harness
+        self, store: Store
     ) -> None:
         _fill_two(store)
         assert store.layers.put(layer_of(store, "d", "folder/", "fish of a folder"))
@@ -112,8 +109,7 @@ class DeleteTests(HarnessTests):
         assert list(store.documents.delete_orphans("d", ["", "full/"])) == ["", "full/"]
         assert list(store.layers.list("d")) == []
         assert list(store.documents.list_datasets()) == ["d"]
-        if harness.raw is not None:
-            assert harness.raw(store, "d") == Contents(content={}, chunks=0, vectors=0, layers=0)
+        check_contents(harness, store, content={}, chunks=0, vectors=0, layers=0)
 
     def test_deleted_document_leaves_no_vectors_to_reuse(self, store: Store) -> None:
         _fill_two(store)
@@ -134,10 +130,7 @@ class DeleteTests(HarnessTests):
             assert store.chunks.config("d") is None
             assert list(store.layers.list("d")) == []
             assert list(store.chunks.iter_chunks("d")) == []
-            if harness.raw is not None:
-                assert harness.raw(store, "d") == Contents(
-                    content={}, chunks=0, vectors=0, layers=0
-                )
+            check_contents(harness, store, content={}, chunks=0, vectors=0, layers=0)
         assert _found_names(store, "other") == {"doomed", "kept"}
 
     def test_deleting_a_dataset_that_never_came_into_being_clears_it(self, store: Store) -> None:
@@ -178,9 +171,7 @@ class DeleteTests(HarnessTests):
             assert store.chunks.config("d") is None
             assert list(store.chunks.iter_chunks("d")) == []
             assert list(store.chunks.search(keyword_query("fish", "d"))) == []
-        if harness.raw is not None:
-            left = harness.raw(store, "d")
-            assert (left.chunks, left.vectors) == (0, 0)
+        check_contents(harness, store, chunks=0, vectors=0)
         assert len(store.documents.list("d")) == 2
         store.chunks.delete_by_dataset("none")
 

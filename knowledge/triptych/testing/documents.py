@@ -15,9 +15,8 @@ from triptych.contracts import Store
 from triptych.errors import ConflictError
 from triptych.records import MetadataValue, NewDocument, SourceDocument, SystemData
 from triptych.signatures import content_sha256, document_info, document_input_sig
-from triptych.testing.builders import keyword_query, put, set_config
-from triptych.testing.guarantees import guarantee
-from triptych.testing.harness import Harness, HarnessTests
+from triptych.testing.builders import keyword_query, loaded, put, set_config
+from triptych.testing.harness import Harness, HarnessTests, guarantee, there
 
 CONTENTS = {
     "empty": "",
@@ -67,17 +66,14 @@ class DocumentTests(HarnessTests):
         metadata = {"key": text[:100], text[:100] or "k": "value"}
         stored = store.documents.put("d", NewDocument(name="a", content="", metadata=metadata))
         assert stored.metadata == metadata
-        info = store.documents.get_info("d", "a")
-        assert info is not None
-        assert info.metadata == metadata
+        assert there(store.documents.get_info("d", "a")).metadata == metadata
 
     def test_names_are_kept_apart_by_code_point(self, store: Store) -> None:
         for name in AWKWARD_NAMES:
             put(store, "d", name, f"content of {name}")
             put(store, name, "a", f"dataset {name}")
         for name in AWKWARD_NAMES:
-            document = store.documents.get("d", name)
-            assert document is not None
+            document = there(store.documents.get("d", name))
             assert (document.name, document.content) == (name, f"content of {name}")
         assert [info.name for info in store.documents.list("d")] == sorted(AWKWARD_NAMES)
         assert list(store.documents.list_datasets()) == sorted([*AWKWARD_NAMES, "d"])
@@ -132,8 +128,7 @@ class DocumentTests(HarnessTests):
         other = put(store, "d", "a.md", "other")
         assert other.system == SystemData(sync_root="r")
         for change in ({"sync_root": ""}, {"sync_root": "s"}, {"outline": written}):
-            before = store.documents.get("d", "a.md")
-            assert before is not None
+            before = there(store.documents.get("d", "a.md"))
             stored = store.documents.put("d", NewDocument(name="a.md", content="other", **change))
             assert stored.version > before.version
             assert stored.system == attrs.evolve(before.system, **change)
@@ -163,8 +158,7 @@ class DocumentTests(HarnessTests):
             items = mine["list"]
             assert isinstance(items, list)
             items.append("mine")
-        read = store.documents.get("d", "a")
-        assert read is not None
+        read = there(store.documents.get("d", "a"))
         assert len(read.metadata["list"]) == 6  # type: ignore[arg-type]  # a list
 
     def test_values_of_another_type_are_other_metadata(self, store: Store) -> None:
@@ -183,8 +177,7 @@ class DocumentTests(HarnessTests):
     def test_info_is_the_document_without_its_content(self, store: Store) -> None:
         content = "naïve 🦉\r\n"
         stored = put(store, "d", "a.md", content, title="T")
-        info = store.documents.get_info("d", "a.md")
-        assert info is not None
+        info = there(store.documents.get_info("d", "a.md"))
         assert info.content_sha256 == content_sha256(content)
         assert info.size == len(content.encode("utf-8"))
         assert info.input_sig == document_input_sig("a.md", info.content_sha256, {"title": "T"})
@@ -300,28 +293,27 @@ class DocumentTests(HarnessTests):
         assert store.documents.delete_dataset("d") is True
 
     def test_load_keeps_version_and_time(self, store: Store) -> None:
-        loaded = _document(version=7)
-        store.documents.load(loaded)
-        assert store.documents.get("d", "a") == loaded
-        store.documents.load(loaded)
-        assert store.documents.get("d", "a") == loaded
-        newer = _document(version=9, content="newer")
+        first = loaded(7)
+        for _ in range(2):
+            store.documents.load(first)
+            assert store.documents.get("d", "a") == first
+        newer = loaded(9, content="newer")
         store.documents.load(newer)
         assert store.documents.get("d", "a") == newer
         assert put(store, "d", "a", "changed").version > 9
 
     def test_load_below_a_used_version_is_refused(self, store: Store) -> None:
-        store.documents.load(_document(version=7))
-        for older in (_document(version=7, content="other"), _document(version=6)):
+        store.documents.load(loaded(7))
+        for older in (loaded(7, content="other"), loaded(6)):
             with pytest.raises(ConflictError):
                 store.documents.load(older)
-        assert store.documents.get("d", "a") == _document(version=7)
+        assert store.documents.get("d", "a") == loaded(7)
         store.documents.delete("d", "a")
         for name in ("a", "b"):
             with pytest.raises(ConflictError):
-                store.documents.load(_document(version=7, name=name))
-        store.documents.load(_document(version=8))
-        assert store.documents.get("d", "a") == _document(version=8)
+                store.documents.load(loaded(7, name=name))
+        store.documents.load(loaded(8))
+        assert store.documents.get("d", "a") == loaded(8)
 
     def test_a_dataset_can_be_made_without_a_document(self, store: Store) -> None:
         set_config(store, "d")
@@ -344,18 +336,15 @@ class DocumentTests(HarnessTests):
         assert put(store, "d", "a", "one").version == 2
 
     def test_an_empty_dataset_is_there_when_the_store_is_opened_again(
-        self, harness: Harness
+        self, lasting: Harness
     ) -> None:
-        if not harness.persistent:
-            pytest.skip("the store is not kept")
-        store = harness.open()
-        store.documents.create_dataset("made")
-        store.documents.create_dataset("made and deleted")
-        store.documents.delete_dataset("made and deleted")
-        put(store, "emptied", "a", "one")
-        store.documents.delete("emptied", "a")
-        store.close()
-        with closing(harness.open()) as store:
+        with closing(lasting.open()) as store:
+            store.documents.create_dataset("made")
+            store.documents.create_dataset("made and deleted")
+            store.documents.delete_dataset("made and deleted")
+            put(store, "emptied", "a", "one")
+            store.documents.delete("emptied", "a")
+        with closing(lasting.open()) as store:
             assert list(store.documents.list_datasets()) == ["emptied", "made"]
 
     def test_a_put_without_metadata_keeps_what_is_there(self, store: Store) -> None:
@@ -368,9 +357,7 @@ class DocumentTests(HarnessTests):
         changed = put_plain("two")
         assert (changed.version, changed.metadata) == (stored.version + 1, {"lang": "en"})
         assert store.documents.get("d", "a") == changed
-        info = store.documents.get_info("d", "a")
-        assert info is not None
-        assert info.metadata == {"lang": "en"}
+        assert there(store.documents.get_info("d", "a")).metadata == {"lang": "en"}
         with pytest.raises(ConflictError):
             put_plain("two", if_version=stored.version)
         emptied = put_plain("two", metadata={})
@@ -397,8 +384,7 @@ class DocumentTests(HarnessTests):
         assert [outcome.change for outcome in outcomes] == changes
         metadata = [outcome.document.metadata for outcome in outcomes if outcome.document]
         assert metadata == [{"lang": "en"}, {"lang": "en"}, {"lang": "de"}, {"lang": "de"}, {}]
-        stored = store.documents.get("d", "a")
-        assert stored is not None
+        stored = there(store.documents.get("d", "a"))
         assert (stored.content, stored.metadata) == ("three", {"lang": "de"})
 
     def test_what_is_stored_is_safe_from_the_callers_hands(self, store: Store) -> None:
@@ -414,9 +400,7 @@ class DocumentTests(HarnessTests):
                 held["k"] = "changed"  # type: ignore[index]  # a caller who breaks the typing
             except TypeError:
                 continue
-        again = store.documents.get("d", "a")
-        assert again is not None
-        assert again.metadata == {"k": "v"}
+        assert there(store.documents.get("d", "a")).metadata == {"k": "v"}
 
     def test_put_many_is_put_for_each_in_order(self, store: Store) -> None:
         kept = put(store, "d", "same", "text")
@@ -472,20 +456,3 @@ class DocumentTests(HarnessTests):
     def test_put_many_of_nothing_does_nothing(self, store: Store) -> None:
         assert list(store.documents.put_many("d", [])) == []
         assert list(store.documents.list_datasets()) == []
-
-
-def _document(*, version: int, name: str = "a", content: str = "text") -> SourceDocument:
-    when = datetime(2020, 2, 29, 23, 59, 59, 123456, tzinfo=UTC)
-    return attrs.evolve(
-        SourceDocument(
-            dataset_id="d",
-            name=name,
-            content=content,
-            metadata={"k": "v"},
-            version=version,
-            updated_at=when,
-            original_sha256="1" * 64,
-            parser_sig="parser/1",
-            system=SystemData(outline="{}", sync_root="root"),
-        )
-    )

@@ -14,16 +14,15 @@ from triptych.contracts.defaults import Repositories
 from triptych.errors import ConflictError, NotFoundError, ValidationError
 from triptych.records import Mode, NewDocument, SystemData
 from triptych.service import Service, ServiceOptions
-from triptych.testing.fakes import FakeEmbedder
-from triptych.testing.harness import HarnessTests
+from triptych.testing.fakes import Before, FakeEmbedder
+from triptych.testing.harness import HarnessTests, there
 
 PAST = datetime(2001, 2, 3, 4, 5, 6, 789, tzinfo=UTC)
 FUTURE = datetime(2999, 12, 31, 23, 0, tzinfo=UTC)
 
 
 def _service(store: Store) -> Service:
-    parts = Repositories.over(store)
-    return Service(parts, options=ServiceOptions(embedder=FakeEmbedder()))
+    return Service(Repositories.over(store), options=ServiceOptions(embedder=FakeEmbedder()))
 
 
 def _names(found: Any) -> list[str]:
@@ -54,9 +53,7 @@ class ExpiryTests(HarnessTests):
             stored = documents.put("d", _note("a", given))
             assert stored.system == SystemData(expires_at=kept)
             assert documents.get("d", "a") == stored
-            info = documents.get_info("d", "a")
-            assert info is not None
-            assert info.system.expires_at == kept
+            assert there(documents.get_info("d", "a")).system.expires_at == kept
             assert [each.system.expires_at for each in documents.list("d")] == [kept]
 
     def test_a_put_without_a_moment_keeps_the_one_that_is_to_come(self, store: Store) -> None:
@@ -213,20 +210,10 @@ class ExpiryTests(HarnessTests):
     def test_what_is_put_while_the_expired_are_removed_stays(self, store: Store) -> None:
         kb = _service(store)
         kb.put_documents("d", [_note("a", PAST), _note("b", PAST)])
-
-        class Raced:
-            def __getattr__(self, name: str) -> Any:
-                return getattr(store.documents, name)
-
-            def delete_many(self, dataset_id: str, versions: Any) -> Any:
-                kb.put_documents("d", [_note("a")])
-                return store.documents.delete_many(dataset_id, versions)
-
-        raced: Any = Raced()
-        other = Service(
-            Repositories.over(store, documents=raced),
-            options=kb.options,
+        raced: Any = Before(
+            store.documents, lambda: kb.put_documents("d", [_note("a")]), "delete_many"
         )
+        other = Service(Repositories.over(store, documents=raced), options=kb.options)
         assert other.remove_expired("d") == 1
         assert _names(kb.list_documents("d")) == ["a"]
         assert _hits(kb.search("kettle", dataset_id="d")) == ["a"]

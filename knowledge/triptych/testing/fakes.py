@@ -24,7 +24,25 @@ from triptych.records import EmbedKind, Generation, Message, SparseVector, Usage
 from triptych.testing.builders import DIMENSION, SPARSE, SPARSE_TERMS, sparse_of, vector_of
 
 
-class FakeEmbedder:
+class _FakeModel:
+    """Counts its calls, and fails on request."""
+
+    def __init__(self, signature: str, failures: Mapping[int, Exception] | None) -> None:
+        self.signature = signature
+        self.failures: dict[int, Exception] = dict(failures or {})
+        self.calls: int = 0
+        self.texts: list[str] = []
+        self._lock = threading.Lock()
+
+    def _take(self, texts: Sequence[str]) -> None:
+        with self._lock:
+            self.calls += 1
+            if self.calls in self.failures:
+                raise self.failures[self.calls]
+            self.texts += texts
+
+
+class FakeEmbedder(_FakeModel):
     """An `Embedder` whose vectors are a hash of the text: equal texts are at 1, others near 0.
 
     Attributes:
@@ -39,19 +57,11 @@ class FakeEmbedder:
         dimension: int = DIMENSION,
         failures: Mapping[int, Exception] | None = None,
     ) -> None:
-        self.signature = signature
+        super().__init__(signature, failures)
         self.dimension = dimension
-        self.failures: dict[int, Exception] = dict(failures or {})
-        self.calls: int = 0
-        self.texts: list[str] = []
-        self._lock = threading.Lock()
 
     def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
-        with self._lock:
-            self.calls += 1
-            if self.calls in self.failures:
-                raise self.failures[self.calls]
-            self.texts += texts
+        self._take(texts)
         if not texts:
             return np.empty((0, self.dimension), np.float32)
         return np.stack([vector_of(text, self.signature, self.dimension) for text in texts])
@@ -66,31 +76,21 @@ class CoveringEmbedder(FakeEmbedder):
         return sum(map(str.isascii, text)) / max(len(text), 1)
 
 
-class FakeSparseEncoder:
+class FakeSparseEncoder(_FakeModel):
     """A `SparseEncoder` that weighs the words of a text: texts that share words are near.
 
-    Attributes:
-        calls: how often it was asked, failures included.
-        texts: every text it encoded, in order.
-        failures: what to raise instead of answering, by number of the call, from 1.
+    Its ``calls``, ``texts`` and ``failures`` are as those of `FakeEmbedder`.
     """
+
+    vocabulary_size: int | None = SPARSE_TERMS
 
     def __init__(
         self, signature: str = SPARSE, failures: Mapping[int, Exception] | None = None
     ) -> None:
-        self.signature = signature
-        self.vocabulary_size: int | None = SPARSE_TERMS
-        self.failures: dict[int, Exception] = dict(failures or {})
-        self.calls: int = 0
-        self.texts: list[str] = []
-        self._lock = threading.Lock()
+        super().__init__(signature, failures)
 
     def encode(self, texts: Sequence[str], *, kind: EmbedKind) -> Sequence[SparseVector]:
-        with self._lock:
-            self.calls += 1
-            if self.calls in self.failures:
-                raise self.failures[self.calls]
-            self.texts += texts
+        self._take(texts)
         return [sparse_of(text, self.signature) for text in texts]
 
 
@@ -199,11 +199,7 @@ class Failing:
     """
 
     def __init__(
-        self,
-        inner: Any,
-        errors: Mapping[str, Exception] | None = None,
-        *,
-        times: int | None = None,
+        self, inner: Any, errors: Mapping[str, Exception] | None = None, *, times: int | None = None
     ) -> None:
         self.inner = inner
         self.errors: dict[str, Exception] = dict(errors or {})
@@ -234,6 +230,30 @@ class Failing:
             if fails:
                 raise self.errors[name]
             return attribute(*args, **keywords)
+
+        return call
+
+
+class Before:
+    """Any object; before each call of ``methods``, or of any without them, ``step`` is called.
+
+    It has the methods of the other.
+    """
+
+    def __init__(self, inner: Any, step: Callable[[], object], *methods: str) -> None:
+        self._inner = inner
+        self._step = step
+        self._methods = methods
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._inner, name)
+        if name.startswith("_") or not callable(method) or name not in (self._methods or (name,)):
+            return method
+
+        @functools.wraps(method)
+        def call(*given: Any, **named: Any) -> Any:
+            self._step()
+            return method(*given, **named)
 
         return call
 

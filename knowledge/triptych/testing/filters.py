@@ -1,8 +1,9 @@
-"""Filters act inside the lanes, before the cut, each kind alone and together."""
+"""Filters act inside the lanes, before the cut; ``within`` bounds the collection that counts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Sequence
 from datetime import date
 from typing import Any
 
@@ -10,10 +11,21 @@ import attrs
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from triptych.contracts import Store
-from triptych.records import DerivedSig, DocumentInfo, Filter, Metadata, Subject, parse_filter
+from triptych.records import (
+    Candidate,
+    ChunkQuery,
+    DerivedSig,
+    DocumentInfo,
+    Filter,
+    Metadata,
+    MetadataValue,
+    Subject,
+    parse_filter,
+)
 from triptych.records.filters import HEADING, conditions_of
 from triptych.testing.builders import (
     CONFIG,
+    both_lanes,
     derive,
     fill,
     fill_at_once,
@@ -27,23 +39,28 @@ from triptych.testing.builders import (
     vector_of,
     vector_query,
 )
-from triptych.testing.corpus import (
-    DATASETS,
-    METADATA,
-    QUERIES,
-    chunk_entries,
-    document_entries,
-    fill_corpus,
-)
 from triptych.testing.filter_oracle import (
     METADATA as METADATA_OF_ANY_KIND,
     NAMES,
     WHERES,
     passes as oracle_passes,
 )
-from triptych.testing.harness import HarnessTests, or_skip
-from triptych.testing.oracle import Entry, best_documents, bm25, dot_products, entries
-from triptych.testing.search import assert_same_ranking
+from triptych.testing.harness import HarnessTests, or_skip, there
+from triptych.testing.oracle import (
+    DATASETS,
+    METADATA,
+    QUERIES,
+    Entry,
+    assert_same_ranking,
+    best_documents,
+    bm25,
+    chunk_entries,
+    document_entries,
+    dot_products,
+    entries,
+    fill_corpus,
+)
+from triptych.text import get_analyzer
 
 FRESH = DerivedSig(chunker_sig=CONFIG.chunker_sig, embed_sig=CONFIG.embed_sig)
 
@@ -148,27 +165,26 @@ class FilterTests(HarnessTests):
             for name, metadata in zip(NAMES, held, strict=True):
                 stored = put(store, "d", name, "fish\n\n# Part\nfish\n\n# A\nfish", **metadata)
                 assert repr(stored.metadata) == repr(metadata), "values come back as they were put"
-                found = store.documents.get_info("d", name)
-                assert found is not None
+                found = there(store.documents.get_info("d", name))
                 assert repr(sorted(found.metadata.items())) == repr(sorted(metadata.items()))
                 assert store.layers.put(layer_of(store, "d", name, "fish"))
             infos = {info.name: info for info in store.documents.list("d")}
             for where in wheres:
                 filter_ = Filter(tree=parse_filter(where))
-                for query in (
-                    keyword_query("fish", "d", top_k=100, where=filter_),
-                    vector_query(vector_of("fish"), "d", top_k=100, where=filter_),
-                ):
+                for query in both_lanes("fish", "d", top_k=100, where=filter_):
                     chunks = {
                         (chunk.doc_name, chunk.index)
                         for chunk in store.chunks.iter_chunks("d")
-                        if oracle_passes(where, _subject(infos, chunk.doc_name, chunk.heading_path))
+                        if oracle_passes(
+                            where,
+                            _subject(infos[chunk.doc_name], chunk.doc_name, chunk.heading_path),
+                        )
                     }
                     assert set(ids(store.chunks.search(query))) == chunks, where
                     layers = {
                         name
                         for name in (*NAMES, "a/", "")
-                        if oracle_passes(where, _subject(infos, name, ("Part", "A")))
+                        if oracle_passes(where, _subject(infos.get(name), name, ("Part", "A")))
                     }
                     found_layers = store.layers.search(layer_query(query))
                     assert {each.doc_name for each in found_layers} == layers, where
@@ -179,19 +195,13 @@ class FilterTests(HarnessTests):
         common = {f"n{number:03}": "fish fish fish" for number in range(300)}
         fill_at_once(store, "d", {**common, "rare": "a fish among the words of a longer text"})
         where = filter_of(doc_name="rare")
-        for query in (
-            keyword_query("fish", "d", top_k=1, where=where),
-            vector_query(vector_of("fish fish fish"), "d", top_k=1, where=where),
-        ):
+        for query in both_lanes("fish fish fish", "d", top_k=1, where=where):
             assert ids(store.chunks.search(query)) == [("rare", 0)]
 
     def test_a_chunk_passes_by_its_own_headings_alone(self, store: Store) -> None:
         fill(store, "d", {"a": "fish before\n\n# Part\nfish\n\n# Other\nfish", "b": "fish"})
         where = filter_of(heading="part")
-        for query in (
-            keyword_query("fish", "d", where=where),
-            vector_query(vector_of("fish"), "d", where=where),
-        ):
+        for query in both_lanes("fish", "d", where=where):
             assert ids(store.chunks.search(query)) == [("a", 1)]
 
     def test_a_heading_may_hold_any_character(self, store: Store) -> None:
@@ -199,10 +209,7 @@ class FilterTests(HarnessTests):
         for name, heading in zip("abcde", path, strict=True):
             fill(store, "d", {name: f"# {heading}\nfish"})
         for name, heading in zip("abcde", path, strict=True):
-            for query in (
-                keyword_query("fish", "d", where=filter_of(heading=heading)),
-                vector_query(vector_of("fish"), "d", where=filter_of(heading=heading)),
-            ):
+            for query in both_lanes("fish", "d", where=filter_of(heading=heading)):
                 assert [name for name, _ in ids(store.chunks.search(query))] == [name]
 
     def test_metadata_that_changed_is_what_counts(self, store: Store) -> None:
@@ -244,8 +251,7 @@ class FilterTests(HarnessTests):
         assert ids(store.chunks.search(keyword_query("fish", "d", where=where))) == [("b", 0)]
 
 
-def _subject(infos: Mapping[str, DocumentInfo], name: str, headings: tuple[str, ...]) -> Subject:
-    info = infos.get(name)
+def _subject(info: DocumentInfo | None, name: str, headings: tuple[str, ...]) -> Subject:
     if info is None:
         return Subject(name=name)
     return Subject(
@@ -275,15 +281,122 @@ def _passing(store: Store, where: Filter) -> Callable[[Entry], bool]:
     def passes(entry: Entry) -> bool:
         info = infos[entry.dataset_id, entry.name]
         path = headings.get((entry.dataset_id, entry.name, entry.index), ())
-        return where.admits(
-            Subject(
-                name=entry.name,
-                metadata=METADATA.get(entry.name, {}),
-                version=info.version,
-                updated_at=info.updated_at,
-                expires_at=info.system.expires_at,
-                headings={heading.casefold() for heading in path},
-            )
-        )
+        own = METADATA.get(entry.name, {})
+        return where.admits(attrs.evolve(_subject(info, entry.name, path), metadata=own))
 
     return passes
+
+
+_WORDS = ("storm", "tide", "rope", "anchor", "keeper")
+_NAMES = ("a", "b/c", "b/d", "e")
+OURS = Filter(within=parse_filter({"team": "ours"}))
+ALIKE = (OURS, Filter(within=parse_filter({"$not": {"team": "theirs"}})))
+"""Filters that the same documents pass."""
+_QUERIES = ("storm", "tide rope", "keeper of the storm storm", "nothing of it")
+
+_texts = st.lists(
+    st.lists(st.sampled_from(_WORDS), min_size=1, max_size=6).map(" ".join), min_size=1, max_size=3
+).map("\n\n".join)
+_writes = st.lists(
+    st.tuples(st.sampled_from(_NAMES), _texts, st.sampled_from(("ours", "theirs")), st.booleans()),
+    min_size=2,
+    max_size=8,
+)
+
+
+class CollectionTests(HarnessTests):
+    """Searches within some documents equal those of a dataset that holds no others."""
+
+    def test_a_search_within_documents_scores_as_if_there_were_no_others(
+        self, store: Store
+    ) -> None:
+        numbers = itertools.count()
+
+        @settings(max_examples=8, deadline=None)
+        @given(writes=_writes, ours=st.sampled_from(ALIKE))
+        def agrees(writes: Sequence[tuple[str, str, str, bool]], ours: Filter) -> None:
+            self._agree(store, next(numbers), writes, ours)
+
+        agrees()
+
+    def _agree(
+        self, store: Store, number: int, writes: Sequence[tuple[str, str, str, bool]], ours: Filter
+    ) -> None:
+        mixed, only = f"mixed{number}", f"only{number}"
+        set_config(store, mixed)
+        set_config(store, only)
+        for name, text, team, removed in writes:
+            self._write(store, mixed, name, text, team)
+            self._write(store, only, name, text, team)
+            if removed:
+                store.documents.delete(mixed, name)
+            if removed or team == "theirs":
+                store.documents.delete(only, name)
+        assert [info.name for info in store.documents.list(only)] == [
+            info.name for info in store.documents.list(mixed, where=ours.within)
+        ]
+        for text in _QUERIES:
+            for top_k in (1, 50):
+                for query in both_lanes(text, mixed, top_k=top_k, where=ours):
+                    self._compare(store, query, only)
+        self._compare_terms(store, mixed, only, ours)
+
+    def test_a_filter_within_a_collection_leaves_its_statistics(self, store: Store) -> None:
+        set_config(store, "d")
+        set_config(store, "only")
+        for name, team, year in (("a", "ours", 1), ("b", "ours", 2), ("c", "theirs", 1)):
+            metadata: dict[str, MetadataValue] = {"team": team, "year": year}
+            text = "rope of theirs" if team == "theirs" else f"storm {name}\n\ntide"
+            put(store, "d", name, text, **metadata)
+            assert derive(store, "d", name)
+            if team == "ours":
+                put(store, "only", name, text, **metadata)
+                assert derive(store, "only", name)
+        first = parse_filter({"year": 1})
+        narrow = attrs.evolve(OURS, tree=first)
+        found = store.chunks.search(keyword_query("storm", "d", where=narrow))
+        wanted = store.chunks.search(keyword_query("storm", "only", where=Filter(tree=first)))
+        assert scores(found) == scores(wanted) != []
+        plain = store.chunks.search(keyword_query("storm", "d", where=Filter(tree=first)))
+        assert plain[0].score != found[0].score
+
+    def test_several_datasets_are_one_collection(self, store: Store) -> None:
+        for dataset_id, team in (("x", "ours"), ("y", "theirs"), ("z", "ours")):
+            set_config(store, dataset_id)
+            put(store, dataset_id, "n", "storm tide", team=team)
+            assert derive(store, dataset_id, "n")
+        found = store.chunks.search(keyword_query("storm", "x", "y", "z", where=OURS))
+        wanted = store.chunks.search(keyword_query("storm", "x", "z"))
+        assert [(e.dataset_id, e.score) for e in found] == [(e.dataset_id, e.score) for e in wanted]
+        assert len(found) == 2
+
+    def _write(self, store: Store, dataset_id: str, name: str, text: str, team: str) -> None:
+        put(store, dataset_id, name, text, team=team)
+        assert derive(store, dataset_id, name)
+        assert store.layers.put(layer_of(store, dataset_id, name, text.replace("\n\n", " and ")))
+
+    def _compare(self, store: Store, query: ChunkQuery, only: str) -> None:
+        """What ``query`` finds is what it finds in the dataset ``only`` without a filter."""
+        alone = attrs.evolve(query, dataset_ids=(only,), filter=Filter())
+        assert scores(store.chunks.search(query)) == scores(store.chunks.search(alone))
+        found, wanted = (store.layers.search(layer_query(each)) for each in (query, alone))
+        assert scores(found) == scores(wanted)
+        documents = store.capabilities.document_search
+        if documents is not None:
+            by_word, by_vector = documents.search_docs, documents.search_docs_by_vector
+            search = by_word if query.vector is None else by_vector
+            found, wanted = (search(each) for each in (query, alone))
+            assert scores(found) == scores(wanted)
+
+    def _compare_terms(self, store: Store, mixed: str, only: str, ours: Filter) -> None:
+        reader = store.capabilities.document_search
+        if reader is None:
+            return
+        terms = get_analyzer("english").analyze_query(" ".join(_WORDS))
+        bounded = reader.corpus_stats([mixed], terms, within=ours.within)
+        assert bounded == reader.corpus_stats([only], terms)
+
+
+def scores(found: Sequence[Candidate]) -> list[tuple[str, int, float]]:
+    """What was found, in order, but for the dataset."""
+    return [(each.doc_name, each.index, each.score) for each in found]

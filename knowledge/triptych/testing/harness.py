@@ -1,9 +1,11 @@
-"""What the kit needs to know of a backend, and the fixtures all its tests share."""
+"""What the kit needs to know of a backend, and the fixtures and marks that all its tests share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing, contextmanager
+from threading import Barrier, Event
 from typing import Any, TypeVar
 
 import attrs
@@ -11,8 +13,38 @@ import pytest
 
 from triptych.contracts import Store
 from triptych.records import Finding
+from triptych.testing.work import Worker
+
+GUARANTEES = range(1, 11)
+
+_Test = TypeVar("_Test", bound=Callable[..., Any])
+_NAME = "triptych_guarantees"
+
+
+def guarantee(*numbers: int) -> Callable[[_Test], _Test]:
+    """Say that a test shows the guarantees of these numbers.
+
+    An attribute and not a mark of pytest: a project that runs the kit with ``--strict-markers``
+    has registered no mark of ours.
+    """
+    assert numbers, "name a guarantee"
+    assert set(numbers) <= set(GUARANTEES), f"there is no such guarantee: {numbers}"
+
+    def mark(test: _Test) -> _Test:
+        setattr(test, _NAME, numbers)
+        return test
+
+    return mark
+
+
+def guarantees_of(test: Callable[..., Any]) -> tuple[int, ...]:
+    """The numbers of the guarantees that ``test`` shows; most tests show none."""
+    numbers: tuple[int, ...] = getattr(test, _NAME, ())
+    return numbers
+
 
 P = TypeVar("P")
+THREADS = 4
 
 
 @attrs.frozen(kw_only=True)
@@ -87,9 +119,24 @@ class HarnessTests:
 
     @pytest.fixture
     def store(self, harness: Harness) -> Iterator[Store]:
-        store = harness.open()
-        yield store
-        store.close()
+        with closing(harness.open()) as store:
+            yield store
+
+    @pytest.fixture
+    def lasting(self, harness: Harness) -> Harness:
+        """The harness, if its store is kept when it is closed."""
+        if not harness.persistent:
+            pytest.skip("the store is not kept")
+        return harness
+
+    @pytest.fixture
+    def worker(self, harness: Harness) -> Iterator[Worker]:
+        """Another process that has the store open."""
+        if not harness.shared or harness.child is None:
+            pytest.skip("no other process can open this store")
+        with Worker() as worker:
+            worker.open(harness.child)
+            yield worker
 
 
 def or_skip(capability: P | None) -> P:
@@ -99,6 +146,19 @@ def or_skip(capability: P | None) -> P:
     return capability
 
 
+def there(value: P | None) -> P:
+    """A value that must not be None."""
+    assert value is not None, "it is not there"
+    return value
+
+
+def check_contents(harness: Harness, store: Store, **contents: object) -> None:
+    """Check fields of the `Contents` of the dataset "d", where they can be seen."""
+    if harness.raw is not None:
+        seen = harness.raw(store, "d")
+        assert {name: getattr(seen, name) for name in contents} == contents
+
+
 def examined(store: Store, dataset_ids: Collection[str]) -> list[Finding]:
     """What the store's diagnostics find wrong; nothing where it has none."""
     diagnostics = store.capabilities.diagnostics
@@ -106,3 +166,33 @@ def examined(store: Store, dataset_ids: Collection[str]) -> list[Finding]:
         return []
     there = set(store.documents.list_datasets())
     return list(diagnostics.check_integrity([name for name in dataset_ids if name in there]))
+
+
+def in_threads(work: Callable[[int], P], threads: int = THREADS) -> list[P]:
+    """What ``work`` returned in each of several threads, started together."""
+    start = Barrier(threads)
+
+    def started(number: int) -> P:
+        start.wait()
+        return work(number)
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(started, range(threads)))
+
+
+@contextmanager
+def beside(step: Callable[[], object]) -> Iterator[Future[None]]:
+    """Take ``step`` over and over in another thread until the block ends; raise what it raised."""
+    ended = Event()
+
+    def work() -> None:
+        while not ended.is_set():
+            step()
+
+    with ThreadPoolExecutor(1) as pool:
+        working = pool.submit(work)
+        try:
+            yield working
+        finally:
+            ended.set()
+        working.result()

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from triptych.contracts import Store
 from triptych.errors import ConflictError
-from triptych.records import NewDocument, SourceDocument, SystemData
+from triptych.records import NewDocument, SourceDocument
 from triptych.signatures import document_info
-from triptych.testing.builders import put
+from triptych.testing.builders import loaded, put
 from triptych.testing.documents import CONTENTS
-from triptych.testing.guarantees import guarantee
-from triptych.testing.harness import Harness, HarnessTests, or_skip
+from triptych.testing.harness import Harness, HarnessTests, guarantee, or_skip, there
 
 
 class HistoryTests(HarnessTests):
     """Every sentence of `VersionReader`."""
 
     def test_a_change_keeps_the_version_it_replaces(self, store: Store) -> None:
-        or_skip(store.capabilities.versions)
         first = store.documents.put(
             "d",
             NewDocument(
@@ -41,7 +38,6 @@ class HistoryTests(HarnessTests):
         assert kept(store) == [fourth, third, second, first]
 
     def test_the_newest_old_versions_are_kept(self, store: Store, harness: Harness) -> None:
-        or_skip(store.capabilities.versions)
         made: list[SourceDocument] = []
         for number in range(harness.history + 3):
             # Some versions share their content, at every place of what is cut.
@@ -50,7 +46,6 @@ class HistoryTests(HarnessTests):
         assert kept(store, made[-1].version) is None
 
     def test_an_identical_put_keeps_nothing(self, store: Store) -> None:
-        or_skip(store.capabilities.versions)
         first = put(store, "d", "a", "one")
         second = put(store, "d", "a", "two")
         for _ in range(3):
@@ -58,7 +53,6 @@ class HistoryTests(HarnessTests):
         assert kept(store) == [second, first]
 
     def test_a_refused_put_keeps_nothing(self, store: Store) -> None:
-        or_skip(store.capabilities.versions)
         first = put(store, "d", "a", "one")
         with pytest.raises(ConflictError):
             store.documents.put("d", NewDocument(name="a", content="two", if_version=9))
@@ -68,12 +62,10 @@ class HistoryTests(HarnessTests):
     def test_contents_come_back_code_point_for_code_point(
         self, store: Store, harness: Harness
     ) -> None:
-        or_skip(store.capabilities.versions)
         made = [put(store, "d", "a", content, key=content[:9]) for content in CONTENTS.values()]
         assert kept(store) == made[::-1][: harness.history + 1]
 
     def test_put_many_keeps_every_version(self, store: Store) -> None:
-        or_skip(store.capabilities.versions)
         first = put(store, "d", "a", "one")
         outcomes = store.documents.put_many(
             "d",
@@ -92,7 +84,6 @@ class HistoryTests(HarnessTests):
         assert kept(store, name="b") == [made[4], made[1]]
 
     def test_loading_keeps_what_it_replaces(self, store: Store) -> None:
-        or_skip(store.capabilities.versions)
         versions = [loaded(number, f"text {number}") for number in (3, 4, 7)]
         for document in versions:
             store.documents.load(document)
@@ -100,7 +91,6 @@ class HistoryTests(HarnessTests):
         assert kept(store) == versions[::-1]
 
     def test_a_deleted_document_leaves_no_versions(self, store: Store) -> None:
-        or_skip(store.capabilities.versions)
         for content in ("one", "two"):
             for name in ("a", "b"):
                 put(store, "d", name, content)
@@ -113,7 +103,6 @@ class HistoryTests(HarnessTests):
         assert len(kept(store, name="b")) == 2
 
     def test_a_deleted_dataset_leaves_no_versions(self, store: Store) -> None:
-        or_skip(store.capabilities.versions)
         for content in ("one", "two"):
             for dataset_id in ("d", "e"):
                 put(store, dataset_id, "a", content)
@@ -152,8 +141,7 @@ class HistoryTests(HarnessTests):
         reader = or_skip(store.capabilities.versions)
         first = put(store, "d", "a", "one", k="v")
         put(store, "d", "a", "two", k="v")
-        read = reader.get_version("d", "a", first.version)
-        assert read is not None
+        read = there(reader.get_version("d", "a", first.version))
         for held in (read.metadata, *(info.metadata for info in reader.versions("d", "a"))):
             try:
                 held["k"] = "changed"  # type: ignore[index]  # a caller who breaks the typing
@@ -161,21 +149,6 @@ class HistoryTests(HarnessTests):
                 continue
         assert [info.metadata for info in reader.versions("d", "a")] == [{"k": "v"}] * 2
         assert reader.get_version("d", "a", first.version) == first
-
-
-def loaded(version: int, content: str) -> SourceDocument:
-    """A document as a copy of another store gives it."""
-    return SourceDocument(
-        dataset_id="d",
-        name="a",
-        content=content,
-        metadata={"k": content},
-        version=version,
-        updated_at=datetime(2020, 2, 29, 23, 59, 59, version, tzinfo=UTC),
-        original_sha256="1" * 64,
-        parser_sig="parser/1",
-        system=SystemData(outline="{}", sync_root="root"),
-    )
 
 
 def kept(store: Store, version: int | None = None, *, name: str = "a") -> Any:

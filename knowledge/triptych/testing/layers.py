@@ -1,6 +1,9 @@
-"""`LayerRepo`: compare-and-set for documents, folders and datasets without, and search."""
+"""`LayerRepo`: compare-and-set for documents, folders and datasets, search; and `LayerJournal`."""
 
 from __future__ import annotations
+
+from contextlib import closing
+from datetime import UTC, datetime
 
 import attrs
 import numpy as np
@@ -8,10 +11,20 @@ import pytest
 
 from triptych.contracts import Store
 from triptych.errors import ModelMismatchError
-from triptych.records import NO_CHUNK, DerivedSig, Filter, Layer
+from triptych.records import (
+    NO_CHUNK,
+    DerivedLayer,
+    DerivedSig,
+    Filter,
+    Layer,
+    ModelUsage,
+    ParkedReason,
+    QuarantinedLayer,
+)
 from triptych.testing.builders import (
     CONFIG,
     DIMENSION,
+    both_lanes,
     fill,
     filter_of,
     ids,
@@ -23,11 +36,17 @@ from triptych.testing.builders import (
     vector_of,
     vector_query,
 )
-from triptych.testing.corpus import DATASETS, QUERIES, contents, layer_entries
-from triptych.testing.guarantees import guarantee
-from triptych.testing.harness import HarnessTests
-from triptych.testing.oracle import bm25, dot_products, entries
-from triptych.testing.search import assert_same_ranking
+from triptych.testing.harness import Harness, HarnessTests, guarantee, in_threads, or_skip, there
+from triptych.testing.oracle import (
+    DATASETS,
+    QUERIES,
+    assert_same_ranking,
+    bm25,
+    contents,
+    dot_products,
+    entries,
+    layer_entries,
+)
 
 L0, L1 = Layer.ABSTRACT, Layer.OVERVIEW
 
@@ -81,8 +100,7 @@ class LayerTests(HarnessTests):
                     layer = layer_of(store, dataset_id, name, f"text {version}")
                     sig = attrs.evolve(layer.sig, source_version=version)
                     assert store.layers.put(attrs.evolve(layer, sig=sig)) is True
-                    got = store.layers.get(dataset_id, name, L0)
-                    assert got is not None
+                    got = there(store.layers.get(dataset_id, name, L0))
                     assert got.content == f"text {version}"
 
     def test_absence_is_no_error(self, store: Store) -> None:
@@ -167,10 +185,7 @@ class LayerTests(HarnessTests):
             (filter_of(doc_prefix="a/"), ["a/1", "a/2"]),
             (filter_of(lang="en"), ["a/1", "b"]),
         ):
-            for query in (
-                keyword_query("fish", "d", where=where),
-                vector_query(vector_of("q"), "d", where=where),
-            ):
+            for query in both_lanes("fish", "d", where=where):
                 found = store.layers.search(layer_query(query))
                 assert ids(found) == [(name, NO_CHUNK) for name in names]
 
@@ -181,10 +196,7 @@ class LayerTests(HarnessTests):
             assert store.layers.put(layer_of(store, "d", name, "fish"))
         for heading, names in (("part", ["a"]), ("Other", ["a", "b"])):
             where = filter_of(heading=heading)
-            for query in (
-                keyword_query("fish", "d", where=where),
-                vector_query(vector_of("q"), "d", where=where),
-            ):
+            for query in both_lanes("fish", "d", where=where):
                 found = store.layers.search(layer_query(query))
                 assert ids(found) == [(name, NO_CHUNK) for name in names]
 
@@ -239,14 +251,13 @@ class LayerTests(HarnessTests):
         put(store, "d", "a", "text", k="v")
         for name in ("a", "folder/", ""):
             assert store.layers.put(layer_of(store, "d", name, "fish"))
-        for query in (keyword_query("fish", "d"), vector_query(vector_of("q"), "d")):
+        for query in both_lanes("fish", "d"):
             found = store.layers.search(layer_query(query))
             assert len(found) == 3
             got = store.layers.fetch([candidate.key for candidate in found])
             for candidate in found:
                 item = got[candidate.key]
-                layer = store.layers.get("d", candidate.doc_name, L0)
-                assert layer is not None
+                layer = there(store.layers.get("d", candidate.doc_name, L0))
                 assert (item.key, item.layer, item.sig) == (candidate.key, layer, layer.sig)
                 assert item.document == store.documents.get_info("d", candidate.doc_name)
                 assert item.chunk is None
@@ -274,3 +285,159 @@ class LayerTests(HarnessTests):
         layer.vector[:] = np.zeros_like(layer.vector)
         (found,) = store.layers.search(layer_query(vector_query(vector_of("fish"), "d")))
         assert found.score == 1.0
+
+
+L0, L1 = Layer.ABSTRACT, Layer.OVERVIEW
+NAMES = ("", "a", "a/", "a/b", "a/c", "b", "b/", "z\U0010ffff", "z\U0010ffff\U0010ffff")
+
+
+def quarantined(
+    name: str, layer: Layer = L0, reason: ParkedReason = "empty", message: str = "said\nnothing: 🦉"
+) -> QuarantinedLayer:
+    return QuarantinedLayer(
+        dataset_id="d",
+        doc_name=name,
+        layer=layer,
+        input_sig="input",
+        prompt_sig="prompt",
+        reason=reason,
+        message=message,
+        quarantined_at=datetime(2024, 2, 29, 12, 0, 0, 123456, tzinfo=UTC),
+    )
+
+
+class JournalTests(HarnessTests):
+    """Every sentence of `LayerRepo.page` and `LayerJournal`."""
+
+    def test_pages_of_layers_are_the_list_cut_in_pieces(self, store: Store) -> None:
+        for name in NAMES:
+            if name and not name.endswith("/"):
+                put(store, "d", name, "text")
+            for kind in (L0, L1) if name != "a/c" else (L1,):
+                assert store.layers.put(layer_of(store, "d", name, f"{kind} of {name}", kind))
+        for kind in (L0, L1):
+            whole = store.layers.list("d", layer=kind)
+            for prefix in ("", "a", "a/", "b/", "z", "z\U0010ffff", "\U0010ffff", "none"):
+                wanted = [each for each in whole if each.doc_name.startswith(prefix)]
+                for limit in (1, 2, 100):
+                    found: list[DerivedLayer] = []
+                    after: str | None = None
+                    while page := store.layers.page(
+                        "d", kind, prefix=prefix, after=after, limit=limit
+                    ):
+                        assert len(page) <= limit
+                        found += page
+                        after = page[-1].doc_name
+                    assert found == wanted
+        assert list(store.layers.page("d", L0, limit=0)) == []
+        assert list(store.layers.page("nowhere", L0, limit=9)) == []
+
+    def test_what_is_parked_comes_back_as_it_was(self, store: Store) -> None:
+        journal = or_skip(store.capabilities.journal)
+        assert list(journal.quarantined("d")) == []
+        entries = [
+            quarantined("", L1),
+            quarantined("a"),
+            quarantined("a", L1, "refusal"),
+            quarantined("a/"),
+        ]
+        for entry in reversed(entries):
+            journal.quarantine(entry)
+        assert list(journal.quarantined("d")) == entries
+        assert list(journal.quarantined("other")) == []
+        again = attrs.evolve(entries[1], reason="endless", input_sig="other", message="")
+        journal.quarantine(again)
+        assert list(journal.quarantined("d")) == [entries[0], again, *entries[2:]]
+        for _ in range(2):
+            journal.release_quarantined("d", "a", L0)
+            journal.release_quarantined("nowhere", "a", L0)
+        assert list(journal.quarantined("d")) == [entries[0], *entries[2:]]
+        assert list(store.documents.list_datasets()) == []
+
+    def test_usage_adds_up_by_model(self, store: Store) -> None:
+        journal = or_skip(store.capabilities.journal)
+        first = ModelUsage(model="m", calls=2, failures=1, input_tokens=30, output_tokens=4)
+        second = ModelUsage(model="m", calls=1, input_tokens=5, output_tokens=6, cost=0.25)
+        other = ModelUsage(model="a", calls=9, cost=1.5)
+        for usage in (first, other, second):
+            journal.record_usage("d", usage)
+        assert list(journal.usage("d")) == [other, first + second]
+        assert list(journal.usage("nowhere")) == []
+
+    def test_usage_loses_nothing_when_many_charge(self, store: Store) -> None:
+        journal = or_skip(store.capabilities.journal)
+
+        def record_usage(_: int) -> None:
+            for _ in range(10):
+                journal.record_usage("d", ModelUsage(model="m", calls=1, output_tokens=3))
+
+        in_threads(record_usage)
+        assert list(journal.usage("d")) == [ModelUsage(model="m", calls=40, output_tokens=120)]
+
+    def test_notes_are_kept_by_name_and_key(self, store: Store) -> None:
+        journal = or_skip(store.capabilities.journal)
+        assert dict(journal.checkpoints("d", "a")) == {}
+        journal.put_checkpoint("d", "a", "k1", "old")
+        journal.put_checkpoint("d", "a", "k1", "new\0🦉")
+        journal.put_checkpoint("d", "a", "k2", "")
+        journal.put_checkpoint("d", "a/", "k1", "of the folder")
+        assert dict(journal.checkpoints("d", "a")) == {"k1": "new\0🦉", "k2": ""}
+        journal.prune_checkpoints("d", "a", {"k2", "unknown"})
+        journal.prune_checkpoints("nowhere", "a", ())
+        assert dict(journal.checkpoints("d", "a")) == {"k2": ""}
+        assert dict(journal.checkpoints("d", "a/")) == {"k1": "of the folder"}
+        journal.prune_checkpoints("d", "a", ())
+        assert dict(journal.checkpoints("d", "a")) == {}
+
+    def test_deletes_take_the_journal_with_them(self, store: Store) -> None:
+        journal = or_skip(store.capabilities.journal)
+
+        def fill() -> None:
+            for name in ("a", "b", "c/"):
+                if name != "c/":
+                    put(store, "d", name, "text")
+                journal.quarantine(quarantined(name))
+                journal.put_checkpoint("d", name, "k", "note")
+            journal.record_usage("d", ModelUsage(model="m", calls=1))
+
+        def left() -> set[str]:
+            noted = {name for name in ("a", "b", "c/") if journal.checkpoints("d", name)}
+            assert noted == {entry.doc_name for entry in journal.quarantined("d")}
+            return noted
+
+        fill()
+        store.documents.delete("d", "a")
+        assert left() == {"b", "c/"}
+        store.layers.delete_by_doc("d", "c/")
+        assert left() == {"b"}
+        fill()
+        assert list(store.documents.delete_orphans("d", ["b", "c/"])) == ["c/"]
+        assert left() == {"a", "b"}
+        for name in ("a", "b"):
+            store.documents.delete("d", name)
+            journal.quarantine(quarantined(name))
+            journal.put_checkpoint("d", name, "k", "note")
+        assert store.documents.delete("d", "a") is False
+        assert left() == {"b"}
+        assert list(store.documents.delete_orphans("d", ["a", "b"])) == ["b"]
+        assert left() == set()
+        fill()
+        store.layers.delete_by_dataset("d")
+        assert left() == set()
+        assert list(journal.usage("d")) == [ModelUsage(model="m", calls=3)]
+        fill()
+        store.documents.delete_dataset("d")
+        assert left() == set()
+        assert list(journal.usage("d")) == []
+
+    def test_journal_survives_the_process(self, lasting: Harness) -> None:
+        with closing(lasting.open()) as store:
+            journal = or_skip(store.capabilities.journal)
+            journal.quarantine(quarantined("a/"))
+            journal.record_usage("d", ModelUsage(model="m", calls=3))
+            journal.put_checkpoint("d", "a/", "k", "note")
+        with closing(lasting.open()) as store:
+            journal = or_skip(store.capabilities.journal)
+            assert list(journal.quarantined("d")) == [quarantined("a/")]
+            assert list(journal.usage("d")) == [ModelUsage(model="m", calls=3)]
+            assert dict(journal.checkpoints("d", "a/")) == {"k": "note"}

@@ -15,9 +15,9 @@ from triptych.errors import ConflictError, NotFoundError, ValidationError
 from triptych.records import DocumentInfo, MetadataValue, NewDocument, Subject, parse_filter
 from triptych.service import Service, ServiceOptions
 from triptych.testing.builders import fill, put
-from triptych.testing.fakes import FakeEmbedder
+from triptych.testing.fakes import Before, FakeEmbedder
 from triptych.testing.filter_oracle import SCALARS, passes
-from triptych.testing.harness import HarnessTests
+from triptych.testing.harness import HarnessTests, there
 
 METADATA: Mapping[str, Mapping[str, MetadataValue]] = {
     "a/1": {"lang": "en", "year": 2024},
@@ -27,26 +27,6 @@ METADATA: Mapping[str, Mapping[str, MetadataValue]] = {
     "d": {},
     "e": {"lang": "en", "year": 2024.0, "day": datetime(2026, 8, 31, tzinfo=UTC)},
 }
-
-
-class _Interposed:
-    """Documents of a store; ``before`` runs before each call of the methods named."""
-
-    def __init__(self, inner: Any, before: Callable[[], object], *methods: str) -> None:
-        self._inner = inner
-        self._before = before
-        self._methods = methods
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._inner, name)
-        if name not in self._methods:
-            return method
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            self._before()
-            return method(*args, **kwargs)
-
-        return call
 
 
 def _service(store: Store, documents: Any = None) -> Service:
@@ -209,11 +189,7 @@ class ManagementTests(HarnessTests):
     def test_system_data_and_origin_outlive_a_change_of_metadata(self, store: Store) -> None:
         kb = _service(store)
         new = NewDocument(
-            name="a",
-            content="text",
-            original_sha256="0" * 64,
-            parser_sig="p/1",
-            sync_root="root",
+            name="a", content="text", original_sha256="0" * 64, parser_sig="p/1", sync_root="root"
         )
         kb.put_documents("d", [new])
         before = kb.get_document("d", "a")
@@ -282,7 +258,7 @@ class ManagementTests(HarnessTests):
             for name, metadata in left:
                 put(store, "d", name, f"written meanwhile {name}", **metadata)
 
-        kb = _service(store, _Interposed(store.documents, others, step))
+        kb = _service(store, Before(store.documents, others, step))
         report = kb.delete_documents("d", where={"lang": "en"})
         assert report.failed == ()
         # One left the filter, the other still matches after it was written.
@@ -302,16 +278,14 @@ class ManagementTests(HarnessTests):
             for name, metadata in left:
                 put(store, "d", name, f"written meanwhile {name}", **metadata)
 
-        kb = _service(store, _Interposed(store.documents, others, step))
+        kb = _service(store, Before(store.documents, others, step))
         report = kb.update_metadata("d", {"seen": True}, where={"lang": "en"})
         assert (report.updated, report.failed) == (2, ())
         found = {info.name: info.metadata for info in store.documents.list("d")}
         assert found["a/1"] == {"lang": "fr"}
         assert found["b"] == {"lang": "en", "own": 1, "seen": True}
         assert found["e"]["seen"] is True
-        document = store.documents.get("d", "b")
-        assert document is not None
-        assert document.content == "written meanwhile b"
+        assert there(store.documents.get("d", "b")).content == "written meanwhile b"
 
     def test_what_others_keep_changing_is_reported(self, store: Store) -> None:
         _fill(store)
@@ -322,7 +296,7 @@ class ManagementTests(HarnessTests):
             count += 1
             put(store, "d", "b", f"text {count}", lang="en")
 
-        kb = _service(store, _Interposed(store.documents, others, "delete_many", "put_many"))
+        kb = _service(store, Before(store.documents, others, "delete_many", "put_many"))
         for failed in (
             kb.update_metadata("d", {"k": 1}, names=["b"]).failed,
             kb.delete_documents("d", names=["b"]).failed,

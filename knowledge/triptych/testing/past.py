@@ -304,11 +304,7 @@ class PastTests(HarnessTests):
         moment = tick()
         past.put_document("d", "a.md", "Gone to other places.")
         pack = past.context("late ferry harbour", 500, dataset_id="d", as_of=moment)
-        assert (pack.as_of, pack.pieces, pack.render()) == (
-            moment,
-            before.pieces,
-            before.render(),
-        )
+        assert (pack.as_of, pack.pieces, pack.render()) == (moment, before.pieces, before.render())
         states = {p.citation.doc_name: past.verify(p.citation) for p in pack.pieces}
         assert {name: each.status for name, each in states.items()} == {
             "a.md": "gone",

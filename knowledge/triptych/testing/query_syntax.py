@@ -14,9 +14,10 @@ from triptych.contracts import Store
 from triptych.errors import ValidationError
 from triptych.records import Hit, Mode, NewDocument
 from triptych.records.metadata import MetadataValue
-from triptych.service import Service, ServiceOptions
-from triptych.testing.fakes import FakeEmbedder, kept_open
+from triptych.service import Service
+from triptych.testing.fakes import FakeEmbedder
 from triptych.testing.harness import HarnessTests, or_skip
+from triptych.testing.work import serve
 
 WORDS = ("storm", "storms", "stormy", "tide", "tides", "ferry", "late", "harbour")
 _ALL = 10_000
@@ -90,8 +91,7 @@ class QuerySyntaxTests(HarnessTests):
 
     @pytest.fixture
     def searched(self, store: Store) -> Iterator[Service]:
-        options = ServiceOptions(embedder=FakeEmbedder())
-        with Service(kept_open(store), options=options) as kb:
+        with serve(store, FakeEmbedder()) as kb:
             yield kb
 
     def test_signs_are_words_unless_syntax_is_asked_for(self, searched: Service) -> None:

@@ -1,4 +1,4 @@
-"""A second writer between any two steps of a Service's call: what it put is whole, or gone."""
+"""Several writers: threads, processes, and one between any two steps of a Service's call."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import attrs
 import pytest
 
 from triptych.contracts import Capabilities, Store
@@ -15,11 +16,199 @@ from triptych.contracts.defaults import Repositories
 from triptych.errors import ConflictError, NotFoundError
 from triptych.records import Layer, RebuildScope
 from triptych.service import Service
-from triptych.testing.builders import layer_of
-from triptych.testing.guarantees import guarantee
-from triptych.testing.harness import Harness, HarnessTests
-from triptych.testing.processes import Worker
-from triptych.testing.work import service_over, write_layered
+from triptych.testing.builders import (
+    CONFIG,
+    chunks_of,
+    derive,
+    fill,
+    ids,
+    keyword_query,
+    layer_of,
+    put,
+    set_config,
+    sig_of,
+    vector_of,
+    vector_query,
+)
+from triptych.testing.fakes import Before, FakeEmbedder
+from triptych.testing.harness import (
+    THREADS,
+    Harness,
+    HarnessTests,
+    beside,
+    guarantee,
+    in_threads,
+    there,
+)
+from triptych.testing.work import Worker, count_up, serve, write_layered
+
+
+class ConcurrencyTests(HarnessTests):
+    """All methods may be called from any thread, and from any process on a shared store."""
+
+    @guarantee(1)
+    def test_versions_are_unique_under_threads(self, store: Store) -> None:
+        def work(number: int) -> list[int]:
+            texts = (f"{number} {count}" for count in range(15))
+            return [put(store, "d", "a", text).version for text in texts]
+
+        versions = [version for made in in_threads(work) for version in made]
+        assert len(set(versions)) == len(versions)
+        assert there(store.documents.get("d", "a")).version == max(versions)
+
+    @guarantee(1)
+    def test_versions_are_unique_over_deletes(self, store: Store) -> None:
+        def work(number: int) -> list[int]:
+            versions = []
+            for count in range(15):
+                versions.append(put(store, "d", "a", f"{number} {count}").version)
+                if count % 3 == number % 3:
+                    store.documents.delete("d", "a")
+            return versions
+
+        versions = [version for made in in_threads(work) for version in made]
+        assert len(set(versions)) == len(versions)
+
+    def test_no_update_is_lost_between_threads(self, store: Store) -> None:
+        made = in_threads(lambda number: count_up(store, 10))
+        versions = [version for of_thread in made for version in of_thread]
+        assert there(store.documents.get("d", "counter")).content == str(10 * THREADS)
+        assert len(set(versions)) == 10 * THREADS
+
+    def test_equal_puts_make_one_version(self, store: Store) -> None:
+        versions = in_threads(lambda number: put(store, "d", "a", "the same").version)
+        assert len(set(versions)) == 1
+
+    def test_one_of_many_configures(self, store: Store) -> None:
+        configs = [
+            attrs.evolve(CONFIG, chunker_sig=f"chunker/{number}") for number in range(THREADS)
+        ]
+        done = in_threads(
+            lambda number: store.chunks.configure("d", configs[number], expected=None)
+        )
+        assert sorted(done) == [False] * (THREADS - 1) + [True]
+        assert store.chunks.config("d") == configs[done.index(True)]
+
+    @guarantee(5)
+    def test_older_derivations_never_overwrite_newer_ones(self, store: Store) -> None:
+        set_config(store, "d")
+        put(store, "d", "a", "start")
+        assert derive(store, "d", "a")
+
+        def work(number: int) -> None:
+            last = 0
+            for count in range(10):
+                document = put(store, "d", "a", f"{number} {count}")
+                sig = attrs.evolve(
+                    sig_of(store, "d", "a"), source_version=document.version, input_sig="any"
+                )
+                store.chunks.replace("d", "a", chunks_of(document, sig), sig=sig)
+                stored = there(store.chunks.get_doc_sig("d", "a"))
+                assert stored.source_version >= last
+                last = stored.source_version
+
+        in_threads(work)
+        assert derive(store, "d", "a")
+        document = there(store.documents.get("d", "a"))
+        assert [chunk.content for chunk in store.chunks.iter_chunks("d")] == [document.content]
+
+    def test_every_thread_finds_what_it_wrote(self, store: Store) -> None:
+        set_config(store, "d")
+
+        def work(number: int) -> None:
+            for count in range(8):
+                word = f"{chr(97 + number)}{chr(97 + count)}quux"
+                name = f"{number}/{count}"
+                put(store, "d", name, word)
+                assert derive(store, "d", name)
+                assert ids(store.chunks.search(keyword_query(word, "d"))) == [(name, 0)]
+                nearest = store.chunks.search(vector_query(vector_of(word), "d", top_k=1))
+                assert ids(nearest) == [(name, 0)]
+
+        in_threads(work)
+        assert len(list(store.chunks.iter_chunks("d"))) == 8 * THREADS
+
+    def test_searches_beside_writers_answer_in_order_and_full(self, store: Store) -> None:
+        fill(store, "d", {f"kept{number}": "fish" for number in range(5)})
+
+        def write(number: int) -> None:
+            for count in range(12):
+                put(store, "d", f"moving{number}", f"fish {count}")
+                assert derive(store, "d", f"moving{number}")
+
+        def read() -> None:
+            found = store.chunks.search(keyword_query("fish", "d", top_k=5))
+            scores = [candidate.score for candidate in found]
+            assert len(found) == 5
+            assert scores == sorted(scores, reverse=True)
+
+        with beside(read):
+            in_threads(write)
+        for _ in range(3):
+            read()
+
+    @guarantee(1)
+    def test_versions_are_unique_between_processes(
+        self, store: Store, workers: tuple[Worker, Worker]
+    ) -> None:
+        first, second = workers
+        for worker in workers:
+            worker.send({"do": "put", "times": 25})
+        versions = [put(store, "d", "a", f"parent {count}").version for count in range(25)]
+        versions += first.receive() + second.receive()
+        assert len(set(versions)) == 75
+        assert there(store.documents.get("d", "a")).version == max(versions)
+
+    def test_no_update_is_lost_between_processes(
+        self, store: Store, workers: tuple[Worker, Worker]
+    ) -> None:
+        first, second = workers
+        for worker in workers:
+            worker.send({"do": "count", "times": 20})
+        versions = count_up(store, 20) + first.receive() + second.receive()
+        stored = there(store.documents.get("d", "counter"))
+        assert (stored.content, len(set(versions))) == ("60", 60)
+
+    @guarantee(8)
+    def test_processes_find_what_others_wrote(
+        self, store: Store, workers: tuple[Worker, Worker]
+    ) -> None:
+        first, second = workers
+        set_config(store, "d")
+        word = ""
+        for letter in "abcdef":
+            word = f"{letter}quux"
+            put(store, "d", "from parent", word)
+            assert derive(store, "d", "from parent")
+            for worker in workers:
+                assert worker.ask({"do": "find", "text": word}) == [["from parent", 0]]
+            word = f"{letter}quuz"
+            assert first.ask({"do": "write", "name": "from child", "text": word}) is True
+            assert second.ask({"do": "find", "text": word}) == [["from child", 0]]
+            assert ids(store.chunks.search(keyword_query(word, "d"))) == [("from child", 0)]
+        assert second.ask({"do": "delete", "name": "from child"}) is True
+        assert first.ask({"do": "find", "text": word}) == []
+        assert ids(store.chunks.search(keyword_query(word, "d"))) == []
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def processes(cls) -> Iterator[tuple[Worker, Worker]]:
+        with Worker() as first, Worker() as second:
+            yield first, second
+
+    @pytest.fixture
+    def workers(
+        self, request: pytest.FixtureRequest, harness: Harness, store: Store
+    ) -> Iterator[tuple[Worker, Worker]]:
+        if not harness.shared or harness.child is None:
+            pytest.skip("no other process can open this store")
+        processes: tuple[Worker, Worker] = request.getfixturevalue("processes")
+        for worker in processes:
+            worker.open(harness.child)
+        yield processes
+        for worker in processes:
+            worker.close()
+
 
 ROUNDS = 20
 TIMES = 40
@@ -36,9 +225,9 @@ class SteppedStore:
         self.taken: int = 0
         self._at = at
         self._rival = rival
-        self.documents: Any = _Stepped(store.documents, self._step)
-        self.chunks: Any = _Stepped(store.chunks, self._step)
-        self.layers: Any = _Stepped(store.layers, self._step)
+        self.documents: Any = Before(store.documents, self._step)
+        self.chunks: Any = Before(store.chunks, self._step)
+        self.layers: Any = Before(store.layers, self._step)
         self.stats: Any = store.stats
         self.scrub: Any = store.scrub
         self.capabilities: Capabilities = Repositories.over(
@@ -56,26 +245,6 @@ class SteppedStore:
         self.taken += 1
 
 
-class _Stepped:
-    """An object that tells of each call before it is made. It has the methods of the other."""
-
-    def __init__(self, inner: Any, step: Callable[[], None]) -> None:
-        self._inner = inner
-        self._step = step
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._inner, name)
-        if name.startswith("_") or not callable(method):
-            return method
-
-        @functools.wraps(method)
-        def call(*given: Any, **named: Any) -> Any:
-            self._step()
-            return method(*given, **named)
-
-        return call
-
-
 def at_every_step(
     store: Store,
     prepare: Callable[[Service, str], object],
@@ -86,12 +255,12 @@ def at_every_step(
 
     The dataset's id, when ``act`` has ended. The last one is that of a rival who came after it.
     """
-    other = service_over(store)
+    other = serve(store, FakeEmbedder())
     for at in range(100):
         dataset_id = f"d{at}"
         prepare(other, dataset_id)
         stepped = SteppedStore(store, at, functools.partial(rival, other, dataset_id))
-        act(service_over(stepped), dataset_id)
+        act(serve(stepped, FakeEmbedder()), dataset_id)
         if stepped.taken <= at:
             rival(other, dataset_id)
             yield dataset_id
@@ -179,7 +348,7 @@ class RaceTests(HarnessTests):
                 version = 0 if document is None else document.version
                 assert (0 if sig is None else sig.source_version) == version
             found = (
-                service_over(store).search("fish", dataset_id=dataset_id, top_k=9).hits
+                serve(store, FakeEmbedder()).search("fish", dataset_id=dataset_id, top_k=9).hits
                 if (dataset_id in store.documents.list_datasets())
                 else ()
             )
@@ -224,7 +393,7 @@ class RaceTests(HarnessTests):
     def test_threads_that_put_and_delete_leave_documents_whole_or_gone(
         self, store: Store, whole: bool
     ) -> None:
-        kb = service_over(store)
+        kb = serve(store, FakeEmbedder())
         start = threading.Barrier(2)
         with ThreadPoolExecutor(1) as pool:
             for number in range(ROUNDS):
@@ -250,23 +419,19 @@ class RaceTests(HarnessTests):
 
     @pytest.mark.parametrize("whole", [False, True], ids=["document", "dataset"])
     def test_processes_that_put_and_delete_leave_documents_whole_or_gone(
-        self, store: Store, harness: Harness, whole: bool
+        self, store: Store, worker: Worker, whole: bool
     ) -> None:
-        if not harness.shared or harness.child is None:
-            pytest.skip("no other process can open this store")
-        kb = service_over(store)
+        kb = serve(store, FakeEmbedder())
         datasets = [f"d{number}" for number in range(TIMES)]
-        with Worker() as worker:
-            worker.open(harness.child)
-            worker.send({"do": "write layered", "datasets": datasets, "text": NEW})
-            for dataset_id, later in zip(datasets, [*datasets[1:], "end"], strict=True):
-                while later not in store.documents.list_datasets():
-                    if whole:
-                        kb.delete_dataset(dataset_id)
-                    else:
-                        kb.delete_document(dataset_id, "a")
-            layered = worker.receive()
-            worker.close()
+        worker.send({"do": "write layered", "datasets": datasets, "text": NEW})
+        for dataset_id, later in zip(datasets, [*datasets[1:], "end"], strict=True):
+            while later not in store.documents.list_datasets():
+                if whole:
+                    kb.delete_dataset(dataset_id)
+                else:
+                    kb.delete_document(dataset_id, "a")
+        layered = worker.receive()
+        worker.close()
         for dataset_id in datasets:
             document = store.documents.get(dataset_id, "a")
             if document is None or document.version == layered[dataset_id]:

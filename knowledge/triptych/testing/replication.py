@@ -11,13 +11,7 @@ from triptych.contracts import CopyableStore, Store
 from triptych.copies.archive_checks import DatasetCheck
 from triptych.copies.states import StoreStates, state_digest
 from triptych.errors import ConflictError, ModelMismatchError, StoreError
-from triptych.records import (
-    ChangeCursor,
-    DerivedSig,
-    Layer,
-    NameState,
-    SourceDocument,
-)
+from triptych.records import ChangeCursor, DerivedSig, Layer, NameState
 from triptych.records.spaces import dense
 from triptych.testing.builders import (
     CONFIG,
@@ -27,13 +21,14 @@ from triptych.testing.builders import (
     ids,
     keyword_query,
     layer_of,
+    loaded,
     put,
     set_config,
     sig_of,
     vector_of,
     vector_query,
 )
-from triptych.testing.harness import Harness, HarnessTests, examined, or_skip
+from triptych.testing.harness import Harness, HarnessTests, examined, or_skip, there
 
 OTHER = attrs.evolve(CONFIG, chunker_sig="other/1", embed_sig="space/2")
 
@@ -41,18 +36,6 @@ OTHER = attrs.evolve(CONFIG, chunker_sig="other/1", embed_sig="space/2")
 def copying(store: Store) -> CopyableStore:
     """The capability; skips the test without it."""
     return or_skip(store.capabilities.copying)
-
-
-def document(name: str, version: int, content: str) -> SourceDocument:
-    """A version to load."""
-    return SourceDocument(
-        dataset_id="d",
-        name=name,
-        content=content,
-        metadata={"n": version},
-        version=version,
-        updated_at=datetime(2020, 1, 1, 0, 0, version, tzinfo=UTC),
-    )
 
 
 def state_of(store: Store, name: str) -> NameState:
@@ -72,9 +55,7 @@ class ReplicationTests(HarnessTests):
         assert store.layers.get("d", "a", Layer.ABSTRACT, vectors=True) == layer
         assert store.layers.get("d", "", Layer.ABSTRACT, vectors=True) == bare
         assert store.layers.get("d", "b", Layer.ABSTRACT, vectors=True) is None
-        found = store.layers.get("d", "a", Layer.ABSTRACT)
-        assert found is not None
-        assert found.vector is None
+        assert there(store.layers.get("d", "a", Layer.ABSTRACT)).vector is None
 
     # Snapshots
 
@@ -171,7 +152,7 @@ class ReplicationTests(HarnessTests):
 
     def test_versions_that_are_lacking_are_added(self, store: Store) -> None:
         take = copying(store)
-        versions = tuple(document("a", number, f"text {number}") for number in (3, 5, 6))
+        versions = tuple(loaded(number, f"text {number}") for number in (3, 5, 6))
         take.load_states("d", [NameState(name="a", versions=versions[:1])])
         take.load_states("d", [NameState(name="a", versions=versions)])
         assert store.documents.get("d", "a") == versions[-1]
@@ -183,7 +164,7 @@ class ReplicationTests(HarnessTests):
 
     def test_older_versions_go(self, store: Store) -> None:
         take, reader = copying(store), or_skip(store.capabilities.versions)
-        versions = tuple(document("a", number, f"text {number}") for number in range(3, 8))
+        versions = tuple(loaded(number, f"text {number}") for number in range(3, 8))
         take.load_states("d", [NameState(name="a", versions=versions)])
         for kept in (versions[2:], versions[3:4] + versions[4:], versions[4:]):
             take.load_states("d", [NameState(name="a", versions=kept)])
@@ -196,7 +177,7 @@ class ReplicationTests(HarnessTests):
         self, store: Store, harness: Harness
     ) -> None:
         take, reader = copying(store), or_skip(store.capabilities.versions)
-        many = tuple(document("a", number, f"text {number}") for number in range(1, 20))
+        many = tuple(loaded(number, f"text {number}") for number in range(1, 20))
         take.load_states("d", [NameState(name="a", versions=many)])
         kept = [info.version for info in reader.versions("d", "a")]
         assert kept == list(range(19, 18 - harness.history, -1))
@@ -206,10 +187,10 @@ class ReplicationTests(HarnessTests):
         put(store, "d", "a", "one")
         there = put(store, "d", "a", "two")
         for wrong in (
-            (document("a", 1, "one"),),
-            (document("a", 1, "one"), document("a", there.version, "another")),
-            (document("a", 1, "one"), document("a", there.version + 7, "newer")),
-            (document("a", there.version + 7, "newer than all that is there"),),
+            (loaded(1, "one"),),
+            (loaded(1, "one"), loaded(there.version, "another")),
+            (loaded(1, "one"), loaded(there.version + 7, "newer")),
+            (loaded(there.version + 7, "newer than all that is there"),),
         ):
             with pytest.raises(ConflictError) as refused:
                 take.load_states("d", [NameState(name="a", versions=wrong)])
@@ -224,9 +205,9 @@ class ReplicationTests(HarnessTests):
         assert store.layers.put(layer_of(store, "d", "a", "the abstract"))
         page = changes.read_changes(None, dataset_id=None, limit=10) if changes else None
         for versions in (
-            (document("a", 1, "theirs"), document("a", 2, "theirs, changed")),
-            (document("a", there.version + 5, "newer"),),
-            (document("a", 3, "3"), document("a", 4, "4"), document("a", there.version + 5, "5")),
+            (loaded(1, "theirs"), loaded(2, "theirs, changed")),
+            (loaded(there.version + 5, "newer"),),
+            (loaded(3, "3"), loaded(4, "4"), loaded(there.version + 5, "5")),
         ):
             take.load_states("d", [NameState(name="a", versions=versions)], replace=True)
             wanted = NameState(name="a", versions=versions)
@@ -238,7 +219,7 @@ class ReplicationTests(HarnessTests):
             found = changes.read_changes(since, dataset_id=None, limit=10).changes
             assert [(each.name, each.version) for each in found] == [("a", there.version + 5)]
         # What is the same history is added to, as without it.
-        newest = (*versions, document("a", there.version + 6, "6"))
+        newest = (*versions, loaded(there.version + 6, "6"))
         take.load_states("d", [NameState(name="a", versions=newest)], replace=True)
         assert store.documents.get("d", "a") == newest[-1]
         # Its versions are used up, as those of any document that was deleted.
@@ -249,9 +230,7 @@ class ReplicationTests(HarnessTests):
         take = copying(store)
         for number in range(5):
             there = put(store, "d", "a", f"text {number}")
-        take.load_states(
-            "d", [NameState(name="a", versions=(document("a", 1, "theirs"),))], replace=True
-        )
+        take.load_states("d", [NameState(name="a", versions=(loaded(1, "theirs"),))], replace=True)
         assert put(store, "d", "a", "newer").version > there.version
 
     def test_set_is_loaded_whatever_it_was_made_from(self, store: Store) -> None:
@@ -346,7 +325,7 @@ class ReplicationTests(HarnessTests):
         fill(store, "d", {"a": "one", "b": "two"})
         held = state_of(store, "a")
         wide = attrs.evolve(held.chunks[0], vector=vector_of("one", dimension=3))
-        newer = (*held.versions, document("a", held.versions[-1].version + 1, "newer"))
+        newer = (*held.versions, loaded(held.versions[-1].version + 1, "newer"))
         with pytest.raises(ModelMismatchError):
             take.load_states("d", [attrs.evolve(held, versions=newer, chunks=(wide,))])
         assert state_digest(state_of(store, "a")) == state_digest(held)

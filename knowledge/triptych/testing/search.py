@@ -1,4 +1,4 @@
-"""`ChunkRepo.search` and its kin for whole documents, against the plain oracle."""
+"""`ChunkRepo.search` and its kin for whole documents, against the oracle and against each other."""
 
 from __future__ import annotations
 
@@ -9,31 +9,51 @@ import numpy as np
 import pytest
 
 from triptych.contracts import DocLevelSearcher, Store
-from triptych.records import NO_CHUNK, OPENING, Candidate, DatasetConfig, DerivedSig, Vector
+from triptych.records import (
+    NO_CHUNK,
+    OPENING,
+    Candidate,
+    ChunkQuery,
+    DatasetConfig,
+    DerivedSig,
+    Filter,
+    Layer,
+    Vector,
+)
+from triptych.records.filters import HEADING, conditions_of
 from triptych.testing.builders import (
     CONFIG,
     DIMENSION,
+    both_lanes,
     chunks_of,
     derive,
     fill,
     ids,
     keyword_query,
+    layer_of,
+    layer_query,
     put,
     set_config,
     sig_of,
     vector_of,
     vector_query,
 )
-from triptych.testing.corpus import (
+from triptych.testing.filters import FILTERS
+from triptych.testing.harness import Harness, HarnessTests, guarantee, or_skip, there
+from triptych.testing.oracle import (
     DATASETS,
     QUERIES,
+    Entry,
+    assert_same_ranking,
+    best_documents,
+    bm25,
     chunk_entries,
+    contents,
     document_entries,
+    dot_products,
+    entries,
     fill_corpus,
 )
-from triptych.testing.guarantees import guarantee
-from triptych.testing.harness import HarnessTests, or_skip
-from triptych.testing.oracle import Entry, best_documents, bm25, dot_products, entries
 from triptych.text import corpus_stats, get_analyzer
 
 LIMITS = (1, 3, 10, 1000)
@@ -121,10 +141,7 @@ class SearchTests(HarnessTests):
             for index in range(12)
             for dataset_id in ("first", "second")
         ]
-        for query in (
-            keyword_query("words", "second", "first"),
-            vector_query(vector_of("q"), "second", "first"),
-        ):
+        for query in both_lanes("words", "second", "first"):
             for top_k in (1, 7, 25, 120):
                 found = store.chunks.search(attrs.evolve(query, top_k=top_k))
                 order = [(c.doc_name, c.index, c.dataset_id) for c in found]
@@ -145,7 +162,7 @@ class SearchTests(HarnessTests):
 
     def test_asking_a_dataset_twice_is_asking_once(self, store: Store) -> None:
         fill_corpus(store, ("north",))
-        for query in (keyword_query("storm", "north"), vector_query(vector_of("q"), "north")):
+        for query in both_lanes("storm", "north"):
             once = store.chunks.search(query)
             twice = store.chunks.search(attrs.evolve(query, dataset_ids=("north", "north")))
             assert entries(once) == entries(twice)
@@ -160,10 +177,7 @@ class SearchTests(HarnessTests):
     def test_datasets_are_apart(self, store: Store) -> None:
         fill(store, "mine", {"a": "secret harbour"})
         fill(store, "yours", {"a": "open harbour"})
-        for query in (
-            keyword_query("secret harbour", "yours"),
-            vector_query(vector_of("q"), "yours"),
-        ):
+        for query in both_lanes("secret harbour", "yours"):
             assert {candidate.dataset_id for candidate in store.chunks.search(query)} == {"yours"}
 
     def test_vectors_of_another_space_are_never_compared(self, store: Store) -> None:
@@ -233,7 +247,7 @@ class SearchTests(HarnessTests):
     def test_fetch_tells_what_a_key_stands_for(self, store: Store) -> None:
         fill(store, "d", {"a.md": "# Top\n\nfish", "b": "fish"}, metadata={"b": {"k": "v"}})
         chunks = {(c.doc_name, c.index): c for c in store.chunks.iter_chunks("d")}
-        for query in (keyword_query("fish", "d"), vector_query(vector_of("fish"), "d")):
+        for query in both_lanes("fish", "d"):
             candidates = store.chunks.search(query)
             found = store.chunks.fetch([candidate.key for candidate in candidates])
             assert len(found) == len(candidates) >= 2
@@ -294,8 +308,7 @@ class SearchTests(HarnessTests):
             got = searcher.fetch_docs([candidate.key for candidate in found])
             for candidate in found:
                 item = got[candidate.key]
-                document = store.documents.get("d", candidate.doc_name)
-                assert document is not None
+                document = there(store.documents.get("d", candidate.doc_name))
                 assert item.document == store.documents.get_info("d", candidate.doc_name)
                 assert item.opening == document.content[:OPENING]
                 set_sig = store.chunks.get_doc_sig("d", candidate.doc_name)
@@ -315,15 +328,84 @@ def _document_lanes(searcher: DocLevelSearcher) -> list[Sequence[Candidate]]:
     ]
 
 
-def assert_same_ranking(found: Sequence[Candidate], wanted: Sequence[Entry]) -> None:
-    """Equal, but for a dot product that float32 sums put on the other side of a rounding."""
-    assert [(e.dataset_id, e.name, e.index) for e in entries(found)] == [
-        (e.dataset_id, e.name, e.index) for e in wanted
-    ]
-    assert [e.score for e in entries(found)] == pytest.approx([e.score for e in wanted], abs=1.5e-6)
-
-
 def _at_angle(angle: float) -> Vector:
     vector = np.zeros(DIMENSION, np.float32)
     vector[0], vector[1] = np.cos(angle), np.sin(angle)
     return vector
+
+
+def assert_backends_rank_alike(first: Harness, second: Harness, *, tolerance: float = 0.0) -> None:
+    """Fill both stores with the kit's corpus and compare every lane, filtered and not.
+
+    Keyword scores must be equal; dot products may differ in the last digit kept. With a
+    ``tolerance`` scores of all lanes may differ by so much, and entries change places whose
+    scores do not differ by more: it is for engines that add up in 32 bits.
+
+    Raises:
+        AssertionError: an answer differs in its entries, their order or their scores.
+    """
+    one, other = first.open(), second.open()
+    try:
+        for store in (one, other):
+            _fill(store)
+        asked = [(text, Filter()) for text in QUERIES]
+        asked += [(text, where) for text in QUERIES[:2] for where in FILTERS.values()]
+        for text, where in asked:
+            for top_k in (3, 1000):
+                words = keyword_query(text, *DATASETS, top_k=top_k, where=where)
+                # Scores are dot products: a query's vector may have any length.
+                vector = np.float32(0.5) * vector_of(text)
+                near = vector_query(vector, *DATASETS, top_k=top_k, where=where)
+                _compare(one, other, words, near, tolerance)
+    finally:
+        one.close()
+        other.close()
+
+
+def _fill(store: Store) -> None:
+    fill_corpus(store)
+    # Units without a token count in the statistics: they are of the collection.
+    fill(store, DATASETS[0], {"mark": "!!!", "fish": "\N{FISH}\n\n..."})
+    for dataset_id in DATASETS:
+        for name, content in contents(dataset_id).items():
+            assert store.layers.put(layer_of(store, dataset_id, name, content[:80]))
+
+
+def _compare(
+    one: Store, other: Store, words: ChunkQuery, near: ChunkQuery, tolerance: float
+) -> None:
+    def same(left: Sequence[Candidate], right: Sequence[Candidate], query: ChunkQuery) -> None:
+        if tolerance:
+            _assert_alike(entries(left), entries(right), tolerance, query)
+        elif query is words:
+            assert entries(left) == entries(right), query
+        else:
+            assert_same_ranking(left, entries(right))
+
+    for query in (words, near):
+        same(one.chunks.search(query), other.chunks.search(query), query)
+    if all(each.field != HEADING for each in conditions_of(words.filter.tree)):
+        for query in (words, near):
+            layers = layer_query(query, Layer.ABSTRACT)
+            found = one.layers.search(layers), other.layers.search(layers)
+            if tolerance:
+                same(*found, query)
+            else:
+                assert_same_ranking(found[0], entries(found[1]))
+        left, right = (each.capabilities.document_search for each in (one, other))
+        if left and right:
+            same(left.search_docs(words), right.search_docs(words), words)
+            same(left.search_docs_by_vector(near), right.search_docs_by_vector(near), near)
+
+
+def _assert_alike(
+    found: Sequence[Entry], wanted: Sequence[Entry], tolerance: float, query: ChunkQuery
+) -> None:
+    """The same scores in the same order, and the same entries but for those of equal scores."""
+    scores = [each.score for each in wanted]
+    assert [each.score for each in found] == pytest.approx(scores, abs=tolerance), query
+    known = {(each.dataset_id, each.name, each.index): each.score for each in wanted}
+    for each in found:
+        # One that is in one list alone has the score of the last place, which others have too.
+        score = known.get((each.dataset_id, each.name, each.index), scores[-1])
+        assert each.score == pytest.approx(score, abs=tolerance), (query, each)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from contextlib import closing
 
 import attrs
 import numpy as np
@@ -12,7 +12,7 @@ from hypothesis import example, given, settings, strategies as st
 
 from triptych.contracts import Store, VectorRepo
 from triptych.errors import ModelMismatchError
-from triptych.records import DatasetStats, DerivedChunk, DerivedSig, Layer, Vector
+from triptych.records import DatasetStats, Layer, Vector
 from triptych.records.spaces import dense
 from triptych.signatures import embedding_input_sig
 from triptych.testing.builders import (
@@ -25,11 +25,21 @@ from triptych.testing.builders import (
     layer_of,
     layer_query,
     put,
+    remove,
     set_config,
+    sig_of,
     vector_of,
     vector_query,
 )
-from triptych.testing.harness import Harness, HarnessTests, examined, or_skip
+from triptych.testing.harness import (
+    Harness,
+    HarnessTests,
+    beside,
+    examined,
+    in_threads,
+    or_skip,
+    there,
+)
 
 OLD = CONFIG.embed_sig
 NEW = "space/2"
@@ -75,24 +85,32 @@ def texts_under(store: Store, dataset_id: str, names: Iterable[str]) -> dict[str
 
 def prepare(store: Store, dataset_id: str, *names: str, space: str = NEW) -> list[str]:
     """Keep all entries of what is under ``names``; what `VectorRepo.put_vectors` said."""
-    repo = store.capabilities.spaces
-    assert repo is not None
+    repo = there(store.capabilities.spaces)
     texts = texts_under(store, dataset_id, names)
     entries = {digest: embedded(text, space) for digest, text in texts.items()}
     return list(repo.put_vectors(dataset_id, dense(space), names, entries, serves=False))
 
 
+def swap_in(store: Store, name: str, space: str) -> bool:
+    """Make the chunks of a document of "d" in a space, and swap them in; whether it was done."""
+    document = there(store.documents.get("d", name))
+    sig = sig_of(store, "d", name, attrs.evolve(CONFIG, embed_sig=space))
+    chunks = [
+        attrs.evolve(chunk, vector=embedded(chunk.content, space))
+        for chunk in chunks_of(document, sig)
+    ]
+    return store.chunks.replace("d", name, chunks, sig=sig)
+
+
 def found(store: Store, text: str, space: str, dataset_id: str = "d") -> list[tuple[str, int]]:
     """What is found by the vector of a text in a space, the nearest first."""
-    vector = embedded(text, space)
-    assert vector is not None
+    vector = there(embedded(text, space))
     return ids(store.chunks.search(vector_query(vector, dataset_id, space=space)))
 
 
 def layer_in(store: Store, content: str, name: str = "a") -> None:
     """Store an abstract with its vector in the dataset's space."""
-    config = store.chunks.config("d")
-    assert config is not None
+    config = there(store.chunks.config("d"))
     made = layer_of(store, "d", name, content)
     sig = attrs.evolve(made.sig, embed_sig=config.embed_sig)
     vector = embedded(content, config.embed_sig)
@@ -178,7 +196,7 @@ class SpaceTests(HarnessTests):
         # What waits is filled as after any other change of the embedder.
         some = list(store.chunks.iter_chunks("d", "b", vectors=True))
         assert [chunk.vector is not None for chunk in some] == [False, True]
-        assert store.chunks.replace("d", "b", _chunks(store, "b", NEW), sig=_sig(store, "b", NEW))
+        assert swap_in(store, "b", NEW)
         assert found(store, "blue reef", NEW)[0] == ("b", 0)
         assert list(store.chunks.waiting("d", KEPT)) == ["c"]
         assert examined(store, ["d"]) == []
@@ -211,7 +229,7 @@ class SpaceTests(HarnessTests):
         prepare(store, "d", "a", "b")
         set_config(store, "d", NEXT)
         put(store, "d", "b", "blue reef\n\nnew owl")
-        store.chunks.replace("d", "b", _chunks(store, "b", NEW), sig=_sig(store, "b", NEW))
+        swap_in(store, "b", NEW)
         assert list(repo.waiting("d", dense(OLD))) == ["b"]
         set_config(store, "d", CONFIG)
         assert list(store.chunks.waiting("d", dense(OLD))) == ["b"]
@@ -231,8 +249,7 @@ class SpaceTests(HarnessTests):
         set_config(store, "d", NEXT)
         assert list(store.chunks.waiting("d", KEPT)) == []
         assert found(store, "one fish", NEW) == [("b", 1)]
-        layer = store.layers.get("d", "a", Layer.ABSTRACT, vectors=True)
-        assert layer is not None
+        layer = there(store.layers.get("d", "a", Layer.ABSTRACT, vectors=True))
         assert (layer.sig.embed_sig, layer.vector) == (NEW, None)
         assert list(repo.waiting("d", dense(OLD))) == []
         set_config(store, "d", CONFIG)
@@ -263,9 +280,7 @@ class SpaceTests(HarnessTests):
         assert ids(store.layers.search(layer_query(query))) == [("a", -1), ("b/", -1)] or (
             {name for name, _ in ids(store.layers.search(layer_query(query)))} == {"a", "b/"}
         )
-        waits = store.layers.get("d", "", Layer.ABSTRACT)
-        assert waits is not None
-        assert waits.sig.embed_sig == OLD
+        assert there(store.layers.get("d", "", Layer.ABSTRACT)).sig.embed_sig == OLD
         old = vector_query(vector_of("about fish", OLD), "d", space=OLD)
         assert ids(store.layers.search(layer_query(old))) == []
         set_config(store, "d", CONFIG)
@@ -289,25 +304,13 @@ class SpaceTests(HarnessTests):
         if swapped:
             set_config(store, "d", NEXT)
             other = OLD
-        info = store.documents.get_info("d", "a")
-        assert info is not None
-        if how == "document":
-            assert store.documents.delete("d", "a")
-        elif how == "many":
-            assert list(store.documents.delete_many("d", {"a": info.version})) == ["a"]
-        elif how == "set":
-            store.chunks.delete_by_doc("d", "a")
+        if how in ("set", "text"):
             store.layers.delete_by_doc("d", "a")
-        elif how == "sets":
-            store.chunks.delete_by_dataset("d")
-        elif how == "dataset":
-            assert store.documents.delete_dataset("d")
-        else:
+        if how == "text":
             put(store, "d", "a", "blue reef")
-            space = NEW if swapped else OLD
-            store.layers.delete_by_doc("d", "a")
-            chunks, sig = _chunks(store, "a", space), _sig(store, "a", space)
-            assert store.chunks.replace("d", "a", chunks, sig=sig)
+            assert swap_in(store, "a", NEW if swapped else OLD)
+        else:
+            remove(store, "d", "a", how)
         assert dict(store.chunks.known_vectors("d", dense(other), digests)) == {}
         assert counts(repo) == []
         assert counts(repo, "e") == [(NEW, WIDTH, 2)]
@@ -402,30 +405,25 @@ class SpaceTests(HarnessTests):
         set_config(store, "d", NEXT)
         assert cache.revisions(["d"]) != before
 
-    def test_entries_are_there_when_the_store_is_opened_again(self, harness: Harness) -> None:
-        if not harness.persistent:
-            pytest.skip("the store keeps nothing")
-        store = harness.open()
-        or_skip(store.capabilities.spaces)
-        fill(store, "d", {"a": TEXT, "b": "blue reef"})
-        layer_in(store, "about fish")
-        prepare(store, "d", "a")
-        store.close()
-        store = harness.open()
-        repo = or_skip(store.capabilities.spaces)
-        assert counts(repo) == [(NEW, WIDTH, 3)]
-        assert list(repo.waiting("d", KEPT)) == ["b"]
-        set_config(store, "d", NEXT)
-        nearest = found(store, "one fish", NEW)
-        store.close()
-        store = harness.open()
-        assert store.chunks.config("d") == NEXT
-        assert found(store, "one fish", NEW) == nearest
-        assert list(store.chunks.waiting("d", KEPT)) == ["b"]
-        set_config(store, "d", CONFIG)
-        assert len(found(store, "one fish", OLD)) == 3
-        assert examined(store, ["d"]) == []
-        store.close()
+    def test_entries_are_there_when_the_store_is_opened_again(self, lasting: Harness) -> None:
+        with closing(lasting.open()) as store:
+            or_skip(store.capabilities.spaces)
+            fill(store, "d", {"a": TEXT, "b": "blue reef"})
+            layer_in(store, "about fish")
+            prepare(store, "d", "a")
+        with closing(lasting.open()) as store:
+            repo = or_skip(store.capabilities.spaces)
+            assert counts(repo) == [(NEW, WIDTH, 3)]
+            assert list(repo.waiting("d", KEPT)) == ["b"]
+            set_config(store, "d", NEXT)
+            nearest = found(store, "one fish", NEW)
+        with closing(lasting.open()) as store:
+            assert store.chunks.config("d") == NEXT
+            assert found(store, "one fish", NEW) == nearest
+            assert list(store.chunks.waiting("d", KEPT)) == ["b"]
+            set_config(store, "d", CONFIG)
+            assert len(found(store, "one fish", OLD)) == 3
+            assert examined(store, ["d"]) == []
 
     def test_swaps_fills_and_edits_at_once_never_mix_spaces(
         self, store: Store, repo: VectorRepo
@@ -433,57 +431,30 @@ class SpaceTests(HarnessTests):
         """A search in either space finds right scores or nothing, whatever others do."""
         fill(store, "d", {"a": TEXT, "b": "blue reef"})
         prepare(store, "d", "a", "b")
-        done = threading.Event()
-        errors: list[BaseException] = []
 
         def swap() -> None:
-            try:
-                while not done.is_set():
-                    now = store.chunks.config("d")
-                    assert now is not None
-                    other = NEXT if now == CONFIG else CONFIG
-                    store.chunks.configure("d", other, expected=now)
-                    prepare(store, "d", "a", "b", space=now.embed_sig)
-            except BaseException as error:  # noqa: BLE001 - raised by the test's own thread
-                errors.append(error)
+            now = there(store.chunks.config("d"))
+            other = NEXT if now == CONFIG else CONFIG
+            store.chunks.configure("d", other, expected=now)
+            prepare(store, "d", "a", "b", space=now.embed_sig)
 
-        thread = threading.Thread(target=swap)
-        thread.start()
-        try:
+        with beside(swap):
             for turn in range(12):
                 put(store, "d", "b", f"blue reef\n\nturn {turn}")
-                config = store.chunks.config("d")
-                assert config is not None
-                sig = _sig(store, "b", config.embed_sig)
-                store.chunks.replace("d", "b", _chunks(store, "b", config.embed_sig), sig=sig)
+                config = there(store.chunks.config("d"))
+                swap_in(store, "b", config.embed_sig)
                 for space in (OLD, NEW):
-                    vector = embedded("one fish", space)
-                    assert vector is not None
+                    vector = there(embedded("one fish", space))
                     query = vector_query(vector, "d", space=space)
                     for each in store.chunks.search(query):
                         if (each.doc_name, each.index) == ("a", 0):
                             assert each.score == pytest.approx(1, abs=1e-5)
-        finally:
-            done.set()
-            thread.join()
-        assert errors == []
         assert examined(store, ["d"]) == []
 
     def test_of_several_who_swap_one_succeeds(self, store: Store, repo: VectorRepo) -> None:
         fill(store, "d", {"a": TEXT})
         prepare(store, "d", "a")
-        answers: list[bool] = []
-        start = threading.Barrier(4)
-
-        def swap() -> None:
-            start.wait()
-            answers.append(store.chunks.configure("d", NEXT, expected=CONFIG))
-
-        threads = [threading.Thread(target=swap) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        answers = in_threads(lambda _: store.chunks.configure("d", NEXT, expected=CONFIG))
         assert sorted(answers) == [False, False, False, True]
         assert found(store, "one fish", NEW)[0] == ("a", 0)
 
@@ -500,15 +471,12 @@ class SpaceTests(HarnessTests):
             fill(store, "d", {"z": "one fish"})
             prepare(store, "d", "z")
             for step, name, text in steps:
-                config = store.chunks.config("d")
-                assert config is not None
+                config = there(store.chunks.config("d"))
                 other = OLD if config.embed_sig == NEW else NEW
                 if step in ("put", "store"):
                     put(store, "d", name, text)
                     if step == "put":
-                        space = config.embed_sig
-                        sig = _sig(store, name, space)
-                        assert store.chunks.replace("d", name, _chunks(store, name, space), sig=sig)
+                        assert swap_in(store, name, config.embed_sig)
                 elif step == "layer":
                     if text and (not name or store.documents.get_info("d", name)):
                         layer_in(store, text, name)
@@ -528,32 +496,9 @@ class SpaceTests(HarnessTests):
         run()
 
 
-def _sig(store: Store, name: str, space: str) -> DerivedSig:
-    info = store.documents.get_info("d", name)
-    assert info is not None
-    return DerivedSig(
-        source_version=info.version,
-        chunker_sig=CONFIG.chunker_sig,
-        embed_sig=space,
-        input_sig=info.input_sig,
-    )
-
-
-def _chunks(store: Store, name: str, space: str) -> Sequence[DerivedChunk]:
-    document = store.documents.get("d", name)
-    assert document is not None
-    sig = _sig(store, name, space)
-    return [
-        attrs.evolve(chunk, vector=embedded(chunk.content, space))
-        for chunk in chunks_of(document, sig)
-    ]
-
-
 def _stats(store: Store) -> DatasetStats:
-    config = store.chunks.config("d")
-    assert config is not None
-    found = store.stats("d", chunker_sig=config.chunker_sig, embed_sig=config.embed_sig)
-    assert found is not None
+    config = there(store.chunks.config("d"))
+    found = there(store.stats("d", chunker_sig=config.chunker_sig, embed_sig=config.embed_sig))
     return found
 
 
@@ -563,8 +508,7 @@ def _seen(store: Store) -> tuple[object, ...]:
         (c.doc_name, c.index, c.sig, None if c.vector is None else c.vector.tobytes())
         for c in store.chunks.iter_chunks("d", vectors=True)
     ]
-    layer = store.layers.get("d", "a", Layer.ABSTRACT, vectors=True)
-    assert layer is not None
+    layer = there(store.layers.get("d", "a", Layer.ABSTRACT, vectors=True))
     assert layer.vector is not None
     return (*chunks, layer.sig, layer.vector.tobytes(), store.chunks.get_doc_sigs("d", "ab"))
 
@@ -579,20 +523,16 @@ def _swap(store: Store, repo: VectorRepo, old: str, new: str) -> None:
         return
     waiting = set(store.chunks.waiting("d", dense(new)))
     assert not whole & waiting
-    assert not complete & set(repo.waiting("d", dense(old))) - _layers_of_others(store, old)
+    # A layer may not have been of the space when that served.
+    layers = {each.doc_name for each in store.layers.list("d")}
+    assert not complete & set(repo.waiting("d", dense(old))) - layers
     for chunk in store.chunks.iter_chunks("d", vectors=True):
         if chunk.doc_name not in waiting:
             wanted = embedded(chunk.content, new)
             assert (chunk.vector is None) == (wanted is None)
         if chunk.vector is not None:
-            wanted = embedded(chunk.content, chunk.sig.embed_sig)
-            assert wanted is not None
+            wanted = there(embedded(chunk.content, chunk.sig.embed_sig))
             assert np.array_equal(chunk.vector, wanted)
-
-
-def _layers_of_others(store: Store, space: str) -> set[str]:
-    """The names with a layer that was not of ``space`` when that served."""
-    return {each.doc_name for each in store.layers.list("d")}
 
 
 def _check_search(store: Store) -> None:
@@ -600,11 +540,9 @@ def _check_search(store: Store) -> None:
 
     Of a set that waits, chunks that have their vector may be found. By keyword all are found.
     """
-    config = store.chunks.config("d")
-    assert config is not None
+    config = there(store.chunks.config("d"))
     for space in (OLD, NEW):
-        wanted = embedded("one fish", space)
-        assert wanted is not None
+        wanted = there(embedded("one fish", space))
         best = []
         waiting = set(store.chunks.waiting("d", dense(space)))
         for chunk in store.chunks.iter_chunks("d", vectors=True):
@@ -634,9 +572,5 @@ def _check_entries(store: Store, repo: VectorRepo) -> None:
         known = store.chunks.known_vectors("d", dense(space), list(texts))
         assert vectors <= len(known)
         for digest, vector in known.items():
-            wanted = embedded(texts[digest], space)
-            assert wanted is not None
-            assert np.array_equal(vector, wanted)
-    config = store.chunks.config("d")
-    assert config is not None
-    assert config.embed_sig not in [each[0] for each in counts(repo)]
+            assert np.array_equal(vector, there(embedded(texts[digest], space)))
+    assert there(store.chunks.config("d")).embed_sig not in [each[0] for each in counts(repo)]

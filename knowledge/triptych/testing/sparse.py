@@ -20,8 +20,10 @@ from triptych.testing.builders import (
     filter_of,
     ids,
     put,
+    remove,
     set_config,
     sparse_of,
+    sparse_query,
 )
 from triptych.testing.harness import HarnessTests, examined, or_skip
 
@@ -43,24 +45,6 @@ _STEPS = st.lists(
     ),
     max_size=14,
 )
-
-
-def sparse_query(
-    text: str,
-    *dataset_ids: str,
-    top_k: int = 10,
-    where: Filter | None = None,
-    space: str = SPARSE,
-) -> ChunkQuery:
-    """A query of the sparse lane over these datasets."""
-    return ChunkQuery(
-        dataset_ids=dataset_ids,
-        vector=sparse_of(text, space),
-        mode="sparse",
-        embed_sig=space,
-        top_k=top_k,
-        filter=where or Filter(),
-    )
 
 
 def vectors_of(chunks: Iterable[DerivedChunk], space: str = SPARSE) -> dict[str, SparseVector]:
@@ -167,18 +151,7 @@ class SparseTests(HarnessTests):
         for dataset_id in "de":
             encode(store, dataset_id, "a")
         digests = [chunk.sig.input_sig for chunk in store.chunks.iter_chunks("d", "a")]
-        info = store.documents.get_info("d", "a")
-        assert info is not None
-        if how == "document":
-            assert store.documents.delete("d", "a")
-        elif how == "set":
-            store.chunks.delete_by_doc("d", "a")
-        elif how == "sets":
-            store.chunks.delete_by_dataset("d")
-        elif how == "many":
-            assert list(store.documents.delete_many("d", {"a": info.version})) == ["a"]
-        else:
-            assert store.documents.delete_dataset("d")
+        remove(store, "d", "a", how)
         assert dict(store.chunks.known_vectors("d", SPACE, digests)) == {}
         assert list(store.chunks.vector_spaces("d")) == []
         assert list(store.chunks.waiting("d", SPACE)) == []

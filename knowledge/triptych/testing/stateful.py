@@ -1,6 +1,9 @@
-"""A state machine that does the same to a backend and to plain dicts, and compares the two."""
+"""What the state machine draws from, and the plain dicts it compares a backend with."""
 
 from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
 
 import attrs
 from hypothesis import settings, strategies as st
@@ -17,6 +20,7 @@ from triptych.errors import ConflictError
 from triptych.records import (
     DatasetConfig,
     DerivedChunk,
+    DerivedLayer,
     DerivedSig,
     Layer,
     NewDocument,
@@ -34,21 +38,52 @@ from triptych.testing.builders import (
     vector_query,
 )
 from triptych.testing.changes import Follower, Versions, assert_difference
-from triptych.testing.guarantees import guarantee
-from triptych.testing.harness import Harness, HarnessTests, examined
-from triptych.testing.model import (
-    CONFIGS,
-    CONTENTS,
-    DATASETS,
-    EXAMPLES,
-    LAYERS,
-    METADATA,
-    NAMES,
-    WHEN,
-    Dataset,
+from triptych.testing.harness import Harness, HarnessTests, examined, guarantee
+from triptych.testing.oracle import assert_same_ranking, bm25, chunk_entry, dot_products, entries
+
+NAMES = st.sampled_from(["a", "b", "dir/é\u0301"])
+DATASETS = st.sampled_from(["d", "d", "e"])
+CONFIGS = st.sampled_from(
+    [
+        CONFIG,
+        attrs.evolve(CONFIG, chunker_sig="paragraphs/2"),
+        attrs.evolve(CONFIG, embed_sig="space/2"),
+        attrs.evolve(CONFIG, embed_sig="", language="german"),
+    ]
 )
-from triptych.testing.oracle import Entry, bm25, dot_products, entries
-from triptych.testing.search import assert_same_ranking
+WORDS = st.sampled_from(["fish", "fishes", "the", "Bird", "鱼鸟", "# Top\nfish", "~", "\r\n", "🦉"])
+PARAGRAPHS = st.lists(WORDS, min_size=1, max_size=4).map(" ".join) | st.text(max_size=8)
+CONTENTS = st.just("") | st.lists(PARAGRAPHS, min_size=1, max_size=4).map("\n\n".join)
+METADATA = st.dictionaries(st.sampled_from(["lang", "title"]), st.sampled_from(["", "x"]))
+LAYERS = st.sampled_from([Layer.ABSTRACT, Layer.OVERVIEW])
+EXAMPLES = int(os.environ.get("TRIPTYCH_EXAMPLES", "15"))
+"""How many histories are tried; raise it for a longer run."""
+
+WHEN = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+@attrs.define
+class Dataset:
+    """What a dataset holds, as plain as can be; ``replaced`` oldest first, however many."""
+
+    exists: bool = False
+    floor: int = 0
+    config: DatasetConfig | None = None
+    documents: dict[str, SourceDocument] = attrs.field(factory=dict)
+    replaced: dict[str, list[SourceDocument]] = attrs.field(factory=dict)
+    sets: dict[str, tuple[DerivedSig, tuple[DerivedChunk, ...]]] = attrs.field(factory=dict)
+    layers: dict[tuple[str, Layer], DerivedLayer] = attrs.field(factory=dict)
+
+    def store(self, document: SourceDocument) -> None:
+        """Make this the document, and the one before it an old version, if it is another."""
+        old = self.documents.get(document.name)
+        if old is not None and old != document:
+            self.replaced.setdefault(document.name, []).append(old)
+        self.documents[document.name] = document
+        self.exists = True
+
+    def version(self, name: str) -> int:
+        return self.documents[name].version if name in self.documents else 0
 
 
 class BackendMachine(RuleBasedStateMachine):
@@ -399,7 +434,7 @@ class BackendMachine(RuleBasedStateMachine):
         ]
         ids = [dataset_id for dataset_id, _ in english]
         chunks = [
-            (model, _entry(chunk))
+            (model, chunk_entry(chunk))
             for _, model in english
             for _, made in model.sets.values()
             for chunk in made
@@ -488,16 +523,6 @@ def _embedded(chunk: DerivedChunk, sig: DerivedSig) -> DerivedChunk:
     return attrs.evolve(chunk, vector=vector, sig=attrs.evolve(sig, input_sig=chunk.sig.input_sig))
 
 
-def _entry(chunk: DerivedChunk) -> Entry:
-    return Entry(
-        dataset_id=chunk.dataset_id,
-        name=chunk.doc_name,
-        index=chunk.index,
-        text=chunk.content,
-        vector=chunk.vector,
-    )
-
-
 def run_stateful(harness: Harness, *, examples: int = EXAMPLES, steps: int = 25) -> None:
     """Compare the backend with plain dicts over ``examples`` random histories.
 
@@ -506,8 +531,7 @@ def run_stateful(harness: Harness, *, examples: int = EXAMPLES, steps: int = 25)
     """
     machine = type("Machine", (BackendMachine,), {"harness": harness})
     run_state_machine_as_test(
-        machine,
-        settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None),
+        machine, settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None)
     )
 
 

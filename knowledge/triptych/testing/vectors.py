@@ -1,33 +1,133 @@
-"""Vectors that come after their chunks: kept one by one, never of another text, searched whole."""
+"""What the tests of vectors need of each kind: what makes them, and how they are searched."""
 
 from __future__ import annotations
 
-import threading
 from contextlib import closing
 
 import attrs
+import numpy as np
 import pytest
 
 from triptych.contracts import Store
 from triptych.errors import ModelMismatchError
-from triptych.records import DerivedSig, Filter
-from triptych.records.spaces import dense
+from triptych.records import AnySpace, AnyVector, DatasetConfig, DerivedSig, Filter
+from triptych.records.spaces import dense, sparse
 from triptych.signatures import embedding_input_sig
 from triptych.testing.builders import (
     CONFIG,
     DIMENSION,
+    SPARSE,
+    chunks_of,
     fill,
     ids,
     keyword_query,
     put,
     set_config,
     sig_of,
+    sparse_of,
+    sparse_query,
     vector_of,
     vector_query,
 )
-from triptych.testing.guarantees import guarantee
-from triptych.testing.harness import Harness, HarnessTests, examined, or_skip
-from triptych.testing.lanes import DENSE, LANES, Lane
+from triptych.testing.harness import (
+    Harness,
+    HarnessTests,
+    beside,
+    check_contents,
+    examined,
+    guarantee,
+    or_skip,
+    there,
+)
+
+
+@attrs.frozen(kw_only=True)
+class Lane:
+    """One kind of vectors. Of a text that begins with "~" the embedder makes none.
+
+    Attributes:
+        space: the space that serves.
+        config: the configuration of which it serves.
+        other: one that another space of the kind serves.
+        none: one that none serves.
+    """
+
+    space: AnySpace
+    config: DatasetConfig
+    other: DatasetConfig
+    none: DatasetConfig
+
+    def vector(self, text: str) -> AnyVector | None:
+        """What the model makes of a text."""
+        if self.space.kind == "sparse":
+            return sparse_of(text, self.space.sig)
+        return None if text.startswith("~") else vector_of(text, self.space.sig)
+
+    def wait(self, store: Store, dataset_id: str, name: str, content: str, **metadata: str) -> None:
+        """Put a document with a chunk set that waits for all its vectors."""
+        document = put(store, dataset_id, name, content, **metadata)
+        sig = attrs.evolve(sig_of(store, dataset_id, name, self.config), embed_sig="")
+        bare = chunks_of(document, sig)
+        assert store.chunks.replace(dataset_id, name, bare, sig=sig)
+
+    def whole(self, store: Store, dataset_id: str, name: str) -> dict[str, AnyVector | None]:
+        """All that a document's set waits for, by digest, in the order of its chunks."""
+        chunks = store.chunks.iter_chunks(dataset_id, name)
+        return {chunk.sig.input_sig: self.vector(chunk.content) for chunk in chunks}
+
+    def give(
+        self, store: Store, dataset_id: str, vectors: dict[str, AnyVector | None], *names: str
+    ) -> list[str]:
+        """What `VectorRepo.put_vectors` says in the space that serves."""
+        return list(store.chunks.put_vectors(dataset_id, self.space, names, vectors))
+
+    def held(self, store: Store, dataset_id: str, name: str) -> list[int]:
+        """The indices of the chunks that have their vector, which is the model's."""
+        found = []
+        chunks = list(store.chunks.iter_chunks(dataset_id, name, vectors=True))
+        digests = [chunk.sig.input_sig for chunk in chunks]
+        known = store.chunks.known_vectors(dataset_id, self.space, digests)
+        for chunk in chunks:
+            vector: AnyVector | None = known.get(chunk.sig.input_sig)
+            if self.space.kind == "dense":
+                vector = chunk.vector if chunk.sig.embed_sig == self.space.sig else None
+            if vector is None:
+                continue
+            made = self.vector(chunk.content)
+            if isinstance(vector, np.ndarray) and isinstance(made, np.ndarray):
+                same = np.array_equal(vector, made)
+            else:
+                same = vector == made
+            assert same, f"chunk {chunk.index} of {name!r} has the vector of another text"
+            found.append(chunk.index)
+        return found
+
+    def found(self, store: Store, dataset_id: str, text: str = "one fish") -> list[str]:
+        """The documents that a search of the lane finds."""
+        vector = self.vector(text)
+        if isinstance(vector, np.ndarray):
+            query = vector_query(vector, dataset_id, top_k=50)
+        else:
+            query = sparse_query(text, dataset_id, top_k=50, space=self.space.sig)
+        return sorted({name for name, _ in ids(store.chunks.search(query))})
+
+
+_BARE = attrs.evolve(CONFIG, embed_sig="")
+
+DENSE = Lane(
+    space=dense(CONFIG.embed_sig),
+    config=CONFIG,
+    other=attrs.evolve(CONFIG, embed_sig="space/2"),
+    none=_BARE,
+)
+SPARSE_LANE = Lane(
+    space=sparse(SPARSE),
+    config=attrs.evolve(_BARE, sparse_sig=SPARSE),
+    other=attrs.evolve(_BARE, sparse_sig="sparse/2"),
+    none=_BARE,
+)
+LANES = {lane.space.kind: lane for lane in (DENSE, SPARSE_LANE)}
+
 
 OURS = CONFIG.embed_sig
 OTHER = attrs.evolve(CONFIG, embed_sig="space/2")
@@ -55,8 +155,7 @@ class VectorTests(HarnessTests):
     def test_set_without_its_vectors_is_found_by_keyword_and_says_so(self, store: Store) -> None:
         set_config(store, "d")
         DENSE.wait(store, "d", "a", TEXT)
-        sig = store.chunks.get_doc_sig("d", "a")
-        assert sig is not None
+        sig = there(store.chunks.get_doc_sig("d", "a"))
         assert sig.stale_reason(sig_of(store, "d", "a")) == "vector"
         assert sig.has_text_of(sig_of(store, "d", "a"))
         assert [name for name, _ in ids(store.chunks.search(keyword_query("red", "d")))] == ["a"]
@@ -161,8 +260,7 @@ class VectorTests(HarnessTests):
         assert store.documents.get("d", "gone") is None
         assert list(store.chunks.iter_chunks("d", "gone")) == []
         assert dict(store.chunks.known_vectors("d", lane.space, list(late))) == {}
-        if harness.raw is not None:
-            assert harness.raw(store, "d").vectors == 0
+        check_contents(harness, store, vectors=0)
         assert lane.give(store, "none", late, "a") == []
         assert lane.give(store, "d", late, "b") == []
         assert lane.held(store, "d", "b") == [0]
@@ -198,8 +296,7 @@ class VectorTests(HarnessTests):
 
     def test_set_of_another_space_waits_from_its_first_new_vector_on(self, store: Store) -> None:
         fill(store, "d", {"a": TEXT, "b": "blue fish"})
-        old = store.chunks.get_doc_sig("d", "a")
-        assert old is not None
+        old = there(store.chunks.get_doc_sig("d", "a"))
         digests = [embedding_input_sig(text) for text in ("one fish", "red fish")]
         set_config(store, "d", OTHER)
         want = sig_of(store, "d", "a", OTHER)
@@ -209,9 +306,7 @@ class VectorTests(HarnessTests):
         space = OTHER.embed_sig
         vectors = LATER.whole(store, "d", "a")
         assert LATER.give(store, "d", dict([*vectors.items()][:1]), "a") == []
-        now = store.chunks.get_doc_sig("d", "a")
-        assert now is not None
-        assert now.stale_reason(want) == "vector"
+        assert there(store.chunks.get_doc_sig("d", "a")).stale_reason(want) == "vector"
         assert store.chunks.get_doc_sig("d", "b") == sig_of(store, "d", "b")
         assert LATER.give(store, "d", vectors, "a") == ["a"]
         assert store.chunks.get_doc_sig("d", "a") == want
@@ -243,14 +338,13 @@ class VectorTests(HarnessTests):
         vectors = lane.whole(store, "d", "a")
         assert lane.give(store, "d", vectors, "b", "a", "b") == ["a", "b"]
         assert lane.found(store, "d", "shared") == ["a", "b"]
-        if harness.raw is not None and lane is DENSE:
-            assert harness.raw(store, "d").vectors == 1
+        if lane is DENSE:
+            check_contents(harness, store, vectors=1)
         store.documents.delete("d", "a")
         assert lane.held(store, "d", "b") == [0, 1]
         store.documents.delete("d", "b")
         assert dict(store.chunks.known_vectors("d", lane.space, list(vectors))) == {}
-        if harness.raw is not None:
-            assert harness.raw(store, "d").vectors == 0
+        check_contents(harness, store, vectors=0)
 
     def test_waiting_names_what_lacks_vectors(self, store: Store, lane: Lane) -> None:
         set_config(store, "d", lane.config)
@@ -286,8 +380,7 @@ class VectorTests(HarnessTests):
         set_config(store, "d")
 
         def counts(space: str = OURS) -> tuple[int, ...]:
-            found = store.stats("d", chunker_sig=CONFIG.chunker_sig, embed_sig=space)
-            assert found is not None
+            found = there(store.stats("d", chunker_sig=CONFIG.chunker_sig, embed_sig=space))
             assert sum(each.vectors for each in found.spaces) == found.vectors
             return (found.chunks, found.vectors, found.stale, found.pending, found.pending_chunks)
 
@@ -313,27 +406,20 @@ class VectorTests(HarnessTests):
         query = keyword_query("red", "d", where=Filter(fresh=fresh))
         assert [name for name, _ in ids(store.chunks.search(query))] == ["a"]
 
-    def test_waiting_sets_come_back(self, harness: Harness, lane: Lane) -> None:
-        if not harness.persistent:
-            pytest.skip("the store is not kept")
-        store = harness.open()
-        set_config(store, "d", lane.config)
-        lane.wait(store, "d", "a", TEXT)
-        vectors = [*lane.whole(store, "d", "a").items()]
-        lane.give(store, "d", dict(vectors[:1]), "a")
-        store.close()
-        store = harness.open()
-        try:
+    def test_waiting_sets_come_back(self, lasting: Harness, lane: Lane) -> None:
+        with closing(lasting.open()) as store:
+            set_config(store, "d", lane.config)
+            lane.wait(store, "d", "a", TEXT)
+            vectors = [*lane.whole(store, "d", "a").items()]
+            lane.give(store, "d", dict(vectors[:1]), "a")
+        with closing(lasting.open()) as store:
             assert list(store.chunks.waiting("d", lane.space)) == ["a"]
             assert lane.held(store, "d", "a") == [0]
             assert lane.give(store, "d", dict(vectors[1:]), "a") == ["a"]
             assert lane.found(store, "d") == ["a"]
-            store.close()
-            store = harness.open()
+        with closing(lasting.open()) as store:
             assert store.chunks.config("d") == lane.config
             assert lane.found(store, "d") == ["a"]
-        finally:
-            store.close()
 
     @guarantee(5)
     def test_second_writer_replaces_and_deletes_beside_the_vectors(
@@ -342,21 +428,13 @@ class VectorTests(HarnessTests):
         """Whatever comes first: each vector is of its chunk's text, and what is deleted is gone."""
         set_config(store, "d", lane.config)
         lane.wait(store, "d", "a", TEXT)
-        done = threading.Event()
-        errors: list[BaseException] = []
 
         def embed() -> None:
-            try:
-                while not done.is_set():
-                    vectors = [*lane.whole(store, "d", "a").items()]
-                    lane.give(store, "d", dict(vectors[:1]), "a")
-                    lane.give(store, "d", dict(vectors[1:]), "a")
-            except BaseException as error:  # noqa: BLE001 - raised by the test's own thread
-                errors.append(error)
+            vectors = [*lane.whole(store, "d", "a").items()]
+            lane.give(store, "d", dict(vectors[:1]), "a")
+            lane.give(store, "d", dict(vectors[1:]), "a")
 
-        thread = threading.Thread(target=embed)
-        thread.start()
-        try:
+        with beside(embed):
             for turn in range(30):
                 lane.wait(store, "d", "a", _turned(TEXT, turn))
                 lane.held(store, "d", "a")
@@ -364,15 +442,10 @@ class VectorTests(HarnessTests):
                 if turn % 3 == 2:
                     store.documents.delete("d", "a")
                     assert list(store.chunks.iter_chunks("d", "a")) == []
-        finally:
-            done.set()
-            thread.join()
-        assert errors == []
         lane.held(store, "d", "a")
         assert examined(store, ["d"]) == []
         store.documents.delete("d", "a")
-        if harness.raw is not None:
-            assert harness.raw(store, "d").vectors == 0
+        check_contents(harness, store, vectors=0)
 
 
 def harness_is_atomic(store: Store) -> bool:

@@ -13,8 +13,7 @@ import pytest
 from support.postgres import PostgresServer
 from triptych.errors import SchemaVersionError, StoreError, StoreLockedError
 from triptych.testing.builders import fill_at_once, keyword_query, vector_of, vector_query
-from triptych.testing.oracle import entries
-from triptych.testing.search import assert_same_ranking
+from triptych.testing.oracle import assert_same_ranking, entries
 from triptych_backends.postgres import PostgresStore, schema
 from triptych_backends.postgres.location import parse_url
 from triptych_backends.postgres.search_tables import GROUPS

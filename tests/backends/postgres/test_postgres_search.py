@@ -23,9 +23,8 @@ from triptych.testing.builders import (
     vector_query,
 )
 from triptych.testing.harness import Harness
-from triptych.testing.oracle import entries
-from triptych.testing.ranking import assert_backends_rank_alike
-from triptych.testing.search import assert_same_ranking
+from triptych.testing.oracle import assert_same_ranking, entries
+from triptych.testing.search import assert_backends_rank_alike, assert_same_ranking
 from triptych_backends.memory import MemoryStore
 from triptych_backends.postgres import PostgresStore
 

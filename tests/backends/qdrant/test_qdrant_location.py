@@ -150,7 +150,7 @@ def test_the_local_index_answers_with_a_warning_where_that_was_chosen(
 )
 def test_a_real_server_ranks_as_memory_does(tmp_path: Path) -> None:
     from triptych.testing.harness import Harness
-    from triptych.testing.ranking import assert_backends_rank_alike
+    from triptych.testing.search import assert_backends_rank_alike
     from triptych_backends.memory import MemoryStore
     from triptych_backends.qdrant import ClientCollections, QdrantStore
     from triptych_backends.sqlite import SqliteStore

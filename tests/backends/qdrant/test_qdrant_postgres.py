@@ -15,7 +15,7 @@ from support.qdrant_edge import EdgeCollections
 from triptych.errors import StoreLockedError
 from triptych.records import NewDocument
 from triptych.testing.harness import Harness
-from triptych.testing.ranking import assert_backends_rank_alike
+from triptych.testing.search import assert_backends_rank_alike
 from triptych_backends.memory import MemoryStore
 from triptych_backends.postgres import PostgresStore
 from triptych_backends.qdrant import QdrantStore

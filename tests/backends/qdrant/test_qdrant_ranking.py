@@ -13,7 +13,7 @@ from support.qdrant_edge import EdgeCollections
 from triptych.records import Candidate
 from triptych.testing.builders import fill, keyword_query, vector_of, vector_query
 from triptych.testing.harness import Harness
-from triptych.testing.ranking import assert_backends_rank_alike
+from triptych.testing.search import assert_backends_rank_alike
 from triptych_backends.memory import MemoryStore
 from triptych_backends.qdrant import QdrantStore
 from triptych_backends.sqlite import SqliteStore
