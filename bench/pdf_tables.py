@@ -205,8 +205,7 @@ def _figure(rows: list[list[str]]) -> bytes:
 
 def readers() -> Iterator[tuple[str, Callable[[bytes], str]]]:
     """Each reader's name and what it makes of a file."""
-    from triptych.parsing.builder import ContentBuilder
-    from triptych.parsing.limits import ParseLimits
+    from triptych.parsing.contract import ContentBuilder, ParseLimits
     from triptych_backends.parsing.pdf import read_pdf
     from triptych_backends.parsing.worker import Reading
 

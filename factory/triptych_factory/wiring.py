@@ -276,7 +276,7 @@ def _outline(name: str, content: str) -> str | None:
     stem, dot, ending = name.rpartition("/")[2].rpartition(".")
     if not (stem and dot) or ending.lower() in _WITHOUT_OUTLINE:
         return None  # most documents: they need not load the parsers
-    from triptych_backends.parsing.outliner import outline_of
+    from triptych_backends.parsing.code import outline_of
 
     return outline_of(name, content)
 

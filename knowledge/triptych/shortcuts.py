@@ -20,8 +20,7 @@ from triptych._open import every_format, open as open_store
 from triptych.derivation.batches import check_progress
 from triptych.errors import NotFoundError, ValidationError
 from triptych.parsing import FileParsers
-from triptych.parsing.categories import category
-from triptych.parsing.files import Skipped, name_of
+from triptych.parsing.files import Skipped, category, name_of
 from triptych.records import (
     DerivedChunk,
     NewDocument,
@@ -70,7 +69,7 @@ def ingest_directory(
     ``node_modules``, virtual environments, build outputs) are left out and named in the report;
     ``all_folders`` takes them. ``parser`` None takes every format that is installed.
     ``categories`` gives each document whose file names none the metadata ``category``, by the words
-    of its name (`triptych.parsing.categories`).
+    of its name (`triptych.parsing.files`).
 
     Raises:
         NotFoundError: there is no such directory.

@@ -7,8 +7,7 @@ import itertools
 from hypothesis import given, strategies as st
 
 from triptych.chunking import Locator, default_chunkers
-from triptych.chunking.line_ends import LineEnds
-from triptych.chunking.outline import write_outline
+from triptych.chunking.outline import LineEnds, write_outline
 
 
 @given(

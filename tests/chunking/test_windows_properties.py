@@ -14,8 +14,7 @@ from triptych.chunking import (
     MarkdownChunker,
     SentenceWindowChunker,
 )
-from triptych.chunking.boundaries import CLUSTER_LIMIT, splits_character
-from triptych.chunking.normalize import unify_line_ends
+from triptych.chunking.boundaries import CLUSTER_LIMIT, splits_character, unify_line_ends
 
 pytestmark = pytest.mark.property
 

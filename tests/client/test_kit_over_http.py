@@ -11,7 +11,7 @@ from triptych.contracts import Store
 from triptych.errors import DerivationError, ProviderError
 from triptych.service import Service
 from triptych.testing.harness import Harness
-from triptych.testing.service import Outage, ServiceTests, serve
+from triptych.testing.service import ServiceTests
 from triptych.testing.service_search import Outage
 from triptych.testing.work import serve
 from triptych_adapters.client import connect

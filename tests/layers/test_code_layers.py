@@ -14,7 +14,7 @@ from triptych.chunking.outline import Part, read_outline
 from triptych.layers import ExtractiveSummarizer
 from triptych.records import DocumentContext, DocumentSummary
 from triptych.text.tokens import estimate_tokens
-from triptych_backends.parsing.outliner import outline_of
+from triptych_backends.parsing.code import outline_of
 
 PYTHON = '''#!/usr/bin/env python
 # Copyright 2024 Somebody. All rights reserved.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from triptych.parsing.categories import CATEGORIES, DEFAULT_CATEGORY, category
+from triptych.parsing.files import CATEGORIES, DEFAULT_CATEGORY, category
 
 
 @pytest.mark.parametrize(

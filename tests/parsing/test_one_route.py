@@ -14,7 +14,7 @@ import triptych
 from support.cli_run import Shell, fresh_shell
 from support.document_files import make_docx, make_pdf, make_pptx, make_xlsx
 from support.watch_process import watch_command
-from triptych.parsing.encoding_guess import GUESSED
+from triptych.parsing.decoder import GUESSED
 from triptych.service import Service
 from triptych.sync import FileSet
 from triptych_backends.parsing import default_parser

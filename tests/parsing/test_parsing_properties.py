@@ -14,7 +14,7 @@ from support.examples import examples
 from triptych.chunking import default_chunkers
 from triptych.errors import ValidationError
 from triptych.parsing import FileParsers, ParsedFile, ParseLimits, TextParser, base_parsers
-from triptych.parsing.encoding_guess import has_controls
+from triptych.parsing.decoder import has_controls
 from triptych_backends.parsing import CodeParser
 
 pytestmark = pytest.mark.property

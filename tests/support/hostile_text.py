@@ -35,9 +35,8 @@ from triptych.layers import ExtractiveSummarizer, estimate_tokens
 from triptych.layers.inline import clip, visible_text
 from triptych.layers.outline import read_outline
 from triptych.parsing import front_matter
-from triptych.parsing.builder import fit, markdown_safe
+from triptych.parsing.contract import ParseLimits, fit, markdown_safe
 from triptych.parsing.decoder import decode_text
-from triptych.parsing.limits import ParseLimits
 from triptych.records import Query
 from triptych.search.rewriting import fragments
 from triptych.search.syntax import TextConditions, parse_query
@@ -50,10 +49,10 @@ from triptych.text.tokens import default_counter
 from triptych_adapters.cli.output import visible
 from triptych_backends.embedders.hashing import HashEmbedder
 from triptych_backends.parsing import default_parser
-from triptych_backends.providers.batching import shortened
+from triptych_backends.providers.connection import retry_after_seconds
 from triptych_backends.providers.errors import ProviderErrorRules, Refusal, fault, shown
+from triptych_backends.providers.remote_model import shortened
 from triptych_backends.providers.response_parsing import text_at
-from triptych_backends.providers.timeouts import retry_after_seconds
 
 KEY = "sk-SeCrEt0123456789abcdefXYZ"
 _LARGE = 100_000

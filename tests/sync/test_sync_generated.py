@@ -12,7 +12,7 @@ import triptych
 from support.cli_run import Shell, fresh_shell
 from support.sync_folder import Desk, TextFiles, desk as made_desk
 from triptych import ValidationError
-from triptych.parsing.generated_folders import GENERATED
+from triptych.parsing.files import GENERATED
 from triptych.records import EventKind
 from triptych.shortcuts import ingest_directory
 from triptych.sync import SyncOptions

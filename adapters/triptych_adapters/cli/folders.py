@@ -334,7 +334,7 @@ def tell_notes(output: Output, notes: Sequence[str]) -> None:
 
 def tell_generated(output: Output, skipped: Iterable[Skipped]) -> None:
     """A remark that names the folders of installed or generated files that were left out."""
-    from triptych.parsing.generated_folders import GENERATED
+    from triptych.parsing.files import GENERATED
 
     found = [f"{each.name} ({each.reason})" for each in skipped if each.reason in GENERATED]
     if found:

@@ -218,7 +218,7 @@ def _located(hit: Hit, service: Service) -> str | None:
 
 def matched_line(hit: Hit) -> int:
     """The line of the document, from 1, where a hit matches best."""
-    from triptych.chunking.line_ends import LineEnds
+    from triptych.chunking.outline import LineEnds
 
     return hit.start_line + LineEnds(hit.content).between(0, match_offset(hit.content, hit.terms))
 

@@ -132,7 +132,7 @@ def put(
 
 
 def _tell(session: Session, dataset: str, report: PutReport, files: FileSet) -> None:
-    from triptych.parsing.generated_folders import GENERATED
+    from triptych.parsing.files import GENERATED
 
     output, skipped, notes = session.output, files.skipped, files.notes
     output.warn_of(report.failed)

@@ -131,7 +131,7 @@ def _lines(plan: SyncPlan) -> list[str]:
 
 
 def _tell_skipped(session: Session, skipped: tuple[Skipped, ...]) -> None:
-    from triptych.parsing.generated_folders import GENERATED
+    from triptych.parsing.files import GENERATED
 
     not_told = GENERATED.union(NOT_TOLD)
     reasons = Counter(each.reason for each in skipped if each.reason not in not_told)

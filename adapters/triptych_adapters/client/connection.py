@@ -43,11 +43,10 @@ from triptych_adapters.client.requests import (
 )
 from triptych_adapters.wire.routes import SERVICE_PATH, ServerFacts
 from triptych_backends.embedders.lazy import Lazy
-from triptych_backends.providers.arguments import checked_base_url, checked_key
+from triptych_backends.providers.arguments import checked_base_url, checked_key, httpx
 from triptych_backends.providers.background_loop import BlockingIterator, run
+from triptych_backends.providers.connection import CallClock, Timeouts, retry_after_seconds
 from triptych_backends.providers.http import reason_of, request_options, transport_to
-from triptych_backends.providers.httpx_imports import httpx
-from triptych_backends.providers.timeouts import CallClock, Timeouts, retry_after_seconds
 
 _ATTEMPTS: Final = 4
 _FIRST_PAUSE: Final = 0.1

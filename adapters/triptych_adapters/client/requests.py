@@ -25,8 +25,8 @@ from triptych.records.serialization import from_dict
 from triptych_adapters.wire.errors import error_kind
 from triptych_adapters.wire.operations import Operation
 from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route, query_pairs
-from triptych_backends.providers.httpx_imports import httpx
-from triptych_backends.providers.timeouts import CallClock, retry_after_seconds
+from triptych_backends.providers.arguments import httpx
+from triptych_backends.providers.connection import CallClock, retry_after_seconds
 
 MOST: Final = 256 << 20
 """Bytes of one answer that are read."""

@@ -48,7 +48,7 @@ from triptych_adapters.client.arguments import (
 from triptych_adapters.client.connection import Connection, open_stream
 from triptych_adapters.wire.operations import OPERATIONS, PIPELINE_OPERATIONS
 from triptych_adapters.wire.routes import ServerFacts
-from triptych_backends.providers.timeouts import Timeouts
+from triptych_backends.providers.connection import Timeouts
 
 if TYPE_CHECKING:
     from triptych_adapters.wire.build_layers import LayerBuild

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import unicodedata
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +14,111 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych.errors import NotAvailableError, ProviderError
-from triptych_backends.embedders.arguments import checked_texts
-from triptych_backends.embedders.installed import package_file, require, verified_bytes
 from triptych_backends.embedders.lazy import Lazy
-from triptych_backends.embedders.wordpiece import MAX_TOKENS, TOKENIZER_SHA256, WordPieces
-from triptych_backends.embedders.workers import TextWorkers
+from triptych_backends.embedders.onnx_folder import cpu_session
+from triptych_backends.embedders.shared import (
+    TextWorkers,
+    checked_texts,
+    package_file,
+    require,
+    verified_bytes,
+)
 
 if TYPE_CHECKING:
     from triptych.records import EmbedKind
+
+TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
+MAX_TOKENS = 256
+_ROOM = MAX_TOKENS - 2  # [CLS] and [SEP] stand around the text
+_UNKNOWN, _CLS, _SEP = 100, 101, 102
+_DATA = Path(__file__).parent / "data" / "minilm-l6-v2-tokenizer.json"
+
+# An inner piece that a cut text may end in without touching the kept pieces: more than the
+# three that a cut special token such as "[MASK" falls into.
+_CUT_MARGIN = 8
+_FIRST_CUT = 2048
+
+_NEUTRAL, _KNOWN, _FOREIGN = 0, 1, 2
+
+
+def _kind(piece: str) -> int:
+    """Whether the model knows ``piece`` as a part of words it was trained on.
+
+    Latin letters are known however short the piece: English words are made of them. A single
+    letter of any other script is an ideograph or a fragment of a word, of which the model
+    knows no meaning, except that English science writes single Greek letters.
+    """
+    letters = [c for c in piece.removeprefix("##") if c.isalpha()]
+    if not letters:
+        return _NEUTRAL
+    if any(c.isascii() or "LATIN" in unicodedata.name(c, "") for c in letters):
+        return _KNOWN
+    if len(letters) > 1 or "GREEK" in unicodedata.name(piece[0], ""):
+        return _KNOWN
+    return _FOREIGN
+
+
+class WordPieces:
+    """Text to token ids, cut to `MAX_TOKENS`. Safe for threads; never starts one.
+
+    Raises:
+        NotAvailableError: the package tokenizers is missing, or the data file is damaged.
+    """
+
+    def __init__(self, *, extra: str, user: str) -> None:
+        tokenizers = require("tokenizers", extra=extra, user=user)
+        data = verified_bytes(_DATA, TOKENIZER_SHA256, user=user)
+        self._tokenizer = tokenizers.Tokenizer.from_str(data.decode("utf-8"))
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+
+    @cached_property
+    def _kinds(self) -> NDArray[np.int8]:
+        """The kind of each piece, by its id. Costs more than loading, and only `coverage` asks."""
+        kinds = np.zeros(self._tokenizer.get_vocab_size(), dtype=np.int8)
+        for piece, token_id in self._tokenizer.get_vocab(with_added_tokens=False).items():
+            kinds[token_id] = _kind(piece)
+        kinds[: _SEP + 2] = _NEUTRAL  # [PAD], the unused, [UNK], [CLS], [SEP], [MASK]: no words
+        return kinds
+
+    def token_ids(self, text: str) -> NDArray[np.int64]:
+        """[CLS], the first pieces of ``text``, [SEP]: shape (n,), n from 2 to `MAX_TOKENS`."""
+        pieces = self._encode(text).ids[:_ROOM]
+        return np.array([_CLS, *pieces, _SEP], dtype=np.int64)
+
+    def coverage(self, text: str) -> float:
+        """The share of known pieces among those of ``text`` that are made of letters.
+
+        The model averages over pieces, so this is the share of the vector that has a
+        meaning. Only the pieces that the model reads count; digits and punctuation do not.
+        Letters in none of the vocabulary's pieces are one unknown piece a word. A text
+        without letters is covered, unless the vocabulary lacks its symbols.
+        """
+        encoding = self._encode(text)
+        ids = np.array(encoding.ids[:_ROOM], dtype=np.int64)
+        counts = np.bincount(self._kinds[ids], minlength=3)
+        known, foreign = int(counts[_KNOWN]), int(counts[_FOREIGN])
+        unknown = np.flatnonzero(ids == _UNKNOWN).tolist()
+        if unknown:
+            offsets = encoding.offsets
+            words = [text[slice(*offsets[position])] for position in unknown]
+            foreign += sum(any(map(str.isalpha, word)) for word in words)
+        if known + foreign == 0:
+            return 0.0 if unknown else 1.0
+        return known / (known + foreign)
+
+    def _encode(self, text: str) -> Any:
+        """The encoding of as much of ``text`` as the first `_ROOM` pieces depend on."""
+        cut = _FIRST_CUT
+        while cut < len(text):
+            encoding = self._tokenizer.encode(text[:cut], add_special_tokens=False)
+            words = encoding.word_ids
+            # The cut may go through a word; that word must not be among the kept.
+            if len(words) >= _ROOM + _CUT_MARGIN and words[_ROOM - 1] != words[-1]:
+                return encoding
+            cut *= 4
+        return self._tokenizer.encode(text, add_special_tokens=False)
+
 
 _EXTRA = "local"
 _USER = "the local embedder"
@@ -132,15 +231,8 @@ class LocalEmbedder:
         self._pieces.close()
 
     def _load(self) -> Any:
-        runtime = require("onnxruntime", extra=_EXTRA, user=_USER)
         path = self._weights or package_file(_PACKAGE, "model.onnx", extra=_EXTRA, user=_USER)
-        data = verified_bytes(path, _WEIGHTS_SHA256, user=_USER)
-        options = runtime.SessionOptions()
-        # Parallel over texts, not within one: see `workers`.
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        return runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        return cpu_session(verified_bytes(path, _WEIGHTS_SHA256, user=_USER), user=_USER)
 
 
 def _embed_one(session: Any, token_ids: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych_backends.embedders.arguments import checked_texts
-from triptych_backends.embedders.installed import package_file, require, verified_bytes
 from triptych_backends.embedders.lazy import Lazy
-from triptych_backends.embedders.workers import TextWorkers
+from triptych_backends.embedders.shared import (
+    TextWorkers,
+    checked_texts,
+    package_file,
+    require,
+    verified_bytes,
+)
 
 if TYPE_CHECKING:
     from triptych.records import EmbedKind

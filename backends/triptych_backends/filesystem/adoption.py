@@ -19,13 +19,13 @@ from triptych_backends.filesystem.contents import (
     FileContent,
     FileLayer,
     FileSidecar,
+    RejectedFile,
     find_content,
     find_layer,
     find_sidecar,
 )
 from triptych_backends.filesystem.formats import Sidecar
 from triptych_backends.filesystem.layout import document_file, layer_paths
-from triptych_backends.filesystem.problems import RejectedFile
 from triptych_backends.filesystem.stat_cache import CachedStat, TrackedFile
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from triptych_backends.filesystem import stat_cache
 from triptych_backends.filesystem.adoption import adopt_by_name, adopt_layer
+from triptych_backends.filesystem.contents import RejectedFile, is_utf8
 from triptych_backends.filesystem.disk import LinkError, disk_errors
-from triptych_backends.filesystem.names import LAYERS, id_of
-from triptych_backends.filesystem.problems import RejectedFile
+from triptych_backends.filesystem.layout import LAYERS, id_of
 from triptych_backends.filesystem.reconcile import (
     differences,
     find_datasets,
     is_current,
     is_current_layer,
-    is_utf8,
     reconcile,
 )
 from triptych_backends.filesystem.writer import Writer

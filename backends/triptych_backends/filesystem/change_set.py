@@ -13,7 +13,7 @@ import attrs
 from triptych.errors import StoreError
 from triptych.records import DerivedLayer, SourceDocument
 from triptych_backends.filesystem import history, stat_cache
-from triptych_backends.filesystem.contents import find_home
+from triptych_backends.filesystem.contents import RejectedFile, find_home
 from triptych_backends.filesystem.disk import Disk, FileStat
 from triptych_backends.filesystem.formats import (
     MOST_VERSION,
@@ -27,13 +27,12 @@ from triptych_backends.filesystem.journal import Intent
 from triptych_backends.filesystem.layout import (
     dataset_file,
     document_file,
+    fold,
     history_folder,
     layers_folder,
     sidecar_file,
     sidecars_folder,
 )
-from triptych_backends.filesystem.names import fold
-from triptych_backends.filesystem.problems import RejectedFile
 from triptych_backends.filesystem.stat_cache import CachedStat, TrackedFile
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.sql import chunk_sets, deletes

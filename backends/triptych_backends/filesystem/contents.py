@@ -9,6 +9,7 @@ import time
 
 import attrs
 
+from triptych.errors import CorruptStoreError
 from triptych.records import DerivedLayer
 from triptych_backends.filesystem.disk import MAX_SIZE, Disk, Entry, FileStat, LinkError
 from triptych_backends.filesystem.formats import (
@@ -21,7 +22,47 @@ from triptych_backends.filesystem.formats import (
     read_sidecar,
 )
 from triptych_backends.filesystem.layout import dataset_file, document_file, sidecar_file
-from triptych_backends.filesystem.problems import RejectedFile
+
+
+@attrs.frozen(kw_only=True)
+class RejectedFile:
+    """A file that is not adopted: its ``path`` in the store, why not, and what helps."""
+
+    path: str
+    reason: str
+    remedy: str
+
+    def error(self, where: str) -> CorruptStoreError:
+        """What a call raises that cannot do without the file."""
+        return CorruptStoreError(f"{self.path!r} in the store {where} {self.reason}: {self.remedy}")
+
+
+def duplicates(place: str, name: str, other: str) -> RejectedFile:
+    """Two files for one document."""
+    return RejectedFile(
+        path=place,
+        reason=f"stands for the document {name!r}, as {other!r} does",
+        remedy="rename or remove one of the two",
+    )
+
+
+def bad_name(path: str, kind: str = "document") -> RejectedFile:
+    """A file or folder whose name a ``kind`` cannot have."""
+    return RejectedFile(
+        path=path if is_utf8(path) else ascii(path),
+        reason=f"has a name that no {kind} can have",
+        remedy="rename it",
+    )
+
+
+def is_utf8(text: str) -> bool:
+    """Whether a name from the disk is text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
 
 BEHIND = "lies behind a symbolic link"
 

@@ -19,7 +19,7 @@ import attrs
 
 from triptych.errors import StoreError
 from triptych_backends.file_locks import sync_folder
-from triptych_backends.filesystem.names import is_ignored
+from triptych_backends.filesystem.layout import is_ignored
 
 Kind = Literal["file", "folder", "link", "other"]
 

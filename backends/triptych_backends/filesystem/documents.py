@@ -20,11 +20,11 @@ from triptych.records import (
 from triptych.records.metadata import same_metadata
 from triptych_backends.filesystem import change_detection, history
 from triptych_backends.filesystem.adoption import adopt_by_name
-from triptych_backends.filesystem.diagnostics import list_problems
+from triptych_backends.filesystem.checks import list_problems
+from triptych_backends.filesystem.contents import RejectedFile
 from triptych_backends.filesystem.disk import disk_errors
 from triptych_backends.filesystem.formats import Sidecar
 from triptych_backends.filesystem.layout import INTENT
-from triptych_backends.filesystem.problems import RejectedFile
 from triptych_backends.filesystem.reconcile import delete_dataset, reconcile
 from triptych_backends.filesystem.writer import Writer
 from triptych_backends.sql.deletes import sourceless

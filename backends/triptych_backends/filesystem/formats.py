@@ -24,7 +24,7 @@ from triptych.records import (
 )
 from triptych.records.metadata import metadata_from_plain, metadata_to_plain, same_metadata
 from triptych.records.serialization import from_dict, to_dict
-from triptych_backends.filesystem.names import decode, fallback, fold, folder_fallback, folder_of
+from triptych_backends.filesystem.layout import decode, fallback, fold, folder_fallback, folder_of
 
 MOST_VERSION = 1 << 62
 """What is below it fits SQLite's integers with room to spare."""

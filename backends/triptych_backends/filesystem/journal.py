@@ -17,8 +17,7 @@ import attrs
 from triptych.errors import CorruptStoreError, StoreError
 from triptych_backends.filesystem.disk import Disk
 from triptych_backends.filesystem.formats import FormatError, dump, parse
-from triptych_backends.filesystem.layout import DATASETS, HISTORY, INTENT, JOURNAL
-from triptych_backends.filesystem.names import fold
+from triptych_backends.filesystem.layout import DATASETS, HISTORY, INTENT, JOURNAL, fold
 
 _DRAFT = f"{INTENT}.new"
 

@@ -10,18 +10,24 @@ import attrs
 from triptych_backends.filesystem import stat_cache
 from triptych_backends.filesystem.adoption import adopt_document, adopt_layer
 from triptych_backends.filesystem.change_set import ChangeSet
-from triptych_backends.filesystem.contents import find_home
+from triptych_backends.filesystem.contents import (
+    RejectedFile,
+    bad_name,
+    duplicates,
+    find_home,
+    is_utf8,
+)
 from triptych_backends.filesystem.disk import Entry, FileStat, LinkError
 from triptych_backends.filesystem.formats import DatasetManifest, FormatError, parse, read_sidecar
 from triptych_backends.filesystem.layout import (
     DATASETS,
+    LAYERS,
     document_file,
+    id_of,
     layers_folder,
     sidecar_file,
     sidecars_folder,
 )
-from triptych_backends.filesystem.names import LAYERS, id_of
-from triptych_backends.filesystem.problems import RejectedFile
 from triptych_backends.filesystem.stat_cache import RACY, CachedStat, TrackedFile
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.sql.transaction import find_dataset
@@ -258,11 +264,7 @@ def _adopt_new(
     place = document_file(change.home.folder, path)
     name = workspace.name_at(change.home.folder, path) if is_utf8(path) else None
     if name is None:
-        problem = RejectedFile(
-            path=path if is_utf8(path) else ascii(path),
-            reason="has a name that no document can have",
-            remedy="rename it",
-        )
+        problem = bad_name(path)
         entry = workspace.disk.entry(place) if is_utf8(path) else None
         if entry is not None:
             change.reject(place, entry.seen, problem.reason)
@@ -271,11 +273,7 @@ def _adopt_new(
     pending = change.pending(name)
     other = pending.path if pending else known.look.path if known else path
     if other != path and (pending or known not in removed):
-        problem = RejectedFile(
-            path=place,
-            reason=f"stands for the document {name!r}, as {other!r} does",
-            remedy="rename or remove one of the two",
-        )
+        problem = duplicates(place, name, other)
         entry = workspace.disk.entry(place)
         if entry is not None:
             change.reject(place, entry.seen, problem.reason)
@@ -318,12 +316,3 @@ def find_datasets(workspace: Workspace) -> dict[str, str]:
                 found[dataset] = folder
                 taken.add(folder)
     return found
-
-
-def is_utf8(text: str) -> bool:
-    """Whether a name from the disk is text."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -20,21 +20,18 @@ from triptych.errors import (
 from triptych.leases import SettingsLeases
 from triptych.records import ChangeCursor, ChangePage, DatasetStats, check_whole
 from triptych_backends.filesystem import change_detection, history as old_versions, stat_cache
-from triptych_backends.filesystem.chunks import FilesChunks
-from triptych_backends.filesystem.diagnostics import list_problems
+from triptych_backends.filesystem.checks import list_problems
+from triptych_backends.filesystem.contents import RejectedFile
+from triptych_backends.filesystem.derived import FilesChunks, FilesLayers
 from triptych_backends.filesystem.disk import Disk, disk_errors
 from triptych_backends.filesystem.documents import FilesDocuments
 from triptych_backends.filesystem.formats import FormatError, dump, parse
 from triptych_backends.filesystem.journal import Intent, Journal
-from triptych_backends.filesystem.layers import FilesLayers
 from triptych_backends.filesystem.layout import DATASETS, DERIVED, JOURNAL, LOCK, OWN, STORE
-from triptych_backends.filesystem.lock import WritersLock
-from triptych_backends.filesystem.problems import RejectedFile
-from triptych_backends.filesystem.settings import FilesSettings
-from triptych_backends.filesystem.snapshot import FilesSnapshots
+from triptych_backends.filesystem.snapshot import FilesSettings, FilesSnapshots
 from triptych_backends.filesystem.state_loader import FilesStateLoader
 from triptych_backends.filesystem.workspace import Workspace
-from triptych_backends.filesystem.writer import Writer
+from triptych_backends.filesystem.writer import Writer, WritersLock
 from triptych_backends.sqlite import SqliteStore
 from triptych_backends.sqlite.connection import FORK_WAIT
 from triptych_backends.sqlite.location import refuse_unusable

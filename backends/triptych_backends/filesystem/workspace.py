@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from triptych_backends.filesystem import stat_cache
-from triptych_backends.filesystem.contents import FileSidecar, find_home, find_sidecar
+from triptych_backends.filesystem.contents import FileSidecar, RejectedFile, find_home, find_sidecar
 from triptych_backends.filesystem.disk import Disk, LinkError
 from triptych_backends.filesystem.formats import DatasetManifest
 from triptych_backends.filesystem.journal import Journal
@@ -17,20 +17,17 @@ from triptych_backends.filesystem.layout import (
     DATASETS,
     OWN,
     document_file,
-    layer_file,
-    layer_paths,
-    sidecar_file,
-)
-from triptych_backends.filesystem.names import (
     fallback,
     fold,
     folder_fallback,
     folder_of,
     id_of,
+    layer_file,
+    layer_paths,
     name_of,
     path_of,
+    sidecar_file,
 )
-from triptych_backends.filesystem.problems import RejectedFile
 from triptych_backends.filesystem.stat_cache import TrackedFile
 from triptych_backends.sqlite import SqliteStore
 

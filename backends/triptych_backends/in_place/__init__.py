@@ -4,8 +4,7 @@
 beside them import no driver; a driver brings a source and an `OpenTable`.
 """
 
-from triptych_backends.in_place.distinct import DistinctRows
 from triptych_backends.in_place.spec import TableSpec
-from triptych_backends.in_place.store import InPlaceStore
+from triptych_backends.in_place.store import DistinctRows, InPlaceStore
 
 __all__ = ["DistinctRows", "InPlaceStore", "TableSpec"]

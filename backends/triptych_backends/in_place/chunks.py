@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import attrs
 import numpy as np
 
 from triptych.contracts.defaults import ChunkRepoBase
-from triptych.errors import CancelledError, TriptychError
+from triptych.errors import CancelledError, NotAvailableError, TriptychError
 from triptych.records import (
     AnySpace,
     Candidate,
@@ -28,11 +28,8 @@ from triptych.records.filters import all_of
 from triptych.records.reports import FailureWarning
 from triptych.telemetry import warn
 from triptych_backends.in_place.keyword_lane import Part, find_by_keyword
-from triptych_backends.in_place.query_words import query_words
-from triptych_backends.in_place.read_only import ReadOnlyChunks
-from triptych_backends.in_place.rows import Row, best_of
 from triptych_backends.in_place.source import InPlaceSource
-from triptych_backends.in_place.table import OpenTable, Text
+from triptych_backends.in_place.table import OpenTable, Row, Text, best_of, query_words
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -43,6 +40,14 @@ NEAREST: Final = 200
 
 SCANNED: Final = 5_000
 """Up to so many rows the database's text search needs no index."""
+
+
+def refuse(*_: Any, **__: Any) -> NoReturn:
+    """Raises `NotAvailableError`: nothing is written to what is searched in place."""
+    raise NotAvailableError(
+        "what a pipeline searches in place is only read: write to it by what it belongs to, or "
+        "follow it into a dataset of your own"
+    )
 
 
 @attrs.frozen
@@ -56,8 +61,11 @@ class RowKey:
 
 
 @attrs.frozen(eq=False)
-class InPlaceChunks(ReadOnlyChunks, ChunkRepoBase):
+class InPlaceChunks(ChunkRepoBase):
     """A `ChunkRepo` over tables: it reads and searches them where they are."""
+
+    configure = replace = replace_many = put_vectors = staticmethod(refuse)
+    update_source_version = delete_by_doc = delete_by_dataset = staticmethod(refuse)
 
     _source: InPlaceSource[OpenTable]
 

@@ -11,10 +11,9 @@ from triptych._internal.close_on_exit import CloseOnExit
 from triptych._internal.digests import digest
 from triptych.errors import ValidationError
 from triptych.sync.rows import SourceRow
-from triptych_backends.in_place.rows import Row
 from triptych_backends.in_place.source import InPlaceSource
 from triptych_backends.in_place.spec import ColumnPair, TableSpec
-from triptych_backends.in_place.table import OpenTable
+from triptych_backends.in_place.table import OpenTable, Row
 
 OVERLAP: Final = 600.0
 """Seconds before the newest change seen that are read again: longer than a write takes to be

@@ -17,9 +17,8 @@ import attrs
 from triptych.records import FilterTree
 from triptych.text import Analyzer
 from triptych.text.tokenizers import CorpusStats, score_text
-from triptych_backends.in_place.query_words import QueryWord
 from triptych_backends.in_place.source import Counts
-from triptych_backends.in_place.table import OpenTable, Text, WantedWord
+from triptych_backends.in_place.table import OpenTable, QueryWord, Text, WantedWord
 
 POOL: Final = 200
 """The least number of texts that are read and scored."""

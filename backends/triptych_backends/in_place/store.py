@@ -2,17 +2,158 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import builtins
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+import attrs
 
 from triptych._internal.close_on_exit import CloseOnExit
-from triptych.contracts.defaults import StoreBase
-from triptych.errors import ModelMismatchError, NotFoundError, StoreError, ValidationError
-from triptych.records import DatasetStats, Finding
-from triptych_backends.in_place.chunks import InPlaceChunks
-from triptych_backends.in_place.documents import InPlaceDocuments
-from triptych_backends.in_place.read_only import NoLayers
+from triptych.contracts import HitReader
+from triptych.contracts.defaults import DocumentRepoBase, LayerRepoBase, StoreBase
+from triptych.errors import (
+    ModelMismatchError,
+    NotFoundError,
+    StoreError,
+    ValidationError,
+)
+from triptych.records import (
+    Candidate,
+    Condition,
+    DatasetStats,
+    DerivedLayer,
+    DocumentInfo,
+    FilterTree,
+    Finding,
+    Hit,
+    Layer,
+    LayerQuery,
+    ResolvedQuery,
+    SourceDocument,
+    StoredUnit,
+)
+from triptych.records.filters import NAME, all_of
+from triptych.search.query import MAX_TOP_K
+from triptych_backends.in_place.chunks import InPlaceChunks, refuse
 from triptych_backends.in_place.source import InPlaceSource
-from triptych_backends.in_place.table import OpenTable
+from triptych_backends.in_place.table import OpenTable, Row
+
+
+class NoLayers(LayerRepoBase):
+    """A `LayerRepo` without layers."""
+
+    put = delete_by_doc = delete_by_dataset = staticmethod(refuse)
+
+    def get(
+        self, dataset_id: str, doc_name: str, layer: Layer, *, vectors: bool = False
+    ) -> DerivedLayer | None:
+        """See `LayerRepo.get`."""
+        return None
+
+    def list(self, dataset_id: str, *, layer: Layer | None = None) -> builtins.list[DerivedLayer]:
+        """See `LayerRepo.list`."""
+        return []
+
+    def search(self, query: LayerQuery) -> Sequence[Candidate]:
+        """See `LayerRepo.search`."""
+        return []
+
+    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
+        """See `LayerRepo.fetch`."""
+        return {}
+
+
+@attrs.frozen(eq=False)
+class InPlaceDocuments(DocumentRepoBase):
+    """A `DocumentRepo` over tables, which it reads."""
+
+    put = put_many = load = create_dataset = staticmethod(refuse)
+    delete = delete_many = delete_dataset = delete_orphans = staticmethod(refuse)
+
+    _source: InPlaceSource[OpenTable]
+
+    def get(self, dataset_id: str, name: str) -> SourceDocument | None:
+        """See `DocumentRepo.get`."""
+        row = self._row(dataset_id, name)
+        return None if row is None else row.document
+
+    def get_info(self, dataset_id: str, name: str) -> DocumentInfo | None:
+        """See `DocumentRepo.get_info`."""
+        row = self._row(dataset_id, name)
+        return None if row is None else row.info
+
+    def _row(self, dataset_id: str, name: str) -> Row | None:
+        found = self._source.read_one(dataset_id, lambda table: table.rows_named([name]), ())
+        return next(iter(found), None)
+
+    def list(
+        self,
+        dataset_id: str,
+        *,
+        prefix: str = "",
+        after: str = "",
+        limit: int | None = None,
+        where: FilterTree | None = None,
+    ) -> Sequence[DocumentInfo]:
+        """See `DocumentRepo.list`."""
+        tree = all_of(
+            where,
+            Condition(NAME, "starts", (("text", prefix),)) if prefix else None,
+            Condition(NAME, "gt", (("text", after),)) if after else None,
+        )
+        most = None if limit is None else max(limit, 0)
+        rows = self._source.read_one(dataset_id, lambda table: table.rows_in_order(tree, most), ())
+        return [row.info for row in rows]
+
+    def count(self, dataset_id: str, *, where: FilterTree | None = None) -> int:
+        """See `DocumentRepo.count`. Without ``where`` the number may be a minute old, and that of
+        a large collection is of its points."""
+        if where is None:
+            return self._source.read_one(dataset_id, self._source.count_rows, 0)
+        return self._source.read_one(dataset_id, lambda table: table.count(where), 0)
+
+    def with_expired(self, dataset_ids: Sequence[str], moment: datetime) -> Sequence[str]:
+        """See `DocumentRepo.with_expired`: rows of a table do not expire."""
+        return []
+
+    def list_datasets(self) -> Sequence[str]:
+        """See `DocumentRepo.list_datasets`: the tables, whether they are there or not."""
+        return self._source.names
+
+
+_OVERSAMPLED: Final = 3
+
+
+@attrs.frozen
+class DistinctRows:
+    """The best hit of each row, whichever of its columns was found, and of each text.
+
+    ``homes`` names the table of each dataset: two datasets may be of one table. Texts that differ
+    in white space only are equal. It chooses from three times as many hits as are asked for.
+    """
+
+    homes: Mapping[str, str] = attrs.field(factory=dict)
+
+    def depth(self, query: ResolvedQuery) -> int:
+        """Return how many hits it chooses from."""
+        return min(_OVERSAMPLED * query.top_k, MAX_TOP_K)
+
+    def __call__(
+        self, query: ResolvedQuery, hits: Sequence[Hit], reader: HitReader
+    ) -> Sequence[Hit]:
+        """Return the hits in their order, without what an earlier one shows."""
+        rows: set[tuple[str, str]] = set()
+        texts: set[str] = set()
+        kept = []
+        for hit in hits:
+            row = self.homes.get(hit.dataset_id, hit.dataset_id), hit.doc_name
+            text = " ".join(hit.content.split())
+            if row not in rows and text not in texts:
+                kept.append(hit)
+            rows.add(row)
+            texts.add(text)
+        return kept
 
 
 class InPlaceStore(CloseOnExit, StoreBase):

@@ -29,7 +29,8 @@ from triptych.records import (
 from triptych.text import CorpusStats
 from triptych_backends.index import LocalSearcher
 from triptych_backends.index.checks import examine_index
-from triptych_backends.memory.truth import FIELDS, Dataset, Truth
+from triptych_backends.memory.dataset import FIELDS, Dataset
+from triptych_backends.memory.truth import Truth
 from triptych_backends.memory.vectors import Owner, owner_of, texts_of
 
 V = TypeVar("V")

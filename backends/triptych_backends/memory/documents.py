@@ -13,8 +13,9 @@ from triptych.records import (
     PutOutcome,
     SourceDocument,
 )
-from triptych_backends.memory.filters import documents_passing
-from triptych_backends.memory.truth import StoredDocument, Truth
+from triptych_backends.memory.dataset import StoredDocument
+from triptych_backends.memory.index_source import documents_passing
+from triptych_backends.memory.truth import Truth
 
 
 class MemoryDocuments:

@@ -19,7 +19,8 @@ from triptych.records import (
     StoredUnit,
 )
 from triptych_backends.index import LocalSearcher
-from triptych_backends.memory.truth import FIELDS, Truth
+from triptych_backends.memory.dataset import FIELDS
+from triptych_backends.memory.truth import Truth
 
 
 class MemoryLayers:

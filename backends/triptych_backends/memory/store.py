@@ -28,14 +28,13 @@ from triptych.records import (
 )
 from triptych.records.metadata import same_metadata
 from triptych_backends.index import LocalIndex, LocalSearcher
-from triptych_backends.memory.change_log import MemoryChangeLog
 from triptych_backends.memory.chunks import MemoryChunks
+from triptych_backends.memory.dataset import FIELDS, Dataset, DatasetState, has_vector
 from triptych_backends.memory.document_changes import DocumentLogReader
 from triptych_backends.memory.documents import MemoryDocuments
-from triptych_backends.memory.filters import MemoryFilters, fresh_sig
+from triptych_backends.memory.index_source import MemoryChangeLog, MemoryFilters, fresh_sig
 from triptych_backends.memory.layers import MemoryLayers
-from triptych_backends.memory.state import DatasetState
-from triptych_backends.memory.truth import FIELDS, Dataset, Save, Truth, has_vector
+from triptych_backends.memory.truth import Save, Truth
 
 
 class _Answers:

@@ -10,11 +10,8 @@ from __future__ import annotations
 import itertools
 import threading
 import uuid
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import copy
-from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
@@ -26,148 +23,37 @@ from triptych.records import (
     NO_CHUNK,
     AnySpace,
     CachedAnswer,
-    DatasetConfig,
     DerivedChunk,
     DerivedLayer,
     DerivedSig,
-    DocumentInfo,
     Layer,
-    ModelUsage,
-    QuarantinedLayer,
     SourceDocument,
     Vector,
 )
-from triptych.records.spaces import dense, sparse
+from triptych.records.spaces import dense
 from triptych.signatures import document_info
 from triptych_backends.index.change_log import Field
+from triptych_backends.memory.dataset import (
+    FIELDS,
+    ChunkSet,
+    Dataset,
+    DatasetState,
+    Place,
+    StoredDocument,
+    StoredLayer,
+    has_vector,
+)
 from triptych_backends.memory.document_changes import DocumentLog
-from triptych_backends.memory.state import ChunkSetState, DatasetState
 from triptych_backends.memory.vectors import (
     Entries,
-    VectorState,
     owner_of,
     read_plain,
     texts_of,
 )
 
-FIELDS: dict[Layer, Field] = {Layer.ABSTRACT: "abstract", Layer.OVERVIEW: "overview"}
-"""The index field of each kind of layer."""
-
 Save = Callable[[Mapping[str, DatasetState], Mapping[str, str]], None]
 """Writes down what all datasets hold, by id, and the settings; when it raises, the write is
 undone."""
-
-Place = tuple[str, str, int | Layer]
-"""What a key stands for: dataset, name, and a chunk's index, a layer, or `NO_CHUNK`."""
-
-
-@attrs.frozen
-class StoredDocument:
-    key: int
-    document: SourceDocument
-    info: DocumentInfo
-
-
-@attrs.frozen
-class ChunkSet:
-    """A chunk's own signature is its set's, but for the input: another source version
-    writes no chunk.
-
-    As it is kept, that of a chunk with a vector has the vector's space.
-    """
-
-    sig: DerivedSig
-    keys: tuple[int, ...]
-    chunks: tuple[DerivedChunk, ...]
-
-    def chunk(self, index: int, *, vectors: bool = False) -> DerivedChunk:
-        return rules.read_chunk(self.chunks[index], self.sig, vectors=vectors)
-
-
-@attrs.frozen
-class StoredLayer:
-    key: int
-    layer: DerivedLayer
-
-
-@attrs.define
-class Dataset:
-    """One dataset. After its deletion only ``floor`` and the log's reset are left.
-
-    ``floor`` is the greatest version ever deleted. ``expiring`` has the moment of each document
-    that expires. ``replaced`` holds the versions of each
-    document that are kept, newest first. ``vectors`` are those of the chunks, by
-    embedding space and digest of the embedded text, with ``references`` counting the chunks;
-    ``widths`` holds the dimension of each space.
-    ``quarantined``, ``usage`` and ``checkpoints`` (by name and key) are the journal of layers.
-    ``owners`` numbers the names that have anything indexed. ``log`` holds the latest
-    sequence number of each field and owner, in the order of these numbers.
-    """
-
-    exists: bool = False
-    floor: int = 0
-    config: DatasetConfig | None = None
-    documents: dict[str, StoredDocument] = attrs.field(factory=dict)
-    expiring: dict[str, datetime] = attrs.field(factory=dict)
-    replaced: dict[str, tuple[StoredDocument, ...]] = attrs.field(factory=dict)
-    sets: dict[str, ChunkSet] = attrs.field(factory=dict)
-    layers: dict[tuple[str, Layer], StoredLayer] = attrs.field(factory=dict)
-    vectors: dict[tuple[str, str], Vector] = attrs.field(factory=dict)
-    references: Counter[tuple[str, str]] = attrs.field(factory=Counter)
-    widths: dict[str, int] = attrs.field(factory=dict)
-    quarantined: dict[tuple[str, Layer], QuarantinedLayer] = attrs.field(factory=dict)
-    usage: dict[str, ModelUsage] = attrs.field(factory=dict)
-    checkpoints: dict[str, dict[str, str]] = attrs.field(factory=dict)
-    owners: dict[str, int] = attrs.field(factory=dict)
-    names: dict[int, str] = attrs.field(factory=dict)
-    log: dict[tuple[Field | None, int], int] = attrs.field(factory=dict)
-    kept: VectorState = attrs.field(factory=VectorState)
-
-    @property
-    def sparse_space(self) -> AnySpace | None:
-        """The sparse space that serves, None for none."""
-        return sparse(self.config.sparse_sig) if self.config and self.config.sparse_sig else None
-
-    def version(self, name: str) -> int:
-        """The document's version, 0 when there is none."""
-        stored = self.documents.get(name)
-        return stored.document.version if stored else 0
-
-    def copy(self) -> Dataset:
-        """The dataset as it is now, which changes of this one leave as it is."""
-        parts = {name: getattr(self, name) for name in attrs.fields_dict(Dataset)}
-        return Dataset(**{name: copy(part) for name, part in parts.items()})
-
-    def state(self) -> DatasetState:
-        """What is stored, without what an index needs."""
-        layers: dict[str, dict[Layer, DerivedLayer]] = {}
-        for (name, kind), made in self.layers.items():
-            layers.setdefault(name, {})[kind] = made.layer
-        return DatasetState(
-            exists=self.exists,
-            floor=self.floor,
-            config=self.config,
-            widths=self.widths,
-            documents={name: stored.document for name, stored in self.documents.items()},
-            replaced={
-                name: tuple(stored.document for stored in old)
-                for name, old in self.replaced.items()
-            },
-            sets={
-                name: ChunkSetState(sig=chunks.sig, chunks=chunks.chunks)
-                for name, chunks in self.sets.items()
-            },
-            layers=layers,
-            quarantined=tuple(self.quarantined.values()),
-            usage=tuple(self.usage.values()),
-            checkpoints=self.checkpoints,
-            entries=self.kept.plain(),
-        )
-
-
-def has_vector(chunk: DerivedChunk, space: str) -> bool:
-    """Whether a kept chunk has a vector of ``space``."""
-    return chunk.vector is not None and chunk.sig.embed_sig == space
 
 
 class Truth:
@@ -241,7 +127,7 @@ class Truth:
         for kinds in state.layers.values():
             for layer in kinds.values():
                 self.store_layer(layer)
-        self._load_entries(dataset, read_plain(state.entries))
+        dataset.give(read_plain(state.entries))
         dataset.quarantined = {(each.doc_name, each.layer): each for each in state.quarantined}
         dataset.usage = {each.model: each for each in state.usage}
         dataset.checkpoints = {name: {**each} for name, each in state.checkpoints.items()}
@@ -375,11 +261,10 @@ class Truth:
         space = sig.embed_sig or (dataset.config.embed_sig if dataset.config else "")
         waits = space != sig.embed_sig
         own = [
-            self._shared(
-                dataset,
+            dataset.shared(
                 (stored and chunk.vector is not None and chunk.sig.embed_sig) or space,
                 rules.copy_vector(chunk),
-                waits and not stored,
+                waits=waits and not stored,
             )
             for chunk in chunks
         ]
@@ -389,24 +274,6 @@ class Truth:
             self._forget(dataset, old)
         dataset.kept.bind((name, ""), texts_of(own), sparse=dataset.sparse_space)
         self._changed(dataset, "chunk", name)
-
-    def _load_entries(self, dataset: Dataset, entries: Entries) -> None:
-        """Give all sets and layers the entries that were written down."""
-        if not entries:
-            return
-        serving = dataset.sparse_space
-        for name, chunks in dataset.sets.items():
-            owner, digests = (name, ""), texts_of(chunks.chunks)
-            dataset.kept.bind(owner, digests, entries, sparse=serving)
-            if serving is None or name in dataset.kept.waiting:
-                others = {
-                    key: vector
-                    for key, vector in entries.items()
-                    if key[0].kind == "sparse" and key[0] != serving and key[1] in digests
-                }
-                dataset.kept.keep(owner, others)
-        for made in dataset.layers.values():
-            dataset.kept.bind(owner_of(made.layer), texts_of(made.layer), entries)
 
     def put_sparse(self, dataset_id: str, name: str, vectors: Entries | None = None) -> bool:
         """Give a set those vectors that are of its texts; whether it is there and waits no more."""
@@ -447,8 +314,8 @@ class Truth:
             whole = whole and (vector is not None or digest in vectors)
             if vector is not None:
                 new = rules.copy_vector(attrs.evolve(chunk, vector=vector))
-                chunks[at] = self._shared(dataset, space, new, False)
-                self._unshare(dataset, chunk)
+                chunks[at] = dataset.shared(space, new)
+                dataset.unshare(chunk)
                 changed = True
         if not (changed or whole):
             return False
@@ -488,9 +355,9 @@ class Truth:
                     serving[before, digest] = chunk.vector
                 elif chunk.vector is None and chunks.sig.embed_sig == old:
                     serving[before, digest] = None
-                self._unshare(dataset, chunk)
+                dataset.unshare(chunk)
                 bare = attrs.evolve(chunk, vector=entries.get(digest))
-                own.append(self._shared(dataset, new, bare, False))
+                own.append(dataset.shared(new, bare))
             if old:
                 dataset.kept.keep((name, ""), {k: v for k, v in serving.items() if k[1]})
             is_whole = all(chunk.sig.input_sig in entries for chunk in own)
@@ -511,39 +378,11 @@ class Truth:
                 del self.places[made.key]
                 dataset.layers[place] = StoredLayer(self._place(dataset_id, *place), given_layer)
 
-    def _shared(
-        self, dataset: Dataset, space: str, chunk: DerivedChunk, waits: bool
-    ) -> DerivedChunk:
-        """The chunk with the dataset's one array for what it embeds, and that array's space.
-
-        Of a set that waits for vectors, a chunk without one takes what the dataset has.
-        """
-        digest = (space, chunk.sig.input_sig)
-        vector = chunk.vector
-        if vector is None and waits:
-            vector = dataset.vectors.get(digest)
-        if vector is None:
-            return chunk
-        dataset.references[digest] += 1
-        return attrs.evolve(
-            chunk,
-            vector=dataset.vectors.setdefault(digest, vector),
-            sig=attrs.evolve(chunk.sig, embed_sig=space),
-        )
-
     def _forget(self, dataset: Dataset, old: ChunkSet) -> None:
         for key in old.keys:
             del self.places[key]
         for chunk in old.chunks:
-            self._unshare(dataset, chunk)
-
-    def _unshare(self, dataset: Dataset, chunk: DerivedChunk) -> None:
-        """Count one user less of the array of what ``chunk`` embeds."""
-        if chunk.vector is not None:
-            digest = (chunk.sig.embed_sig, chunk.sig.input_sig)
-            dataset.references[digest] -= 1
-            if not dataset.references[digest]:
-                del dataset.references[digest], dataset.vectors[digest]
+            dataset.unshare(chunk)
 
     # Layers
 
@@ -609,14 +448,5 @@ class Truth:
         dataset = self.write(dataset_id)
         dataset.log.clear()
         self._log(dataset, None, 0)
-        for field, name in _indexed(dataset):
+        for field, name in dataset.indexed():
             self._log(dataset, field, dataset.owners[name])
-
-
-def _indexed(dataset: Dataset) -> Iterable[tuple[Field, str]]:
-    for name in dataset.documents:
-        yield "document", name
-    for name in dataset.sets:
-        yield "chunk", name
-    for name, layer in dataset.layers:
-        yield FIELDS[layer], name

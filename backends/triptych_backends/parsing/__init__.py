@@ -95,9 +95,7 @@ def _installed() -> list[FileParser]:
                 f"the parser {entry.name!r} ({entry.value}) cannot be loaded ({error}): repair or "
                 "uninstall its package"
             ) from error
-        if not all(
-            hasattr(parser, each) for each in ("signature", "endings", "recognises", "parse")
-        ):
+        if not all(hasattr(parser, each) for each in _OF_PARSERS):
             raise ValidationError(
                 f"the entry point {entry.name!r} ({entry.value}) of {ENTRY_POINTS!r} gives a "
                 f"{type(parser).__name__}, which is no FileParser"

@@ -11,11 +11,12 @@ from pathlib import PurePosixPath
 import attrs
 
 from triptych import deadlines
-from triptych.chunking.outline import Locator, Part
+from triptych.chunking.outline import Part
+from triptych.errors import CancelledError, TriptychError
 from triptych.installation import install_command
-from triptych.parsing.decoder import decode_text
-from triptych.parsing.limits import ParseLimits
-from triptych.parsing.parsed import Decode, ParsedFile
+from triptych.parsing import FileParser, JsonParser, YamlParser
+from triptych.parsing.contract import ParsedFile, ParseLimits, TextFileParser, kept_as_lines
+from triptych.parsing.decoder import DecodedText
 from triptych_backends.parsing.definitions import TooSlowError, definitions
 from triptych_backends.parsing.definitions_process import NoProcessError, definitions_apart
 from triptych_backends.parsing.languages import ENDINGS, LANGUAGES, OTHER_ENDINGS, Language
@@ -28,7 +29,7 @@ _SECONDS = 10.0
 
 
 @attrs.frozen(kw_only=True)
-class CodeParser:
+class CodeParser(TextFileParser):
     """Python, Go, JavaScript, TypeScript, Java, Rust, C and C++ by definitions; others as text.
 
     A chunk holds no more than one function or method, with the comment before it, and its
@@ -38,7 +39,6 @@ class CodeParser:
     """
 
     limits: ParseLimits = attrs.field(factory=ParseLimits)
-    decode: Decode = decode_text
     endings: frozenset[str] = attrs.field(default=frozenset(ENDINGS) | OTHER_ENDINGS, init=False)
 
     @property
@@ -46,34 +46,18 @@ class CodeParser:
         """The parser's version, and whether it can find definitions."""
         return "code/1" if _is_installed() else "code/1 plain"
 
-    def recognises(self, data: bytes) -> bool:
-        """Never: a name must say so."""
-        return False
-
-    def parse(self, name: str, data: bytes) -> ParsedFile | None:
+    def _read(self, name: str, decoded: DecodedText) -> ParsedFile:
         """The text as it is; locators are its lines, headings its definitions."""
-        decoded = self.decode(data, name)
-        if decoded is None:
-            return None
-        text = decoded.text
         language = LANGUAGES.get(ENDINGS.get(PurePosixPath(name).suffix.lower(), ""))
         parts: Sequence[Part] = ()
-        signature, notes = "code/1 plain", list(decoded.notes)
+        signature, notes = "code/1 plain", []
         if language is not None:
-            found = _definitions(text, language, self.limits)
+            found = _definitions(decoded.text, language, self.limits)
             if isinstance(found, str):
                 notes.append(f"{name!r} is cut as plain text, not by definitions: {found}")
             else:
                 parts, signature = found, f"code/1 {language.name}"
-        locator = Locator(start=0, end=len(text), unit="line", number=1, counted=True)
-        return ParsedFile(
-            content=text,
-            metadata={"kind": "code"},
-            parser_sig=signature,
-            locators=(locator,) if text else (),
-            parts=tuple(parts),
-            notes=tuple(notes),
-        )
+        return kept_as_lines(decoded, signature, parts, metadata={"kind": "code"}, notes=notes)
 
 
 def _definitions(text: str, language: Language, limits: ParseLimits) -> list[Part] | str:
@@ -113,3 +97,29 @@ def _is_installed() -> bool:
         return find_spec("tree_sitter") is not None
     except ValueError:  # it is shut out, as in sys.modules
         return False
+
+
+_KEYS: tuple[FileParser, ...] = (JsonParser(), YamlParser())
+
+
+def outline_of(name: str, content: str) -> str | None:
+    """The outline that a parser of the name's ending writes, where it keeps the text as it
+    is: source code of a language whose grammar is installed, JSON and YAML.
+
+    None for every other name, and for a text that is not of its format.
+    """
+    ending = PurePosixPath(name).suffix.lower()
+    parser: FileParser | None = CodeParser() if has_definitions(ending) else None
+    if parser is None:
+        parser = next((each for each in _KEYS if ending in each.endings), None)
+    if parser is None:
+        return None
+    try:
+        parsed = parser.parse(name, content.encode("utf-8"))
+    except CancelledError:
+        raise
+    except TriptychError:
+        return None  # as a text without structure, it can be put all the same
+    if parsed is None or parsed.content != content:
+        return None
+    return parsed.outline

@@ -17,7 +17,11 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from itertools import islice
-from typing import Any, Protocol
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from triptych_backends.parsing.languages import Language
 
 Definition = tuple[int, int, int, str]
 """Start and end (code points), depth and title."""
@@ -29,43 +33,12 @@ _PIECE = 256
 """Bytes that tree-sitter is given at a time; it can be stopped wherever it asks for more."""
 _IDLE_SECONDS = 60.0
 
-_Names = frozenset[str]
-
-
-class Grammar(Protocol):
-    """What is read of a `Language`."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def module(self) -> str: ...
-    @property
-    def function(self) -> str: ...
-    @property
-    def definitions(self) -> _Names: ...
-    @property
-    def holders(self) -> _Names: ...
-    @property
-    def bodies(self) -> _Names: ...
-    @property
-    def wrappers(self) -> _Names: ...
-    @property
-    def inner_names(self) -> _Names: ...
-    @property
-    def values(self) -> _Names: ...
-    @property
-    def needs_body(self) -> _Names: ...
-    @property
-    def whole_titles(self) -> _Names: ...
-    @property
-    def comments(self) -> _Names: ...
-
 
 class TooSlowError(Exception):
     """The time is over."""
 
 
-def definitions(data: bytes, language: Grammar, end: float) -> list[Definition]:
+def definitions(data: bytes, language: Language, end: float) -> list[Definition]:
     """The definitions in ``data`` (UTF-8), outermost first; ``end`` is when `time.monotonic` stops.
 
     Raises:
@@ -102,12 +75,12 @@ def definitions(data: bytes, language: Grammar, end: float) -> list[Definition]:
 
 @cache
 def _loaded(module: str, function: str) -> Any:
-    from tree_sitter import Language
+    import tree_sitter
 
-    return Language(getattr(import_module(module), function)())
+    return tree_sitter.Language(getattr(import_module(module), function)())
 
 
-def _walk(root: Any, data: bytes, language: Grammar) -> Iterator[Definition]:
+def _walk(root: Any, data: bytes, language: Language) -> Iterator[Definition]:
     """Start, end (bytes), depth and title of each definition, in the order of the text."""
     # What is still to be looked at, last first: a node, its depth, and what is wrapped around it.
     waiting = [(child, 0, None) for child in reversed(root.children)]
@@ -137,7 +110,7 @@ def _walk(root: Any, data: bytes, language: Grammar) -> Iterator[Definition]:
             waiting += [(child, depth, None) for child in reversed(node.children)]
 
 
-def _title(node: Any, data: bytes, language: Grammar) -> str:
+def _title(node: Any, data: bytes, language: Language) -> str:
     """What a definition is called, "" for what has no name."""
     if node.type in language.whole_titles:
         body = node.child_by_field_name("body")
@@ -174,7 +147,7 @@ def _text(node: Any, data: bytes) -> str:
     return data[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
 
-def _with_comments(node: Any, language: Grammar) -> int:
+def _with_comments(node: Any, language: Language) -> int:
     """Where a definition begins, the comments and attributes right above it included."""
     start: int = node.start_byte
     row = node.start_point[0]
@@ -213,14 +186,6 @@ def _code_points(data: bytes, spans: Sequence[Definition]) -> dict[int, int]:
     return points
 
 
-class _Record:
-    """A `Grammar` from its fields."""
-
-    def __init__(self, fields: dict[str, Any]) -> None:
-        for name, value in fields.items():
-            setattr(self, name, frozenset(value) if isinstance(value, list) else value)
-
-
 def main() -> None:
     """Answer requests until standard input ends, or none has come for a while.
 
@@ -230,7 +195,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is not an answer
     _hold_to(int(sys.argv[1]))
-    languages: dict[str, Any] = {}
+    languages: dict[str, Any] = {}  # each with the fields of a `Language`
     while True:
         idle = threading.Timer(_IDLE_SECONDS, os._exit, (0,))
         idle.daemon = True
@@ -242,13 +207,14 @@ def main() -> None:
         asked = json.loads(line)
         data = requests.read(asked["size"])
         fields = asked["language"]
-        language = languages.setdefault(fields["name"], _Record(fields))
+        sets = {key: frozenset(each) for key, each in fields.items() if isinstance(each, list)}
+        language = languages.setdefault(fields["name"], SimpleNamespace(**{**fields, **sets}))
         answer = _answer(data, language, asked["seconds"])
         answers.write(json.dumps(answer).encode() + b"\n")
         answers.flush()
 
 
-def _answer(data: bytes, language: Grammar, seconds: float) -> dict[str, Any]:
+def _answer(data: bytes, language: Language, seconds: float) -> dict[str, Any]:
     try:
         return {"found": definitions(data, language, time.monotonic() + seconds)}
     except TooSlowError:

@@ -13,9 +13,8 @@ from typing import Any
 
 import attrs
 
-from triptych.parsing.builder import one_line
-from triptych_backends.parsing.pdf_grids import Grid, find_grids
-from triptych_backends.parsing.pdf_rows import find_rows
+from triptych.parsing.contract import one_line
+from triptych_backends.parsing.pdf_tables import Glyph, Grid, find_grids, find_rows
 
 _MOST_PATHS = 5_000
 _MOST_SEGMENTS = 20_000
@@ -24,18 +23,6 @@ _THIN = 3.0
 _LONGEST_CELL = 600
 _HYPHEN = "\xad"
 """For PDFium's mark of a hyphen that ends a line."""
-
-
-@attrs.define(slots=True)
-class Glyph:
-    """A visible character, the middle of its box, and whether white space stands before it."""
-
-    text: str
-    left: float
-    right: float
-    middle: float
-    size: float
-    spaced: bool
 
 
 @attrs.define(slots=True)

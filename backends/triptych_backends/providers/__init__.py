@@ -6,11 +6,11 @@ No module here reads the environment: keys and addresses are arguments.
 
 from triptych._internal.retries import Retries
 from triptych_backends.providers.anthropic import AnthropicLLM
-from triptych_backends.providers.batching import BatchLimits
 from triptych_backends.providers.chat import TextStream
-from triptych_backends.providers.connection import Connection
+from triptych_backends.providers.connection import Connection, Timeouts
 from triptych_backends.providers.ollama import OllamaEmbedder, OllamaLLM
 from triptych_backends.providers.openai import OpenAIEmbedder, OpenAILLM
+from triptych_backends.providers.remote_model import BatchLimits
 from triptych_backends.providers.rerankers import (
     CohereReranker,
     JinaReranker,
@@ -18,7 +18,6 @@ from triptych_backends.providers.rerankers import (
     TEIReranker,
 )
 from triptych_backends.providers.tei_sparse import TEISparseEncoder
-from triptych_backends.providers.timeouts import Timeouts
 from triptych_backends.providers.voyage import VoyageEmbedder, VoyageReranker
 
 __all__ = [

@@ -7,19 +7,18 @@ from typing import Any
 
 from triptych.errors import ValidationError
 from triptych.records import Message
-from triptych_backends.providers.arguments import checked_model
 from triptych_backends.providers.chat import Finish, Piece, RemoteLLM
 from triptych_backends.providers.connection import Connection
-from triptych_backends.providers.errors import ProviderErrorRules
-from triptych_backends.providers.http import HttpClient
+from triptych_backends.providers.http import hosted
 from triptych_backends.providers.response_parsing import (
     MOST_COUNTED,
+    EventFormat,
     MalformedAnswerError,
+    ServerSent,
     at,
     count_at,
     text_at,
 )
-from triptych_backends.providers.streams import EventFormat, ServerSent
 
 ANTHROPIC_URL = "https://api.anthropic.com"
 
@@ -59,18 +58,15 @@ class AnthropicLLM(RemoteLLM):
         temperature: float | None = None,
         connection: Connection | None = None,
     ) -> None:
-        client = HttpClient(
-            base_url=base_url,
-            api_key=api_key,
-            needs_key=True,
+        client = hosted(
+            "Anthropic",
+            "ANTHROPIC_API_KEY",
+            model,
+            base_url,
+            api_key,
+            connection,
             key_header="x-api-key",
             headers={"anthropic-version": _VERSION},
-            rules=ProviderErrorRules(
-                name="Anthropic",
-                model=checked_model(model),
-                key_advice="set ANTHROPIC_API_KEY, or give api_key",
-            ),
-            connection=connection,
         )
         super().__init__(
             provider="anthropic",

@@ -1,4 +1,4 @@
-"""What every provider asks of its arguments."""
+"""What every provider stands on: httpx, and arguments that were checked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ from urllib.parse import urlsplit
 
 from triptych._internal.urls import shown_url
 from triptych.errors import ValidationError
-from triptych_backends.providers.httpx_imports import httpx
+from triptych.installation import lacking
+
+try:
+    import httpcore as httpcore
+    import httpx as httpx
+except ImportError as error:
+    raise lacking(
+        "model providers need the package httpx, which is not installed", "http"
+    ) from error
+
 
 N = TypeVar("N", int, "int | None")
 

@@ -17,7 +17,7 @@ from triptych_backends.providers.arguments import checked_count
 from triptych_backends.providers.background_loop import BlockingIterator, run
 from triptych_backends.providers.http import HttpClient
 from triptych_backends.providers.remote_model import RemoteModel
-from triptych_backends.providers.streams import EventFormat
+from triptych_backends.providers.response_parsing import EventFormat
 
 _MOST_OF_A_HEAD = 1 << 16
 Finish = Literal["stop", "length", "refused"]

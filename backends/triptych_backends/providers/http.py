@@ -19,10 +19,19 @@ from triptych.errors import (
     UnusableAnswerError,
     ValidationError,
 )
-from triptych_backends.providers.arguments import checked_base_url, checked_key
+from triptych_backends.providers.arguments import (
+    checked_base_url,
+    checked_key,
+    checked_model,
+    httpx,
+)
 from triptych_backends.providers.background_loop import background_loop, run
-from triptych_backends.providers.connection import Connection
-from triptych_backends.providers.decompression import ACCEPTED, PackedAnswerError, Unpacker
+from triptych_backends.providers.connection import (
+    CallClock,
+    Connection,
+    Timeouts,
+    retry_after_seconds,
+)
 from triptych_backends.providers.errors import (
     ProviderErrorRules,
     Refusal,
@@ -31,8 +40,7 @@ from triptych_backends.providers.errors import (
     message_in,
     shown,
 )
-from triptych_backends.providers.httpx_imports import httpx
-from triptych_backends.providers.timeouts import CallClock, Timeouts, retry_after_seconds
+from triptych_backends.providers.response_parsing import ACCEPTED, PackedAnswerError, Unpacker
 
 T = TypeVar("T")
 J = TypeVar("J", dict[str, Any], list[Any])
@@ -402,3 +410,25 @@ def _body(payload: Mapping[str, Any]) -> bytes:
 
 def _text(line: bytes) -> str:
     return line.rstrip(b"\r").decode("utf-8", "replace")
+
+
+def hosted(
+    name: str,
+    variable: str,
+    model: str,
+    base_url: str,
+    api_key: str | None,
+    connection: Connection | None,
+    **others: Any,
+) -> HttpClient:
+    """The client of a provider whose accounts have keys, which users keep in ``variable``."""
+    return HttpClient(
+        base_url=base_url,
+        api_key=api_key,
+        needs_key=True,
+        rules=ProviderErrorRules(
+            name=name, model=checked_model(model), key_advice=f"set {variable}, or give api_key"
+        ),
+        connection=connection,
+        **others,
+    )

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from triptych.records import Message
 from triptych_backends.providers.arguments import checked_count, checked_model
-from triptych_backends.providers.batching import BatchLimits
 from triptych_backends.providers.chat import Finish, Piece, RemoteLLM
 from triptych_backends.providers.connection import Connection
-from triptych_backends.providers.embedding import Answered, RemoteEmbedder
+from triptych_backends.providers.embedding import Answered, RemoteEmbedder, known_ollama
 from triptych_backends.providers.errors import ProviderErrorRules
 from triptych_backends.providers.http import HttpClient
-from triptych_backends.providers.models import known_ollama
+from triptych_backends.providers.remote_model import BatchLimits
 from triptych_backends.providers.response_parsing import (
+    EventFormat,
+    JsonLines,
     MalformedAnswerError,
     at,
     count_at,
     rows_of,
     text_at,
 )
-from triptych_backends.providers.streams import EventFormat, JsonLines
 
 if TYPE_CHECKING:
     from triptych.records import EmbedKind

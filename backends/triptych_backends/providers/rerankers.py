@@ -1,24 +1,88 @@
-"""Rerankers over HTTP: Cohere, Jina, text-embeddings-inference and llama.cpp."""
+"""Rerankers over HTTP: what all do, and Cohere, Jina, text-embeddings-inference, llama.cpp."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from triptych_backends.embedders.shared import checked_question
 from triptych_backends.providers.arguments import checked_model
-from triptych_backends.providers.batching import BatchLimits
+from triptych_backends.providers.background_loop import run
 from triptych_backends.providers.connection import Connection
 from triptych_backends.providers.errors import ProviderErrorRules
-from triptych_backends.providers.http import HttpClient
-from triptych_backends.providers.reranking import RemoteReranker
+from triptych_backends.providers.http import HttpClient, hosted
+from triptych_backends.providers.remote_model import BatchedModel, BatchLimits
 from triptych_backends.providers.response_parsing import at, scores_in
 
 COHERE_URL = "https://api.cohere.com"
 JINA_URL = "https://api.jina.ai/v1"
 LLAMA_CPP_URL = TEI_URL = "http://localhost:8080"
+
+
+class RemoteReranker(BatchedModel):
+    """A `Reranker` over HTTP; a provider adds its wire format. Thread-safe.
+
+    A text longer than the model takes, which the provider refuses, is cut until it takes it: it is
+    counted in `inputs_cut`, and each call that cut anything logs one warning to
+    ``triptych.providers``. Most providers cut such texts themselves, without a word.
+    """
+
+    _CHECK = "the model is a reranker"
+    _ANSWER: ClassVar[type[Any]] = dict
+    _ALSO: ClassVar[Mapping[str, Any]] = {}
+    """Further fields of a request."""
+    _RESULTS: ClassVar[str] = "results"
+    """The field of an answer that holds the scores."""
+
+    @property
+    def signature(self) -> str:
+        """Provider and model; not the address."""
+        return f"{self._provider}/{self._model}" if self._model else self._provider
+
+    def scores(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        """The relevance of each text, shape (len(texts),), in the order of ``texts``.
+
+        The greater, the more relevant. A blank text is sent as ".".
+
+        Raises:
+            ValidationError: the query is blank, or a text is not a string.
+            RateLimitedError: the provider refused for now, also after the retries.
+            ProviderTimeoutError: it did not answer in time.
+            ProviderError: it refused, broke off, or gave an invalid answer: a score that is
+                missing, doubled or not finite.
+            CancelledError: the deadline around the call passed; the rest is not sent.
+        """
+        return run(self._scored(*checked_question(query, texts)))
+
+    async def ascores(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        """`scores` for an event loop, which goes on meanwhile.
+
+        Raises:
+            The errors of `scores`. Cancelling the task lets go of the connection.
+        """
+        return await self._scored(*checked_question(query, texts))
+
+    def _payload(self, query: str, texts: Sequence[str]) -> Mapping[str, Any]:
+        """The request for one batch."""
+        named = {"model": self._model} if self._model else {}
+        return {**named, "query": query, "documents": texts, **self._ALSO}
+
+    def _read(self, answer: Any, count: int) -> NDArray[np.float32]:
+        """The scores in its answer; raises `MalformedAnswerError` when there are none."""
+        return scores_in(at(answer, self._RESULTS, of=list), count)
+
+    async def _scored(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        async def ask(some: Sequence[str]) -> NDArray[np.float32]:
+            payload = self._payload(query, some)
+            answer = await self._client.post(self._path, payload, of=self._ANSWER)
+            with self._usable():
+                return self._read(answer, len(some))
+
+        none = np.empty(0, dtype=np.float32)
+        return np.concatenate([none, *await self._in_batches(texts, ask, "scores")])
 
 
 class CohereReranker(RemoteReranker):
@@ -46,28 +110,13 @@ class CohereReranker(RemoteReranker):
         batch: BatchLimits | None = None,
         connection: Connection | None = None,
     ) -> None:
-        name = checked_model(model)
         super().__init__(
             provider="cohere",
-            model=name,
+            model=checked_model(model),
             path="/v2/rerank",
             batch=batch or BatchLimits(texts=1000, tokens=1_000_000),
-            client=HttpClient(
-                base_url=base_url,
-                api_key=api_key,
-                needs_key=True,
-                rules=ProviderErrorRules(
-                    name="Cohere", model=name, key_advice="set CO_API_KEY, or give api_key"
-                ),
-                connection=connection,
-            ),
+            client=hosted("Cohere", "CO_API_KEY", model, base_url, api_key, connection),
         )
-
-    def _payload(self, query: str, texts: Sequence[str]) -> Mapping[str, Any]:
-        return {"model": self._model, "query": query, "documents": texts}
-
-    def _read(self, answer: Any, count: int) -> NDArray[np.float32]:
-        return scores_in(at(answer, "results", of=list), count)
 
 
 class JinaReranker(RemoteReranker):
@@ -84,6 +133,8 @@ class JinaReranker(RemoteReranker):
         ValidationError: an argument is invalid, or the key is missing.
     """
 
+    _ALSO: ClassVar[Mapping[str, Any]] = {"return_documents": False}
+
     def __init__(
         self,
         model: str,
@@ -93,33 +144,13 @@ class JinaReranker(RemoteReranker):
         batch: BatchLimits | None = None,
         connection: Connection | None = None,
     ) -> None:
-        name = checked_model(model)
         super().__init__(
             provider="jina",
-            model=name,
+            model=checked_model(model),
             path="/rerank",
             batch=batch or BatchLimits(texts=500, tokens=500_000),
-            client=HttpClient(
-                base_url=base_url,
-                api_key=api_key,
-                needs_key=True,
-                rules=ProviderErrorRules(
-                    name="Jina", model=name, key_advice="set JINA_API_KEY, or give api_key"
-                ),
-                connection=connection,
-            ),
+            client=hosted("Jina", "JINA_API_KEY", model, base_url, api_key, connection),
         )
-
-    def _payload(self, query: str, texts: Sequence[str]) -> Mapping[str, Any]:
-        return {
-            "model": self._model,
-            "query": query,
-            "documents": texts,
-            "return_documents": False,
-        }
-
-    def _read(self, answer: Any, count: int) -> NDArray[np.float32]:
-        return scores_in(at(answer, "results", of=list), count)
 
 
 class TEIReranker(RemoteReranker):
@@ -220,10 +251,3 @@ class LlamaCppReranker(RemoteReranker):
                 connection=connection,
             ),
         )
-
-    def _payload(self, query: str, texts: Sequence[str]) -> Mapping[str, Any]:
-        named = {"model": self._model} if self._model else {}
-        return {**named, "query": query, "documents": texts}
-
-    def _read(self, answer: Any, count: int) -> NDArray[np.float32]:
-        return scores_in(at(answer, "results", of=list), count)

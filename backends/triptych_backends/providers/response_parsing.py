@@ -1,15 +1,78 @@
-"""Reading what providers answer: a value by its path, of the type that was expected."""
+"""Reading what providers answer: unpacked, event by event, and a value by its path."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
 import math
-from collections.abc import Sequence
-from typing import Any, TypeVar
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+ACCEPTED = "gzip"
+"""What is sent as ``accept-encoding``."""
+
+_GZIP = frozenset({"gzip", "x-gzip"})
+_PIECE = 1 << 16
+
+
+class PackedAnswerError(ValueError):
+    """The bytes are packed in a way that was not asked for, or damaged: says how the bytes are."""
+
+
+class Unpacker:
+    """Unpacks the pieces of one body, at most 64 KiB at a time.
+
+    Raises:
+        PackedAnswerError: the ``content-encoding`` header is none of gzip, or names several. In
+            `feed` and `end`: the bytes are damaged or end too early.
+    """
+
+    def __init__(self, encoding: str) -> None:
+        steps = [step for each in encoding.split(",") if (step := each.strip().lower())]
+        steps = [step for step in steps if step != "identity"]
+        if len(steps) > 1 or (steps and steps[0] not in _GZIP):
+            shown = ", ".join(steps)[:60]
+            raise PackedAnswerError(f"are packed as {shown!r} where gzip at most was asked for")
+        self._is_packed = bool(steps)
+        self._member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        self._begun = False
+
+    def feed(self, piece: bytes) -> Iterator[bytes]:
+        """What ``piece`` unpacks to; an empty one where nothing came out. Read it to its end."""
+        if not self._is_packed:
+            yield piece
+            return
+        rest = piece
+        while True:
+            if self._member.eof:  # other members may follow, or zeros
+                if not (rest := rest.lstrip(b"\0")):
+                    break
+                self._member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+            self._begun = self._begun or bool(rest)
+            try:
+                yield self._member.decompress(rest, _PIECE)
+            except zlib.error as error:
+                raise PackedAnswerError("do not unpack as their header says") from error
+            rest = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
+            if not rest:
+                break
+
+    def end(self) -> Iterator[bytes]:
+        """What the last pieces left inside: a full piece may have stopped short of it."""
+        while self._is_packed and self._begun and not self._member.eof:
+            try:
+                more = self._member.decompress(b"", _PIECE)
+            except zlib.error as error:
+                raise PackedAnswerError("do not unpack as their header says") from error
+            if not more:
+                raise PackedAnswerError("end in the middle of what was packed")
+            yield more
+
 
 MOST_COUNTED = 1 << 53
 """The largest count of tokens that is taken from a server."""
@@ -149,3 +212,54 @@ def _row(vector: Any) -> Any:
     if not isinstance(vector, list) or not all(type(x) in (float, int) for x in vector):
         raise TypeError("a vector is a list of numbers")
     return vector
+
+
+class EventFormat(Protocol):
+    """Makes events of the lines of one stream, whoever reads them."""
+
+    def feed(self, line: str) -> Iterator[dict[str, Any] | None]:
+        """The events that end with ``line``; None for one that says that nothing follows.
+
+        Raises:
+            MalformedAnswerError: one is not a JSON object.
+        """
+        ...
+
+
+class ServerSent:
+    """The data of each event (WHATWG HTML, 9.2.6); None for OpenAI's closing "[DONE]".
+
+    An event that the end of the stream cut short is left out, as the standard says.
+    """
+
+    def __init__(self) -> None:
+        self._data: list[str] = []
+
+    def feed(self, line: str) -> Iterator[dict[str, Any] | None]:
+        """See `EventFormat.feed`."""
+        if line:
+            name, _, value = line.partition(":")
+            if name == "data":
+                self._data.append(value.removeprefix(" "))
+        elif self._data:
+            text, self._data = "\n".join(self._data), []
+            yield None if text.strip() == "[DONE]" else _object(text)
+
+
+class JsonLines:
+    """The object in each line that is not blank."""
+
+    def feed(self, line: str) -> Iterator[dict[str, Any] | None]:
+        """See `EventFormat.feed`."""
+        if line.strip():
+            yield _object(line)
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise MalformedAnswerError("has an event that is not JSON") from error
+    if not isinstance(found, dict):
+        raise MalformedAnswerError("has an event that is not a JSON object")
+    return found

@@ -10,14 +10,13 @@ import numpy as np
 from triptych import deadlines
 from triptych.errors import ValidationError
 from triptych.records import SparseVector
-from triptych_backends.embedders.arguments import checked_texts
+from triptych_backends.embedders.shared import checked_texts
 from triptych_backends.providers.arguments import checked_count
 from triptych_backends.providers.background_loop import run
-from triptych_backends.providers.batching import BatchLimits, batches
 from triptych_backends.providers.connection import Connection
 from triptych_backends.providers.errors import ProviderErrorRules
 from triptych_backends.providers.http import HttpClient
-from triptych_backends.providers.remote_model import BLANK, RemoteModel
+from triptych_backends.providers.remote_model import BLANK, BatchLimits, RemoteModel, batches
 from triptych_backends.providers.response_parsing import MalformedAnswerError, at
 
 if TYPE_CHECKING:

@@ -3,47 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from triptych_backends.providers.arguments import checked_model
-from triptych_backends.providers.batching import BatchLimits
 from triptych_backends.providers.connection import Connection
-from triptych_backends.providers.embedding import Answered, RemoteEmbedder
-from triptych_backends.providers.errors import ProviderErrorRules
-from triptych_backends.providers.http import HttpClient
-from triptych_backends.providers.models import VOYAGE
-from triptych_backends.providers.reranking import RemoteReranker
+from triptych_backends.providers.embedding import VOYAGE, Answered, RemoteEmbedder
+from triptych_backends.providers.http import hosted
+from triptych_backends.providers.remote_model import BatchLimits
+from triptych_backends.providers.rerankers import RemoteReranker
 from triptych_backends.providers.response_parsing import (
     at,
     by_index,
     count_at,
     rows_of,
-    scores_in,
 )
 
 if TYPE_CHECKING:
     from triptych.records import EmbedKind
 
 VOYAGE_URL = "https://api.voyageai.com/v1"
-
-
-def _client(
-    model: str, base_url: str, api_key: str | None, connection: Connection | None
-) -> HttpClient:
-    return HttpClient(
-        base_url=base_url,
-        api_key=api_key,
-        needs_key=True,
-        rules=ProviderErrorRules(
-            name="Voyage",
-            model=checked_model(model),
-            key_advice="set VOYAGE_API_KEY, or give api_key",
-        ),
-        connection=connection,
-    )
 
 
 class VoyageEmbedder(RemoteEmbedder):
@@ -83,7 +61,7 @@ class VoyageEmbedder(RemoteEmbedder):
             document_prefix=None,
             # The models that take the least: 128 texts, and 120,000 tokens.
             batch=batch or BatchLimits(texts=128, tokens=100_000),
-            client=_client(model, base_url, api_key, connection),
+            client=hosted("Voyage", "VOYAGE_API_KEY", model, base_url, api_key, connection),
             space=space,
         )
 
@@ -118,6 +96,9 @@ class VoyageReranker(RemoteReranker):
         ValidationError: an argument is invalid, or the key is missing.
     """
 
+    _ALSO: ClassVar[Mapping[str, Any]] = {"truncation": True}
+    _RESULTS = "data"
+
     def __init__(
         self,
         model: str,
@@ -133,11 +114,5 @@ class VoyageReranker(RemoteReranker):
             path="/rerank",
             # 1,000 texts; 600,000 tokens, of which the query may take a part for each text.
             batch=batch or BatchLimits(texts=1000, tokens=300_000),
-            client=_client(model, base_url, api_key, connection),
+            client=hosted("Voyage", "VOYAGE_API_KEY", model, base_url, api_key, connection),
         )
-
-    def _payload(self, query: str, texts: Sequence[str]) -> Mapping[str, Any]:
-        return {"model": self._model, "query": query, "documents": texts, "truncation": True}
-
-    def _read(self, answer: Any, count: int) -> NDArray[np.float32]:
-        return scores_in(at(answer, "data", of=list), count)

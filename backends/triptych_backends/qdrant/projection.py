@@ -15,8 +15,7 @@ from qdrant_client.models import FieldCondition, Filter, MatchAny, MatchValue
 
 from triptych import deadlines
 from triptych_backends.index import Change, LogPosition
-from triptych_backends.qdrant.feed import batches, up_to, write_changed
-from triptych_backends.qdrant.place import Place, is_of_store, place_of
+from triptych_backends.qdrant.feed import Position, batches, up_to, write_changed
 from triptych_backends.qdrant.points import (
     DATASET,
     POSITION,
@@ -27,9 +26,7 @@ from triptych_backends.qdrant.points import (
     of_states,
     point_id,
 )
-from triptych_backends.qdrant.position import Position
-from triptych_backends.qdrant.truth import Truth
-from triptych_backends.qdrant.turns import Turns, is_over
+from triptych_backends.qdrant.truth import Place, Truth, Turns, is_of_store, is_over, place_of
 
 logger = logging.getLogger("triptych.qdrant")
 

@@ -1,17 +1,24 @@
-"""What the projection reads of the store whose searches run in Qdrant."""
+"""The store whose searches run in Qdrant: what is read of it, its places there, and its turns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+import hashlib
+import re
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Protocol
 
 from attrs import frozen
 
+from triptych import deadlines
 from triptych.contracts import Capabilities
+from triptych.errors import CancelledError, StoreLockedError
 from triptych.records import DatasetStats
 from triptych.text import get_analyzer
 from triptych_backends.index import LogPosition
+from triptych_backends.qdrant.points import BusyError
 from triptych_backends.sql import Searcher, SqlChangeLog, SqlChunks, SqlDocuments, SqlLayers
 from triptych_backends.sql.database import Database
 from triptych_backends.sql.deferred import and_, bindparam, select, tables as t
@@ -129,3 +136,94 @@ class Truth:
         """Those of ``names`` that are there."""
         with self.database.reading() as session:
             return {found.name for found in find_datasets(session, names) if found.live}
+
+
+_REST = re.compile(r"text|[0-9a-f]{12}-\d+")
+
+
+@frozen(kw_only=True)
+class Place:
+    """Where a dataset's points are, and how they were made.
+
+    ``has_empty`` is False if no unit is without tokens. ``made`` says which points they are: those
+    that are made from the beginning have another. Points of the states ``cut`` do not count: see
+    `Position`.
+    """
+
+    collection: str
+    layout: Layout
+    has_empty: bool = False
+    made: str = ""
+    cut: tuple[int, ...] = ()
+
+
+def place_of(prefix: str, layout: Layout) -> Place:
+    """The collection of the layout's embedding space, or the one for points of text alone."""
+    if not layout.dimension:
+        return Place(collection=f"{prefix}-text", layout=layout)
+    space = hashlib.sha256(layout.space.encode()).hexdigest()[:12]
+    return Place(collection=f"{prefix}-{space}-{layout.dimension}", layout=layout)
+
+
+def is_of_store(prefix: str, name: str) -> bool:
+    """Whether a collection is of the store with this prefix, not of one whose prefix is longer."""
+    rest = name.removeprefix(f"{prefix}-")
+    return rest != name and _REST.fullmatch(rest) is not None
+
+
+_POLL = 0.1
+"""Seconds after which a thread that waits for another looks whether it was cancelled."""
+
+
+class Turns:
+    """The turns to write to Qdrant, which messages call ``where``. Thread-safe."""
+
+    def __init__(self, database: SharedDatabase, where: str) -> None:
+        self._database = database
+        self._where = where
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def held(self, wait: float | None = None) -> Iterator[None]:
+        """Hold the turn; wait for it ``wait`` seconds, by default as long as the database does.
+
+        Raises:
+            BusyError: another thread or process had it for longer.
+            CancelledError: the deadline has passed.
+        """
+        wait = self._database.lock_timeout if wait is None else wait
+        left = deadlines.remaining()
+        if left is not None:
+            wait = min(wait, left)
+        end = time.monotonic() + wait
+        # First among the threads: a turn may take a connection while it waits.
+        while not self._lock.acquire(timeout=min(_POLL, max(end - time.monotonic(), 0))):
+            deadlines.check("the search")
+            if time.monotonic() >= end:
+                raise self._busy(wait)
+        try:
+            with ExitStack() as held:
+                left = max(end - time.monotonic(), 0)
+                try:
+                    held.enter_context(self._database.turn("qdrant", wait=left))
+                except StoreLockedError as error:
+                    raise self._busy(wait) from error
+                yield
+        finally:
+            self._lock.release()
+
+    def _busy(self, wait: float) -> BusyError:
+        deadlines.check("the search")
+        return BusyError(
+            f"another thread or process has been writing to Qdrant at {self._where} for longer "
+            f"than {wait:g} s: try again when it is done, or give a longer lock_timeout"
+        )
+
+
+def is_over(end: float) -> bool:
+    """Whether the time is ``end``, or the deadline has passed."""
+    try:
+        deadlines.check()
+    except CancelledError:
+        return True
+    return time.monotonic() >= end

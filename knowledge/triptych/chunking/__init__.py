@@ -1,16 +1,25 @@
 """Pure, deterministic chunkers: a document's text in, spans of it out."""
 
-from triptych.chunking.default import DefaultChunker, chunk_config_sig, chunk_text
-from triptych.chunking.embedding import embedding_text
-from triptych.chunking.fixed_window import FixedWindowChunker
-from triptych.chunking.headings import first_heading
-from triptych.chunking.kinds import ChunkerSet, default_chunkers, kind_of
+from triptych.chunking.blocks import first_heading
+from triptych.chunking.kinds import ChunkerSet, OutlinedChunker, default_chunkers, kind_of
 from triptych.chunking.markdown import MarkdownChunker
 from triptych.chunking.outline import Locator, Outline, Outliner, Part
-from triptych.chunking.outlined import OutlinedChunker
-from triptych.chunking.positions import byte_offsets, line_starts, start_lines
-from triptych.chunking.sentence_window import SentenceWindowChunker
-from triptych.chunking.specs import ChunkConfig, Chunker, ChunkSpec
+from triptych.chunking.specs import (
+    ChunkConfig,
+    Chunker,
+    ChunkSpec,
+    byte_offsets,
+    embedding_text,
+    line_starts,
+    start_lines,
+)
+from triptych.chunking.windows import (
+    DefaultChunker,
+    FixedWindowChunker,
+    SentenceWindowChunker,
+    chunk_config_sig,
+    chunk_text,
+)
 
 __all__ = [
     "ChunkConfig",

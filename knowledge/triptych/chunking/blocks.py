@@ -1,4 +1,4 @@
-r"""The blocks of a Markdown document, found in one pass.
+r"""The blocks of a Markdown document, found in one pass, and the sections and titles they make.
 
 Follows CommonMark 0.31 where it decides what is a heading and what belongs together; it is not
 a parser. Departures, each for the sake of chunks: list items, MkDocs admonitions and tabs own
@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TypeAlias
 
-from triptych.chunking.boundaries import trimmed_end
+import attrs
+
+from triptych.chunking.boundaries import trimmed_end, unify_line_ends
 
 HEADING_LIMIT = 200
 # Front matter is found within this many code points or not at all, so that the search is cheap.
@@ -131,7 +133,7 @@ def _html_end(text: str, opening: str, position: int) -> int:
 def scan(text: str) -> Iterator[Block]:
     """Yield the blocks of `text` in order; every visible character is in exactly one.
 
-    `text` must have unified line ends (`triptych.chunking.normalize`).
+    `text` must have unified line ends (`triptych.chunking.boundaries`).
     """
     position = 0
     front_matter = _FRONT_MATTER.match(text, 0, FRONT_MATTER_LIMIT)
@@ -162,3 +164,109 @@ def scan(text: str) -> Iterator[Block]:
             elif group == "html":
                 position = _html_end(text, found["html"].lstrip(), position)
         yield kind, start, trimmed_end(text, start, position)
+
+
+# Most first headings are in the first lines; the rest of a large document is read only if not.
+_HEAD = 16_384
+
+_CLOSING_HASHES = re.compile(r"(?:^|[ \t])#+$")
+_ATTRIBUTES = re.compile(r"(?<!\s)\s*+\{\s*+[#.:][^{}\n]*+\}$")
+_LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()\n]*\)|\[[^\[\]\n]*\])")
+
+
+def heading_text(text: str, start: int, end: int) -> str:
+    """Return the title of the heading in `text[start:end]`, at most 200 code points.
+
+    Without hashes, underline, trailing `{#id}` attributes and the targets of links; runs of
+    whitespace become one space; emphasis and code marks stay. "" for an empty heading.
+    """
+    # Blanks around a title cost nothing; a line of megabytes must not be worked on as a whole.
+    block = text[start:end].strip()
+    if block[0] == "#":
+        title = block.lstrip("#")[: 4 * HEADING_LIMIT].strip()
+        if title.endswith("#"):
+            title = _CLOSING_HASHES.sub("", title).rstrip()
+    else:
+        title = block[: block.rfind("\n")]
+    if title.endswith("}"):
+        title = _ATTRIBUTES.sub("", title)
+    if "[" in title:
+        title = _LINK.sub(r"\1", title)
+    return " ".join(title.split())[:HEADING_LIMIT].rstrip()
+
+
+def _first_heading(text: str) -> tuple[str | None, int]:
+    for kind, start, end in scan(text):
+        if kind in HEADINGS:
+            title = heading_text(text, start, end)
+            if title:
+                return title, end
+    return None, len(text)
+
+
+def first_heading(content: str) -> str | None:
+    """Return the title of the first Markdown heading that has one, or None.
+
+    Headings inside code, comments and front matter do not count. Reads the first 16,384 code
+    points, and everything only when they hold none.
+    """
+    if len(content) > _HEAD:
+        title, end = _first_heading(unify_line_ends(content[:_HEAD]))
+        # A heading that touches the end may go on, or be no heading at all.
+        if title is not None and end < _HEAD - 1:
+            return title
+    return _first_heading(unify_line_ends(content))[0]
+
+
+_TABLE = re.compile(r"[^\n]*+\n[ \t]*+(?:\|[ \t]*+)?:?-++:?[ \t]*+(?:\||$)", re.MULTILINE)
+
+
+@attrs.define
+class Section:
+    """A run of blocks under one heading.
+
+    `lead_end` is where its heading lines end, -1 without; `path` holds the headings above.
+    """
+
+    path: tuple[str, ...] = ()
+    start: int = -1
+    lead_end: int = -1
+    blocks: list[Block] = attrs.field(factory=list)
+
+
+def sections(text: str) -> Iterator[Section]:
+    """Yield the sections of `text`; every visible character is in exactly one.
+
+    `text` must have unified line ends. Front matter is a section of its own.
+    """
+    section = Section()
+    above: list[tuple[int, str]] = []
+    for block in scan(text):
+        kind, start, end = block
+        if kind in HEADINGS:
+            # A bare heading is carried into its first subsection only: it must stay a prefix
+            # of the path.
+            carried = section.lead_end >= 0 and not section.blocks and kind > above[-1][0]
+            if section.start >= 0 and not carried:
+                yield section
+            while above and above[-1][0] >= kind:
+                above.pop()
+            above.append((kind, heading_text(text, start, end)))
+            section = Section(
+                tuple([title for _, title in above if title]),
+                section.start if carried else start,
+                end,
+            )
+        elif kind == FRONT_MATTER:
+            yield Section((), start, -1, [block])
+        else:
+            if section.start < 0:
+                section.start = start
+            section.blocks.append(block)
+    if section.start >= 0:
+        yield section
+
+
+def is_table(text: str, start: int, end: int) -> bool:
+    """Whether the paragraph in `text[start:end]` is a table: its second line says so."""
+    return _TABLE.match(text, start, end) is not None

@@ -1,15 +1,116 @@
-"""Which chunker a document gets: by its kind."""
+"""Which chunker a document gets: by its kind, and under its outline."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 import attrs
 
-from triptych.chunking.default import DefaultChunker
+from triptych.chunking.boundaries import next_visible, trimmed_end
 from triptych.chunking.markdown import MarkdownChunker
-from triptych.chunking.outlined import OutlinedChunker
-from triptych.chunking.specs import ChunkConfig, Chunker
+from triptych.chunking.outline import Outline, Part, read_outline
+from triptych.chunking.specs import ChunkConfig, Chunker, ChunkSpec
+from triptych.chunking.windows import DefaultChunker
 from triptych.records.metadata import Metadata, text_of
+
+_WORDLESS = 16
+"""What is shorter and has no letter or digit, such as a closing brace, is no chunk of its own."""
+_LEAD = 80
+"""A single line before the first part inside of a part, such as "class A:", joins it if shorter."""
+
+
+@attrs.frozen(kw_only=True)
+class OutlinedChunker:
+    """The chunks of ``base``, under a document's ``outline``, as `write_outline` writes it.
+
+    No chunk reaches over an end of a part (a definition, a key), and its heading path begins
+    with the parts around it. Where the outline knows the place of a chunk in the original, that
+    is its locator. Without an outline, or with that of another text, they are those of ``base``.
+    """
+
+    base: Chunker
+    outline: str
+
+    @property
+    def signature(self) -> str:
+        """That of ``base``: the outline is part of a document's input, not of configuration."""
+        return self.base.signature
+
+    def chunk(self, content: str) -> list[ChunkSpec]:
+        """Return the chunks of ``content``."""
+        outline = read_outline(self.outline, content)
+        if outline is None:
+            return self.base.chunk(content)
+        specs = self.base.chunk(content) if not outline.parts else self._by_parts(content, outline)
+        if not outline.locators:
+            return specs
+        places = outline.locate_all(content, ((spec.start, spec.end) for spec in specs))
+        return [
+            attrs.evolve(spec, locator=place) for spec, place in zip(specs, places, strict=True)
+        ]
+
+    def _by_parts(self, content: str, outline: Outline) -> list[ChunkSpec]:
+        specs: list[ChunkSpec] = []
+        for start, end, path in _regions(content, outline.parts):
+            for spec in self.base.chunk(content[start:end]):
+                window = (spec.window_start, spec.window_end)
+                moved = [None if edge is None else edge + start for edge in window]
+                specs.append(
+                    ChunkSpec(
+                        index=len(specs),
+                        start=spec.start + start,
+                        end=spec.end + start,
+                        heading_path=path + spec.heading_path,
+                        window_start=moved[0],
+                        window_end=moved[1],
+                        locator=spec.locator,
+                    )
+                )
+        return specs
+
+
+def _regions(content: str, parts: tuple[Part, ...]) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    """The text between the ends of parts, in order, each with the titles around it.
+
+    Together they hold every visible character. One without words joins the one before.
+    """
+    held: tuple[int, int, tuple[str, ...]] | None = None
+    for start, end, path in _pieces(len(content), parts):
+        visible = next_visible(content, start)
+        if visible < 0 or visible >= end:
+            continue
+        text = content[visible : trimmed_end(content, visible, end)]
+        if held is None:
+            held = (visible, end, path)
+        elif len(text) < _WORDLESS and not any(each.isalnum() for each in text):
+            held = (held[0], end, held[2])
+        elif held[2] and held[2] == path[:-1] and _is_lead(content[held[0] : held[1]]):
+            held = (held[0], end, path)
+        else:
+            yield held
+            held = (start, end, path)
+    if held is not None:
+        yield held
+
+
+def _is_lead(text: str) -> bool:
+    return len(text) < _LEAD and "\n" not in text.strip()
+
+
+def _pieces(length: int, parts: tuple[Part, ...]) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    around: list[Part] = []
+    at = 0
+    for part in parts:
+        while len(around) > part.depth:
+            yield at, around[-1].end, tuple(each.title for each in around)
+            at = around.pop().end
+        yield at, part.start, tuple(each.title for each in around)
+        at = part.start
+        around.append(part)
+    while around:
+        yield at, around[-1].end, tuple(each.title for each in around)
+        at = around.pop().end
+    yield at, length, ()
+
 
 MARKDOWN = "markdown"
 TEXT = "text"

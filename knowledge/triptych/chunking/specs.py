@@ -1,5 +1,7 @@
-"""Records and the contract of chunking: what goes in, what comes out."""
+"""What a chunker gives: chunks, their lines and bytes, and the text that is embedded."""
 
+import re
+from collections.abc import Sequence
 from typing import Protocol
 
 import attrs
@@ -91,3 +93,67 @@ class Chunker(Protocol):
     def chunk(self, content: str) -> list[ChunkSpec]:
         """Return the chunks of `content`. Never raises for any string."""
         ...
+
+
+_LINE_END = re.compile(r"\r\n?|\n")
+
+
+def line_starts(content: str) -> list[int]:
+    """Return where each line begins, in code points; lines end in \\n, \\r\\n or \\r.
+
+    There is always a first line, at 0; after a final line end comes an empty last line.
+    """
+    return [0, *(found.end() for found in _LINE_END.finditer(content))]
+
+
+def start_lines(content: str, specs: Sequence[ChunkSpec]) -> list[int]:
+    """Return the line, counted from 1, that each chunk starts on, in the order of `specs`."""
+    lines = [0] * len(specs)
+    line, at = 1, 0
+    returns = "\r" in content
+    for index in _by_start(specs):
+        start = specs[index].start
+        if returns and content.startswith("\r\n", start - 1) and start > 0:
+            start -= 1  # between the two, the line has not ended yet
+        line += content.count("\n", at, start)
+        if returns:
+            line += content.count("\r", at, start) - content.count("\r\n", at, start)
+        at = start
+        lines[index] = line
+    return lines
+
+
+def _by_start(specs: Sequence[ChunkSpec]) -> Sequence[int]:
+    if len(specs) < 2:
+        return range(len(specs))
+    starts = [spec.start for spec in specs]
+    return sorted(range(len(starts)), key=starts.__getitem__)
+
+
+def byte_offsets(content: str, specs: Sequence[ChunkSpec]) -> list[int]:
+    """Return each chunk's start in bytes of UTF-8, in the order of `specs`."""
+    if content.isascii():
+        return [spec.start for spec in specs]
+    offsets = [0] * len(specs)
+    offset, at = 0, 0
+    for index in _by_start(specs):
+        start = specs[index].start
+        offset += len(content[at:start].encode("utf-8", "surrogatepass"))
+        at = start
+        offsets[index] = offset
+    return offsets
+
+
+def embedding_text(title: str | None, heading_path: Sequence[str], chunk_content: str) -> str:
+    """Return what the embedder reads of a chunk: "title > heading > heading", then the chunk.
+
+    The title is left out where it is empty or is the outermost heading; with neither title nor
+    headings the chunk stands alone. A pure function of its arguments: its digest decides whether
+    a chunk is embedded again.
+    """
+    parts = [" ".join(heading.split()) for heading in heading_path]
+    name = " ".join(title.split()) if title else ""
+    if name and parts[:1] != [name]:
+        parts.insert(0, name)
+    line = " > ".join(part for part in parts if part)
+    return f"{line}\n{chunk_content}" if line else chunk_content

@@ -8,20 +8,12 @@ import attrs
 import numpy as np
 
 from triptych._internal.wording import counted
-from triptych.chunking.embedding import embedding_text
-from triptych.chunking.line_ends import LineEnds
-from triptych.chunking.positions import byte_offsets, start_lines
-from triptych.chunking.specs import ChunkSpec
+from triptych.chunking.outline import LineEnds
+from triptych.chunking.specs import ChunkSpec, byte_offsets, embedding_text, start_lines
 from triptych.contracts import ChunkRepo, DocumentRepo, VersionReader
 from triptych.diagnostics.checks import EXAMPLES
 from triptych.errors import CancelledError
-from triptych.records import (
-    DatasetConfig,
-    DerivedChunk,
-    DerivedSig,
-    DocumentInfo,
-    SourceDocument,
-)
+from triptych.records import DatasetConfig, DerivedChunk, DerivedSig, DocumentInfo, SourceDocument
 from triptych.records.documents import has_expired
 from triptych.records.metadata import text_of
 from triptych.signatures import content_sha256, document_input_sig, embedding_input_sig

@@ -6,19 +6,14 @@
 from __future__ import annotations
 
 from triptych.chunking.outline import Locator, Part
-from triptych.parsing.builder import ContentBuilder
+from triptych.parsing.contract import ContentBuilder, Decode, FileParser, ParsedFile, ParseLimits
 from triptych.parsing.decoder import DecodedText, decode_text
-from triptych.parsing.front_matter import front_matter
 from triptych.parsing.html_text import HtmlParser
-from triptych.parsing.json_text import JsonParser
-from triptych.parsing.limits import ParseLimits
-from triptych.parsing.notebook import NotebookParser
-from triptych.parsing.parsed import Decode, FileParser, ParsedFile
-from triptych.parsing.plain_text import MarkdownParser, TextParser
+from triptych.parsing.plain_text import MarkdownParser, TextParser, front_matter
 from triptych.parsing.registry import FileParsers
 from triptych.parsing.rst import RestructuredTextParser
+from triptych.parsing.structured import JsonParser, NotebookParser, YamlParser
 from triptych.parsing.tables import CsvParser
-from triptych.parsing.yaml_text import YamlParser
 
 __all__ = [
     "ContentBuilder",

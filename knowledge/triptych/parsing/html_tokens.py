@@ -13,8 +13,6 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
-__all__ = ["END", "START", "TEXT", "Token", "tokens"]
-
 START, END, TEXT = "start", "end", "text"
 
 _TAG = re.compile(

@@ -10,8 +10,7 @@ import attrs
 
 from triptych._internal.files import open_regular
 from triptych.errors import ParseError, TriptychError, ValidationError
-from triptych.parsing.limits import ParseLimits
-from triptych.parsing.parsed import FileParser, ParsedFile
+from triptych.parsing.contract import FileParser, ParsedFile, ParseLimits
 
 
 class FileParsers:

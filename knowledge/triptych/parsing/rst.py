@@ -7,11 +7,15 @@ from collections.abc import Iterator
 
 import attrs
 
-from triptych.parsing.builder import ContentBuilder, markdown_safe
-from triptych.parsing.clock import timed
-from triptych.parsing.decoder import decode_text
-from triptych.parsing.limits import ParseLimits
-from triptych.parsing.parsed import Decode, ParsedFile
+from triptych.parsing.contract import (
+    ContentBuilder,
+    ParsedFile,
+    ParseLimits,
+    TextFileParser,
+    markdown_safe,
+    timed,
+)
+from triptych.parsing.decoder import DecodedText
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*[ \t]*")
 _DIRECTIVE = re.compile(r"\.\.[ \t]+(?:\|[^|]+\|[ \t]+)?([\w:.+-]+?)::(?:[ \t]+(.*))?")
@@ -29,39 +33,25 @@ _MAX_LEVEL = 6
 
 
 @attrs.frozen(kw_only=True)
-class RestructuredTextParser:
+class RestructuredTextParser(TextFileParser):
     """reStructuredText: titles become Markdown headings, code blocks fences, roles their text.
 
     Directives that make nothing to read (contents, toctree, index, raw, …), comments and link
     targets are left out; of other directives, and of footnotes, the argument and the text stay.
     """
 
-    decode: Decode = decode_text
     limits: ParseLimits = attrs.field(factory=ParseLimits)
     signature: str = attrs.field(default="rst/3", init=False)
     endings: frozenset[str] = attrs.field(default=frozenset((".rst", ".rest")), init=False)
 
-    def recognises(self, data: bytes) -> bool:
-        """Never: a name must say so."""
-        return False
-
-    def parse(self, name: str, data: bytes) -> ParsedFile | None:
+    def _read(self, name: str, decoded: DecodedText) -> ParsedFile:
         """The text as Markdown; locators are the lines of the file."""
-        decoded = self.decode(data, name)
-        if decoded is None:
-            return None
         text = decoded.text.removeprefix("\ufeff")
         lines = [line.rstrip() for line in re.split(r"\r\n?|\n", text.expandtabs(8))]
         builder = ContentBuilder(name, self.limits.max_characters)
         for number, block, counted in timed(_blocks(lines), name, self.limits.seconds):
             builder.add(block, "line", number, counted=counted)
-        return ParsedFile(
-            content=builder.content,
-            metadata={"kind": "markdown"},
-            parser_sig=self.signature,
-            locators=tuple(builder.locators),
-            notes=decoded.notes,
-        )
+        return builder.parsed(self.signature, notes=decoded.notes)
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[int, str, bool]]:

@@ -10,11 +10,16 @@ from collections.abc import Iterable, Iterator, Sequence
 import attrs
 
 from triptych.errors import ParseError
-from triptych.parsing.builder import ContentBuilder, markdown_safe, one_line
-from triptych.parsing.clock import timed
-from triptych.parsing.decoder import decode_text
-from triptych.parsing.limits import ParseLimits
-from triptych.parsing.parsed import Decode, ParsedFile
+from triptych.parsing.contract import (
+    ContentBuilder,
+    ParsedFile,
+    ParseLimits,
+    TextFileParser,
+    markdown_safe,
+    one_line,
+    timed,
+)
+from triptych.parsing.decoder import DecodedText
 
 _SNIFFED = 65_536
 _QUOTED = re.compile(r'"[^"]*+"')
@@ -89,36 +94,22 @@ def _is_number(text: str) -> bool:
 
 
 @attrs.frozen(kw_only=True)
-class CsvParser:
+class CsvParser(TextFileParser):
     """Tables in text: commas, semicolons, tabs or bars between cells; a paragraph a row."""
 
-    decode: Decode = decode_text
     limits: ParseLimits = attrs.field(factory=ParseLimits)
     signature: str = attrs.field(default="csv/1", init=False)
     endings: frozenset[str] = attrs.field(default=frozenset((".csv", ".tsv")), init=False)
 
-    def recognises(self, data: bytes) -> bool:
-        """Never: any text may be a table of one column."""
-        return False
-
-    def parse(self, name: str, data: bytes) -> ParsedFile | None:
+    def _read(self, name: str, decoded: DecodedText) -> ParsedFile:
         """The rows; each row's locator is the line that it begins on."""
-        decoded = self.decode(data, name)
-        if decoded is None:
-            return None
         text = decoded.text.removeprefix("\ufeff")
         delimiter = "\t" if name.lower().endswith(".tsv") else _delimiter(text[:_SNIFFED])
         builder = ContentBuilder(name, self.limits.max_characters)
         rows = timed(_rows(name, text, delimiter), name, self.limits.seconds)
         add_rows(builder, rows, unit="line")
-        return ParsedFile(
-            content=builder.content,
-            # Rows are paragraphs: the Markdown chunker keeps them whole.
-            metadata={"kind": "markdown"},
-            parser_sig=self.signature,
-            locators=tuple(builder.locators),
-            notes=decoded.notes,
-        )
+        # Rows are paragraphs: the Markdown chunker keeps them whole.
+        return builder.parsed(self.signature, notes=decoded.notes)
 
 
 def _rows(name: str, text: str, delimiter: str) -> Iterator[tuple[int, Sequence[str]]]:

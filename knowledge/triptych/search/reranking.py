@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych import telemetry
-from triptych.chunking.embedding import embedding_text
+from triptych.chunking.specs import embedding_text
 from triptych.contracts import HitReader, Reranker
 from triptych.errors import ProviderError, ValidationError
 from triptych.records import Hit, ResolvedQuery

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 
 import attrs
 
-from triptych.parsing.generated_folders import MARKERS_INSIDE, folders_beside
+from triptych.parsing.files import MARKERS_INSIDE, folders_beside
 from triptych.records import ChangeEvent, EventKind, RebuildScope
 from triptych.sync.patterns import IGNORE_FILES
 from triptych.sync.roots import SyncRoot

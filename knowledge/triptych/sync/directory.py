@@ -13,8 +13,7 @@ from triptych._internal.progress import ProgressCallback
 from triptych._open import every_format
 from triptych.errors import NotFoundError, TriptychError, ValidationError
 from triptych.parsing import FileParsers
-from triptych.parsing.files import Skipped
-from triptych.parsing.generated_folders import GENERATED
+from triptych.parsing.files import GENERATED, Skipped
 from triptych.records import ChangeEvent, EventKind, RebuildReport, RebuildScope, check_text
 from triptych.search.file_location import remember_folder
 from triptych.service import Service

@@ -14,8 +14,7 @@ from pathlib import Path
 import attrs
 
 from triptych import deadlines
-from triptych.parsing.files import Skipped
-from triptych.parsing.generated_folders import generated_kind, markers_beside
+from triptych.parsing.files import Skipped, generated_kind, markers_beside
 from triptych.sync.patterns import IgnoreStack, compile_patterns, ignore_stack
 from triptych.sync.roots import SyncOptions
 from triptych.sync.tree import Folder, Tree, is_hidden, is_link

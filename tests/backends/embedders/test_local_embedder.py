@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from triptych.errors import NotAvailableError
-from triptych_backends.embedders import LocalEmbedder, wordpiece
+from triptych_backends.embedders import LocalEmbedder, local as wordpiece
 
 pytestmark = pytest.mark.process
 

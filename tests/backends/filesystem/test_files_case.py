@@ -11,7 +11,7 @@ import pytest
 from triptych.records import NewDocument
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.filesystem.disk import Disk
-from triptych_backends.filesystem.names import fold
+from triptych_backends.filesystem.layout import fold
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the disk there is one itself")
 

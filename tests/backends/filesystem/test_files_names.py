@@ -11,7 +11,7 @@ from hypothesis import example, given, settings, strategies as st
 from triptych.errors import ValidationError
 from triptych.records import NewDocument, check_document_name
 from triptych_backends.filesystem import FilesStore
-from triptych_backends.filesystem.names import (
+from triptych_backends.filesystem.layout import (
     decode,
     encode,
     fallback,

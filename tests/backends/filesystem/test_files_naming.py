@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triptych_backends.filesystem.names import (
+from triptych_backends.filesystem.layout import (
     case_folded_path,
     decode,
     fallback,

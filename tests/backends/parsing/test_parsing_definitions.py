@@ -15,8 +15,7 @@ import pytest
 
 import triptych
 from triptych import CancelledError
-from triptych.parsing.limits import ParseLimits
-from triptych.parsing.parsed import ParsedFile
+from triptych.parsing.contract import ParsedFile, ParseLimits
 from triptych_backends.parsing import code, default_parser, definitions_process
 
 pytest.importorskip("tree_sitter")

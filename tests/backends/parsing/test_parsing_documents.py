@@ -32,7 +32,7 @@ from triptych.errors import CancelledError, NotAvailableError, ParseError
 from triptych.installation import install_command
 from triptych.parsing import ParsedFile, ParseLimits
 from triptych_backends.parsing import default_parser
-from triptych_backends.parsing.worker_process import run_isolated
+from triptych_backends.parsing.worker import run_isolated
 
 TIGHT = ParseLimits(seconds=20, memory=512 << 20)
 

@@ -17,11 +17,10 @@ from hypothesis import given, settings, strategies as st
 
 from support.document_files import make_pdf, raw_pdf
 from triptych.chunking import default_chunkers
-from triptych.parsing.builder import ContentBuilder
-from triptych.parsing.limits import ParseLimits
-from triptych_backends.parsing.pdf import PdfParser, read_pdf
-from triptych_backends.parsing.pdf_headings import sized_headings
-from triptych_backends.parsing.pdf_layout import Glyph, Line, PageLayout
+from triptych.parsing.contract import ContentBuilder, ParseLimits
+from triptych_backends.parsing.pdf import PdfParser, read_pdf, sized_headings
+from triptych_backends.parsing.pdf_layout import Line, PageLayout
+from triptych_backends.parsing.pdf_tables import Glyph
 from triptych_backends.parsing.worker import Reading
 
 Rows = Sequence[Sequence[str]]

@@ -24,7 +24,7 @@ from triptych.testing.builders import (
 )
 from triptych.testing.harness import Harness
 from triptych.testing.oracle import assert_same_ranking, entries
-from triptych.testing.search import assert_backends_rank_alike, assert_same_ranking
+from triptych.testing.search import assert_backends_rank_alike
 from triptych_backends.memory import MemoryStore
 from triptych_backends.postgres import PostgresStore
 

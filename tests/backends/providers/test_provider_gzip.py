@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, strategies as st
 
-from triptych_backends.providers.decompression import PackedAnswerError, Unpacker
+from triptych_backends.providers.response_parsing import PackedAnswerError, Unpacker
 
 
 def unpacked(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:

@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 import triptych
 from triptych.errors import CancelledError, ProviderError, ProviderTimeoutError, ValidationError
 from triptych_backends.providers import BatchLimits, Connection, Retries, Timeouts
-from triptych_backends.providers.batching import batches, high_token_estimate, shortened
+from triptych_backends.providers.connection import CallClock, retry_after_seconds
 from triptych_backends.providers.errors import (
     InputTooLongError,
     ProviderErrorRules,
@@ -23,9 +23,16 @@ from triptych_backends.providers.errors import (
     fault,
     shown,
 )
-from triptych_backends.providers.response_parsing import MalformedAnswerError, at, by_index, rows_of
-from triptych_backends.providers.streams import EventFormat, JsonLines, ServerSent
-from triptych_backends.providers.timeouts import CallClock, retry_after_seconds
+from triptych_backends.providers.remote_model import batches, high_token_estimate, shortened
+from triptych_backends.providers.response_parsing import (
+    EventFormat,
+    JsonLines,
+    MalformedAnswerError,
+    ServerSent,
+    at,
+    by_index,
+    rows_of,
+)
 
 NOW = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
 

@@ -38,7 +38,7 @@ from triptych_backends.providers import (
     TEIReranker,
     VoyageReranker,
 )
-from triptych_backends.providers.reranking import RemoteReranker
+from triptych_backends.providers.rerankers import RemoteReranker
 
 KEY = "key-test-0123456789abcdef"
 FAST = Connection(retries=Retries(attempts=2, base=0.001))

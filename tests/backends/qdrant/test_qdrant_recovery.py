@@ -208,8 +208,8 @@ def spoil(store: QdrantStore, collection: str, dataset: str) -> None:
     """Let the dataset's position be of another analyzer, so that its points are made again."""
     from attrs import evolve
 
+    from triptych_backends.qdrant.feed import Position
     from triptych_backends.qdrant.points import POSITION, point_id
-    from triptych_backends.qdrant.position import Position
 
     read = Position.read(store.collections.read(collection, point_id(dataset, POSITION)))
     if read is not None:

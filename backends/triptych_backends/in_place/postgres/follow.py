@@ -13,7 +13,7 @@ from triptych.sync.rows import RowPage
 from triptych_backends.in_place.follow import OVERLAP, FollowedRows, source_row
 from triptych_backends.in_place.postgres.columns import identifier
 from triptych_backends.in_place.postgres.conditions import Parameters, name_condition
-from triptych_backends.in_place.postgres.rows import read_rows, searched
+from triptych_backends.in_place.postgres.reads import read_rows, searched
 from triptych_backends.in_place.postgres.source import PostgresTable, TableSource
 from triptych_backends.in_place.spec import TableSpec
 

@@ -14,14 +14,17 @@ from triptych_backends.in_place.postgres.catalog import Table, findings, load_ta
 from triptych_backends.in_place.postgres.columns import identifier
 from triptych_backends.in_place.postgres.conditions import Parameters, name_condition
 from triptych_backends.in_place.postgres.connections import ForeignDatabase, Reader
-from triptych_backends.in_place.postgres.keyword_lane import best_texts, matches
-from triptych_backends.in_place.postgres.rows import read_rows, searched
-from triptych_backends.in_place.postgres.vector_lane import check_width, find_nearest
-from triptych_backends.in_place.query_words import QueryWord
-from triptych_backends.in_place.rows import Row
+from triptych_backends.in_place.postgres.reads import (
+    best_texts,
+    check_width,
+    find_nearest,
+    matches,
+    read_rows,
+    searched,
+)
 from triptych_backends.in_place.source import InPlaceSource
 from triptych_backends.in_place.spec import TableSpec
-from triptych_backends.in_place.table import Near, Text, WantedWord
+from triptych_backends.in_place.table import Near, QueryWord, Row, Text, WantedWord
 
 T = TypeVar("T")
 

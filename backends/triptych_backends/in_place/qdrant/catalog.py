@@ -11,17 +11,25 @@ from qdrant_client import models
 from triptych.errors import ModelMismatchError, NotFoundError, ValidationError
 from triptych.records import FilterTree, Finding, Metadata, Subject, parse_filter
 from triptych.records.filters import conditions_of
-from triptych_backends.in_place.qdrant.conditions import Narrowing, has_id, has_value, narrowed
+from triptych_backends.in_place.qdrant.conditions import (
+    Narrowing,
+    Path,
+    has_id,
+    has_value,
+    name_of,
+    narrowed,
+    read_moment,
+    read_value,
+)
 from triptych_backends.in_place.qdrant.connection import (
     FoundPoint,
     Layout,
     PointReader,
     VectorSpace,
 )
-from triptych_backends.in_place.qdrant.fields import Path, name_of, read_moment, read_value
-from triptych_backends.in_place.rows import EPOCH, ROW_VERSION, Row
 from triptych_backends.in_place.source import MANY
 from triptych_backends.in_place.spec import TableSpec
+from triptych_backends.in_place.table import EPOCH, ROW_VERSION, Row
 
 POINT_ID = "id"
 """As ``id`` of a spec: the point's own id."""

@@ -17,8 +17,8 @@ from triptych_backends.in_place.follow import OVERLAP, FollowedRows, source_row
 from triptych_backends.in_place.qdrant.catalog import Collection, Passing
 from triptych_backends.in_place.qdrant.connection import FoundPoint, PointId, PointReader
 from triptych_backends.in_place.qdrant.source import CollectionSource, OpenCollection
-from triptych_backends.in_place.rows import moment_of
 from triptych_backends.in_place.spec import TableSpec
+from triptych_backends.in_place.table import moment_of
 
 _ORDERED: Final = ("datetime", "integer", "float")
 """Payload indexes that a field can be ordered by."""

@@ -14,13 +14,10 @@ from triptych.contracts import Embedder
 from triptych.records import FilterTree, Finding, Vector
 from triptych_backends.in_place.qdrant.catalog import Collection, Passing, findings, load_collection
 from triptych_backends.in_place.qdrant.connection import FoundPoint, PointId, PointReader
-from triptych_backends.in_place.qdrant.keyword_lane import find_by_words, holds
-from triptych_backends.in_place.qdrant.vector_lane import find_nearest
-from triptych_backends.in_place.query_words import QueryWord
-from triptych_backends.in_place.rows import Row
+from triptych_backends.in_place.qdrant.reads import find_by_words, find_nearest, holds
 from triptych_backends.in_place.source import InPlaceSource
 from triptych_backends.in_place.spec import TableSpec
-from triptych_backends.in_place.table import Near, Text, WantedWord
+from triptych_backends.in_place.table import Near, QueryWord, Row, Text, WantedWord
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ import attrs
 
 from triptych._internal.digests import digest
 from triptych._internal.model_texts import BadAnswerError, checked
+from triptych.chunking.blocks import sections
 from triptych.chunking.boundaries import break_before
 from triptych.chunking.outline import read_outline
-from triptych.chunking.sections import sections
 from triptych.contracts import LLM
 from triptych.derivation.folder_tree import line_size
 from triptych.errors import ValidationError
@@ -22,14 +22,7 @@ from triptych.layers.builder.records import Cost, LayerPrompts, PlanReason
 from triptych.layers.extractive import SIGNATURE_PREFIX, ExtractiveSummarizer
 from triptych.layers.generation import ABSTRACT_MAX_TOKENS, OVERVIEW_MAX_TOKENS
 from triptych.layers.prompts import FRAME, data_messages
-from triptych.records import (
-    DocumentSummary,
-    Layer,
-    SourceDocument,
-    Usage,
-    check_text,
-    check_whole,
-)
+from triptych.records import DocumentSummary, Layer, SourceDocument, Usage, check_text, check_whole
 from triptych.records.metadata import text_of
 from triptych.text.tokens import estimate_tokens
 

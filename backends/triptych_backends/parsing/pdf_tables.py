@@ -1,0 +1,229 @@
+"""Tables on a page: by rules that make a grid, or by pieces that stand under each other."""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+_NEAR = 3.0
+"""Points between two lines that are drawn as one, or that meet."""
+_MOST_LINES = 600
+
+Rule = tuple[float, float, float]
+"""Where it stands on one axis, and from where to where on the other."""
+
+
+@attrs.frozen
+class Grid:
+    """Cells between ``xs`` (left to right) and ``ys`` (bottom to top), and the rules between."""
+
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
+    across: tuple[Rule, ...]
+    upright: tuple[Rule, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self.ys) - 1
+
+    @property
+    def columns(self) -> int:
+        """How many columns there are."""
+        return len(self.xs) - 1
+
+    def cell(self, x: float, y: float) -> tuple[int, int] | None:
+        """Row (from the top) and column of a point; of a merged cell, those of its first.
+
+        None outside of the grid.
+        """
+        column, row = bisect_right(self.xs, x) - 1, bisect_right(self.ys, y) - 1
+        if not (0 <= column < self.columns and 0 <= row < self.rows):
+            return None
+        while column > 0 and not _is_drawn(self.upright, self.xs[column], y):
+            column -= 1
+        while row < self.rows - 1 and not _is_drawn(self.across, self.ys[row + 1], x):
+            row += 1
+        return self.rows - 1 - row, column
+
+
+def find_grids(across: Sequence[Rule], upright: Sequence[Rule]) -> Iterator[Grid]:
+    """The grids of two rows and two columns or more; none where there are too many lines."""
+    flat, tall = _joined(across), _joined(upright)
+    if len(flat) + len(tall) > _MOST_LINES:
+        return
+    # Lines that meet belong together, and what meets those.
+    owner = list(range(len(flat) + len(tall)))
+
+    def root(at: int) -> int:
+        while owner[at] != at:
+            owner[at] = owner[owner[at]]
+            at = owner[at]
+        return at
+
+    for i, (y, left, right) in enumerate(flat):
+        for j, (x, bottom, top) in enumerate(tall):
+            if left - _NEAR <= x <= right + _NEAR and bottom - _NEAR <= y <= top + _NEAR:
+                owner[root(i)] = root(len(flat) + j)
+    groups: dict[int, tuple[list[Rule], list[Rule]]] = {}
+    for at, rule in enumerate([*flat, *tall]):
+        groups.setdefault(root(at), ([], []))[at >= len(flat)].append(rule)
+    for lines, posts in groups.values():
+        xs = _places([x for x, _, _ in posts])
+        ys = _places([y for y, _, _ in lines])
+        if len(xs) > 2 and len(ys) > 2:
+            yield Grid(tuple(xs), tuple(ys), tuple(lines), tuple(posts))
+
+
+def _joined(rules: Sequence[Rule]) -> list[Rule]:
+    """``rules`` with those that lie on one line and touch as one."""
+    joined: list[Rule] = []
+    for place, start, end in sorted(rules):
+        for at in range(len(joined) - 1, max(-1, len(joined) - 40), -1):
+            other, low, high = joined[at]
+            if abs(other - place) <= 1 and start <= high + _NEAR and end >= low - _NEAR:
+                joined[at] = (other, min(low, start), max(high, end))
+                break
+        else:
+            joined.append((place, start, end))
+    return joined
+
+
+def _places(values: Sequence[float]) -> list[float]:
+    places: list[float] = []
+    for value in sorted(values):
+        if not places or value - places[-1] > _NEAR:
+            places.append(value)
+    return places
+
+
+def _is_drawn(rules: Sequence[Rule], place: float, at: float) -> bool:
+    return any(
+        abs(other - place) <= _NEAR and low - _NEAR <= at <= high + _NEAR
+        for other, low, high in rules
+    )
+
+
+_GAP = 1.0
+"""Of the size of the letters: white space that is wider parts two cells."""
+_ALIGNED = 4.0
+"""Points by which the edges of a column may differ."""
+_FEWEST_ROWS = 3
+_FEWEST_COLUMNS = 3
+
+
+@attrs.define(slots=True)
+class Glyph:
+    """A visible character, the middle of its box, and whether white space stands before it."""
+
+    text: str
+    left: float
+    right: float
+    middle: float
+    size: float
+    spaced: bool
+
+
+@attrs.frozen
+class _Cell:
+    text: str
+    left: float
+    right: float
+
+
+def find_rows(
+    lines: Sequence[Sequence[Glyph]],
+) -> list[tuple[int, int, list[list[str]]]]:
+    """First and last line and the rows of each table in ``lines``.
+
+    A table has three rows or more of three aligned cells or more; a row between them may leave some
+    out. Two columns alone may be anything: they stay lines.
+    """
+    cells = [_cells(line) for line in lines]
+    found = []
+    at = 0
+    while at < len(cells):
+        end = at
+        while end < len(cells) and len(cells[end]) >= 2:
+            end += 1
+        table = _table(cells[at:end])
+        if table is not None:
+            first, rows = table
+            found.append((at + first, at + first + len(rows) - 1, rows))
+            at += first + len(rows)
+        else:
+            at = max(end, at) + 1
+    return found
+
+
+def _cells(line: Sequence[Glyph]) -> list[_Cell]:
+    cells: list[_Cell] = []
+    text, left, right = "", 0.0, 0.0
+    for glyph in line:
+        gap = glyph.left - right
+        if text and (gap > max(_GAP * glyph.size, 6.0) or gap < -4 * glyph.size):
+            cells.append(_Cell(text.replace("\xad", "-"), left, right))
+            text = ""
+        if not text:
+            left = glyph.left
+        text += f" {glyph.text}" if glyph.spaced and text else glyph.text
+        right = glyph.right
+    if text:
+        cells.append(_Cell(text.replace("\xad", "-"), left, right))
+    ordered = all(one.right <= other.left for one, other in itertools.pairwise(cells))
+    return cells if ordered else []
+
+
+def _table(rows: Sequence[Sequence[_Cell]]) -> tuple[int, list[list[str]]] | None:
+    """The first row and the cells of the table in ``rows``, None where there is none."""
+    count = max((len(row) for row in rows), default=0)
+    full = [row for row in rows if len(row) == count]
+    if count < _FEWEST_COLUMNS or len(full) < _FEWEST_ROWS:
+        return None
+    columns = list(zip(*full, strict=True))
+    spans = [
+        (min(cell.left for cell in column), max(cell.right for cell in column))
+        for column in columns
+    ]
+    if any(right > left for (_, right), (left, _) in itertools.pairwise(spans)):
+        return None
+    if not all(map(_is_aligned, columns)):
+        return None
+    placed: list[list[str]] = []
+    first = None
+    for number, row in enumerate(rows):
+        line = [""] * count
+        for cell in row:
+            fits = [
+                at
+                for at, (left, right) in enumerate(spans)
+                if cell.left < right and cell.right > left
+            ]
+            if len(fits) != 1 or line[fits[0]]:
+                break
+            line[fits[0]] = cell.text
+        else:
+            first = number if first is None else first
+            placed.append(line)
+            continue
+        if first is not None:
+            break  # what does not stand in the columns ends the table
+    if first is None or sum(all(line) for line in placed) < _FEWEST_ROWS:
+        return None
+    return first, placed
+
+
+def _is_aligned(column: Sequence[_Cell]) -> bool:
+    # The first cell is the column's name, which people centre over numbers.
+    body = column[1:]
+    for edge in (
+        [cell.left for cell in body],
+        [cell.right for cell in body],
+        [(cell.left + cell.right) / 2 for cell in body],
+    ):
+        if max(edge) - min(edge) <= _ALIGNED:
+            return True
+    return False

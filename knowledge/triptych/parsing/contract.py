@@ -1,0 +1,284 @@
+"""The contract of parsers: their limits, the text they build, and what they give."""
+
+from __future__ import annotations
+
+import re
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+
+import attrs
+
+from triptych import deadlines
+from triptych.chunking.outline import Locator, Part, write_outline
+from triptych.errors import ParseError, ValidationError
+from triptych.parsing.decoder import DecodedText, decode_text
+
+if TYPE_CHECKING:
+    from triptych.records import NewDocument
+    from triptych.records.metadata import Metadata
+
+
+def _positive(_: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise ValidationError(f"{attribute.name} must be a number above 0, not {value!r:.60}")
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ParseLimits:
+    """The most that one file may be, and cost.
+
+    ``max_bytes`` is the file's size, ``max_characters`` that of the extracted text (code
+    points), ``max_depth`` how deep JSON and HTML may nest. Of a packed file (DOCX, PPTX, XLSX):
+    ``max_members`` files in it, ``max_unpacked`` bytes when unpacked, and ``max_ratio`` times
+    as large as packed. ``seconds`` are what one file may take; the worker process that reads a
+    PDF or office file has ``memory`` bytes of address space (on Linux).
+    """
+
+    max_bytes: int = attrs.field(default=64 << 20, validator=_positive)
+    max_characters: int = attrs.field(default=16_000_000, validator=_positive)
+    max_depth: int = attrs.field(default=500, validator=_positive)
+    max_members: int = attrs.field(default=10_000, validator=_positive)
+    max_unpacked: int = attrs.field(default=512 << 20, validator=_positive)
+    max_ratio: float = attrs.field(default=200, validator=_positive)
+    seconds: float = attrs.field(default=60, validator=_positive)
+    memory: int = attrs.field(default=2 << 30, validator=_positive)
+
+
+_Each = TypeVar("_Each")
+_STEPS = 2048
+
+
+def timed(steps: Iterable[_Each], name: str, seconds: float) -> Iterator[_Each]:
+    """``steps``, as long as they and what is done with them take no more than ``seconds``.
+
+    Raises:
+        ParseError: they took longer.
+        CancelledError: the deadline around this call has passed.
+    """
+    end = time.monotonic() + seconds
+    for count, each in enumerate(steps):
+        if count % _STEPS == _STEPS - 1:
+            deadlines.check(f"reading {name!r}")
+            if time.monotonic() > end:
+                raise ParseError(
+                    f"{name!r} could not be read in {seconds:g} seconds: split it, or raise "
+                    "seconds of ParseLimits"
+                )
+        yield each
+
+
+_LIKE_MARKDOWN = re.compile(r"^([ ]{0,3})(#{1,6}(?:\s|$)|`{3}|~{3}|=+[ \t]*$|-+[ \t]*$)", re.M)
+# What UTF-8 cannot hold, and the control characters that no text has.
+_UNFIT = re.compile("[\ud800-\udfff\x00-\x08\x0b\x0e-\x1f\ufffe\uffff]")
+
+
+class ContentBuilder:
+    """Blocks, separated by a blank line; raises ParseError when they outgrow the limit."""
+
+    def __init__(self, name: str, max_characters: int) -> None:
+        self.name = name
+        self.max_characters = max_characters
+        self.locators: list[Locator] = []
+        self.parts: list[Part] = []
+        self._pieces: list[str] = []
+        self.length: int = 0
+
+    def add(
+        self,
+        text: str,
+        unit: str = "",
+        number: int = 0,
+        *,
+        within: str = "",
+        counted: bool = False,
+        gap: str = "\n\n",
+    ) -> None:
+        """Append a block after ``gap``; one without visible text is left out."""
+        text = fit(text).strip("\r\n")
+        if not text or text.isspace():
+            return
+        if self._pieces:
+            self._pieces.append(gap)
+            self.length += len(gap)
+        start = self.length
+        self._pieces.append(text)
+        self.length += len(text)
+        if self.length > self.max_characters:
+            raise ParseError(
+                f"{self.name!r} holds more than {self.max_characters} characters of text: split "
+                "it, or raise max_characters of ParseLimits"
+            )
+        if unit:
+            self.locators.append(
+                Locator(
+                    start=start,
+                    end=self.length,
+                    unit=unit,
+                    number=number,
+                    within=within,
+                    counted=counted,
+                )
+            )
+
+    @property
+    def content(self) -> str:
+        """The text so far, its last line ended."""
+        return "".join([*self._pieces, "\n"]) if self._pieces else ""
+
+    def parsed(
+        self, signature: str, metadata: Metadata | None = None, notes: tuple[str, ...] = ()
+    ) -> ParsedFile:
+        """What was built, which is Markdown, by the parser of this signature."""
+        return ParsedFile(
+            content=self.content,
+            metadata={"kind": "markdown", **(metadata or {})},
+            parser_sig=signature,
+            locators=tuple(self.locators),
+            parts=tuple(self.parts),
+            notes=notes,
+        )
+
+
+def markdown_safe(text: str) -> str:
+    """``text`` with what would begin a Markdown heading or fence escaped by a backslash."""
+    return _LIKE_MARKDOWN.sub(r"\1\\\2", text)
+
+
+def fit(text: str) -> str:
+    """``text`` without what no store can hold, and the control characters that no text has."""
+    return _UNFIT.sub("", text)
+
+
+def one_line(text: str) -> str:
+    """``text`` with every run of white space as one space."""
+    return " ".join(text.split())
+
+
+Decode: TypeAlias = Callable[[bytes, str], DecodedText | None]
+"""From a file's bytes and name to its text; None where it is none."""
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ParsedFile:
+    """A file's text, and how to find one's way back from it.
+
+    ``content`` is Markdown where the file has structure; then ``metadata["kind"]`` says so.
+    ``locators`` lead from spans of it to pages, lines, cells or slides; ``parts`` are what
+    chunks do not reach over. Both are in the order of the text, and ``outline`` holds them for
+    the document, "" where there are none. ``notes`` tell what was not done, and what to do
+    about it.
+
+    Raises:
+        ValidationError: locators or parts are out of order, or reach outside of the content.
+    """
+
+    content: str
+    metadata: Metadata = attrs.field(factory=dict)
+    parser_sig: str = ""
+    locators: tuple[Locator, ...] = ()
+    parts: tuple[Part, ...] = ()
+    notes: tuple[str, ...] = ()
+    original_sha256: str = ""
+    outline: str = attrs.field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        outline = write_outline(self.content, self.locators, self.parts)
+        object.__setattr__(self, "outline", outline)
+
+    def document(
+        self,
+        name: str,
+        metadata: Metadata | None = None,
+        *,
+        if_version: int | None = None,
+    ) -> NewDocument:
+        """The document to put; ``metadata`` goes over what the parser found."""
+        from triptych.records import NewDocument
+
+        return NewDocument(
+            name=name,
+            content=self.content,
+            metadata={**self.metadata, **(metadata or {})},
+            if_version=if_version,
+            original_sha256=self.original_sha256,
+            parser_sig=self.parser_sig,
+            outline=self.outline,
+        )
+
+
+class FileParser(Protocol):
+    """Turns the bytes of a file of one format into a `ParsedFile`.
+
+    Deterministic, and bounded in time and memory whatever the bytes are: the limits it needs are
+    given when it is made. May be called from any thread.
+    """
+
+    @property
+    def signature(self) -> str:
+        """Names the format, the parser's version and every option: "csv/1".
+
+        Another signature says that files are to be read again: the results may differ.
+        """
+        ...
+
+    @property
+    def endings(self) -> frozenset[str]:
+        """The endings of its files, in lower case, with the dot."""
+        ...
+
+    def recognises(self, data: bytes) -> bool:
+        """Whether ``data``, of a name that tells nothing, can only be of this format."""
+        ...
+
+    def parse(self, name: str, data: bytes) -> ParsedFile | None:
+        """The text of ``data``; None where it is binary, and of no format of this parser.
+
+        ``name`` is the file's, for its ending and for messages.
+
+        Raises:
+            ParseError: it is malformed, encrypted, or beyond a limit.
+            NotAvailableError: a library is missing; the message names the extra.
+        """
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class TextFileParser(ABC):
+    """What the parsers of text files share: only its name says that a file is of their format."""
+
+    decode: Decode = decode_text
+
+    def recognises(self, data: bytes) -> bool:
+        """Never: a name must say so."""
+        return False
+
+    def parse(self, name: str, data: bytes) -> ParsedFile | None:
+        """The text of ``data``; None where it is binary."""
+        decoded = self.decode(data, name)
+        return None if decoded is None else self._read(name, decoded)
+
+    @abstractmethod
+    def _read(self, name: str, decoded: DecodedText) -> ParsedFile: ...
+
+
+def kept_as_lines(
+    decoded: DecodedText,
+    signature: str,
+    parts: Iterable[Part],
+    *,
+    metadata: Metadata | None = None,
+    notes: Iterable[str] = (),
+) -> ParsedFile:
+    """The text as it is, cut at ``parts``; its locators are its lines."""
+    text = decoded.text
+    locator = Locator(start=0, end=len(text), unit="line", number=1, counted=True)
+    return ParsedFile(
+        content=text,
+        metadata=metadata or {},
+        parser_sig=signature,
+        locators=(locator,) if text else (),
+        parts=tuple(parts),
+        notes=(*decoded.notes, *notes),
+    )
