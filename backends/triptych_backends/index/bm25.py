@@ -159,7 +159,8 @@ def top(
     scores = _walked(text, norms, lists[:split])
     view.leave_out(scores, allowed)
     if rest and split:
-        units, sums = _seen(scores)
+        units = np.flatnonzero(scores > 0)
+        sums = scores.take(units)
         _look_up(view.segment, norms, rest, units, sums)
         chosen = top_k(sums, limit)
         if len(chosen) == limit:
@@ -212,12 +213,6 @@ def _walked(
     parts = _parts(norms.take(ids), counts, weights)
     sums: NDArray[np.float64] = np.asarray(np.bincount(ids, parts, len(norms)), np.float64)
     return sums
-
-
-def _seen(scores: NDArray[np.float64]) -> tuple[IntArray, NDArray[np.float64]]:
-    """The units that have any score, ascending, and their scores."""
-    units = np.flatnonzero(scores > 0)
-    return units, scores.take(units)
 
 
 def _joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:

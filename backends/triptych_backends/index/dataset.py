@@ -12,13 +12,7 @@ from attrs import evolve
 from triptych.errors import ModelMismatchError
 from triptych.text import Analyzer
 from triptych_backends.index.build import TermDictionary
-from triptych_backends.index.change_log import (
-    FIELDS,
-    Change,
-    ChangeLog,
-    Field,
-    LogPosition,
-)
+from triptych_backends.index.change_log import FIELDS, Change, ChangeLog, Field, LogPosition
 from triptych_backends.index.compact import (
     SPARE,
     Effort,

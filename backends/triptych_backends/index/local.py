@@ -343,13 +343,12 @@ class LocalIndex(CloseOnExit):
                 found[name] = index.adopt(head)
             else:
                 found[name] = index.fresh(head)
-            if found[name] is not before and (index.commit_due or self._is_left_crowded(index)):
+            # Where there are too many segments, a helper is about to merge them.
+            if found[name] is not before and (
+                index.commit_due or (index.is_crowded and self.helper_process is None)
+            ):
                 self._publish_soon(index)
         return found
-
-    def _is_left_crowded(self, index: DatasetIndex) -> bool:
-        """Whether an index has too many segments, and no helper is about to merge them."""
-        return index.is_crowded and self.helper_process is None
 
     def _dataset(self, name: str) -> DatasetIndex:
         if self._process != os.getpid():

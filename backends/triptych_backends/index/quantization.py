@@ -1,5 +1,6 @@
-"""Vectors in fewer bits: int8 with a scale a row, a quarter of the memory to read, and one bit a
-dimension, a first look at many that leaves a shortlist to be looked at well.
+"""Vectors in fewer bits: int8 with a scale a row, and one bit a dimension for a first look at many.
+
+The int8 rows are a quarter of the memory to read; the bits leave a shortlist to be looked at well.
 
 Of the bits: with rows x, their mean m and a query q, `q.x = (q-m).(x-m) - |x-m|^2 / 2 + c` for rows
 of unit length, c the same for all of them. Of two vectors whose signs differ in h of d places the

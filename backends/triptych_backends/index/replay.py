@@ -222,7 +222,9 @@ def _absorb(
     if not is_delta(added, words):
         return [*views, added]
     others = [view for view in views if not is_delta(view, words)]
-    deltas = sorted((view for view in views if is_delta(view, words)), key=_live_count)
+    deltas = sorted(
+        (view for view in views if is_delta(view, words)), key=lambda view: view.live_count
+    )
     absorbed, total = [added], added.live_count
     while deltas and deltas[0].live_count <= GROWTH * total:
         total += deltas[0].live_count
@@ -236,10 +238,6 @@ def is_delta(view: SegmentReader, words: TermDictionary) -> bool:
     """True for a segment that shares the dictionaries of the current delta."""
     vocabulary = view.segment.text.vocabulary
     return isinstance(vocabulary, SharedVocabulary) and vocabulary.shared is words.terms.numbers
-
-
-def _live_count(view: SegmentReader) -> int:
-    return view.live_count
 
 
 def _require_width(

@@ -17,7 +17,7 @@ from triptych import deadlines
 from triptych.errors import StoreAwayError, StoreError
 from triptych_backends.postgres.errors import is_lost, is_starting
 from triptych_backends.postgres.location import PostgresLocation
-from triptych_backends.postgres.session import Driver, PostgresSession
+from triptych_backends.postgres.session import Driver, PostgresSession, milliseconds
 from triptych_backends.postgres.watched import WatchedConnection
 from triptych_backends.sql.errors import closed_error
 
@@ -147,10 +147,7 @@ class Connections:
             driver = session.driver
             inner = PostgresSession(driver)
             inner.text("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-            millis = max(int(lock_timeout * 1000), 1)
-            inner.text(
-                "SELECT set_config('lock_timeout', %s, true)", (str(min(millis, 2**31 - 1)),)
-            )
+            inner.text("SELECT set_config('lock_timeout', %s, true)", (milliseconds(lock_timeout),))
             inner.text("SELECT tick FROM clock FOR UPDATE")
             inner.text("SELECT set_config('lock_timeout', '0', true)")
             yield inner

@@ -24,7 +24,7 @@ from triptych_backends.postgres.postings import fold
 from triptych_backends.postgres.projection import Projection
 from triptych_backends.postgres.replicas import ReplicatedConnections, make_connections
 from triptych_backends.postgres.schema import prepare, require_current
-from triptych_backends.postgres.session import Driver, PostgresSession
+from triptych_backends.postgres.session import Driver, PostgresSession, milliseconds
 from triptych_backends.sql.database import WriterTurn
 from triptych_backends.sql.errors import closed_error
 from triptych_backends.sql.transaction import Position, Transaction
@@ -259,8 +259,7 @@ class PostgresDatabase:
         """
         seconds = self.lock_timeout if wait is None else wait
         with driver_errors(self.where), self._connections.primary.snapshot() as session:
-            millis = min(max(int(seconds * 1000), 1), 2**31 - 1)
-            session.text("SELECT set_config('lock_timeout', %s, true)", (str(millis),))
+            session.text("SELECT set_config('lock_timeout', %s, true)", (milliseconds(seconds),))
             session.text("SELECT set_config('idle_in_transaction_session_timeout', '0', true)")
             session.text(
                 "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))",
@@ -283,8 +282,9 @@ class PostgresDatabase:
         """
         with driver_errors(self.where), closing(self.connect()) as driver:
             session = PostgresSession(driver)
-            millis = str(min(max(int(self.lock_timeout * 1000), 1), 2**31 - 1))
-            session.text("SELECT set_config('lock_timeout', %s, false)", (millis,))
+            session.text(
+                "SELECT set_config('lock_timeout', %s, false)", (milliseconds(self.lock_timeout),)
+            )
             session.text("SELECT set_config('statement_timeout', '0', false)")
             fold(session, removed=True)
             with self.writing() as tx:

@@ -15,7 +15,7 @@ from triptych_backends.postgres.connection import connect, connect_when_up
 from triptych_backends.postgres.location import PostgresLocation
 from triptych_backends.postgres.projection import Projection
 from triptych_backends.postgres.search_tables import GROUPS, Group
-from triptych_backends.postgres.session import DIALECT, Driver, PostgresSession
+from triptych_backends.postgres.session import DIALECT, Driver, PostgresSession, milliseconds
 from triptych_backends.sql.deferred import insert, tables as t
 from triptych_backends.sql.migrations import (
     SCHEMA_VERSION,
@@ -182,8 +182,7 @@ def _migrate(location: PostgresLocation, lock_timeout: float) -> None:
         assert state is not None
         if state.is_current:
             return
-        millis = str(min(max(int(lock_timeout * 1000), 1), 2**31 - 1))
-        session.text("SELECT set_config('lock_timeout', %s, true)", (millis,))
+        session.text("SELECT set_config('lock_timeout', %s, true)", (milliseconds(lock_timeout),))
         session.text("SELECT tick FROM clock FOR UPDATE")  # no writer is at work
         if state.is_older:
             for statement in changes_since(state.version, "postgresql"):

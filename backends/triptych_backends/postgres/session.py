@@ -232,6 +232,11 @@ class PostgresSession(Session):
         return ask()
 
 
+def milliseconds(seconds: float) -> str:
+    """A wait as the server's settings take it."""
+    return str(min(max(int(seconds * 1000), 1), 2**31 - 1))
+
+
 def _bound(statement: Statement, parameters: dict[str, Any]) -> tuple[str, list[Any]]:
     known = compiled(statement)
     return known.sql, [

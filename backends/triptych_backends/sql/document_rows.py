@@ -1,4 +1,10 @@
-"""A prefix of names as a range."""
+"""A document's row between the database and the records, and what filters read of it: entries.
+
+An entry is bytes: a digest of the key, the kind of the value, and the value. Entries of numbers and
+times hold all of the value and sort by it. Those of text begin with its first bytes, by which they
+sort, and end with a digest of all of it. A list has an entry of its own and one for each of its
+items, so that `$contains` is found as equality is.
+"""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ from triptych_backends.sql.document_rows import (
 )
 from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.filters import documents_passing
-from triptych_backends.sql.transaction import Dataset, Session, Transaction, find_dataset
+from triptych_backends.sql.transaction import Session, find_dataset
 from triptych_backends.sql.versions import read_version, read_versions, write_and_keep
 
 Change = Literal["added", "updated", "unchanged"]
@@ -148,7 +148,9 @@ class SqlDocuments(Repository):
                 if row is not None and row.holds(digest, metadata, system):
                     change = "unchanged"
                 else:
-                    dataset = dataset if dataset and dataset.live else _begin(tx, dataset_id)
+                    dataset = (
+                        dataset if dataset and dataset.live else tx.dataset(dataset_id, live=True)
+                    )
                     if row is None:
                         row = stored[document.name] = DocumentRow.new(tx, document.name)
                     row.change(
@@ -184,7 +186,7 @@ class SqlDocuments(Repository):
                 return
             used = dataset.deleted_version if dataset else 0
             rules.check_unused(document, row.version if row else 0, used)
-            dataset = _begin(tx, document.dataset_id)
+            dataset = tx.dataset(document.dataset_id, live=True)
             row = row or DocumentRow.new(tx, document.name)
             row.load(tx, dataset.id, document)
             write_and_keep(tx, dataset.id, [row], self.database.history)
@@ -300,7 +302,7 @@ class SqlDocuments(Repository):
             found = find_dataset(tx, dataset_id)
             if found is not None and found.live:
                 return False
-            _begin(tx, dataset_id)
+            tx.dataset(dataset_id, live=True)
             return True
 
     def delete(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:
@@ -340,7 +342,3 @@ class SqlDocuments(Repository):
                 return False
             remove_dataset(tx, dataset)
             return dataset.live
-
-
-def _begin(tx: Transaction, dataset_id: str) -> Dataset:
-    return tx.dataset(dataset_id, live=True)

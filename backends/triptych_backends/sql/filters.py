@@ -41,7 +41,7 @@ _NEXT = select(func.min(_m.pair)).where(
 
 
 @attrs.frozen
-class _Expired:
+class Expired:
     """The documents that have expired at every moment from ``first`` on and before ``last``."""
 
     position: LogPosition
@@ -50,49 +50,34 @@ class _Expired:
     ids: Ids
 
 
-class ExpiryCache:
-    """For each dataset the last answer: it holds until a write, or the next document expires."""
+class CachedConditions(DocumentConditions):
+    """`DocumentConditions` that keep in ``kept``, for each dataset, what they found last to have
+    expired: it holds until a write, or until the next document expires."""
 
-    def __init__(self) -> None:
-        self._kept: dict[int, _Expired] = {}
+    def __init__(self, session: Session, dataset: int, kept: dict[int, Expired]) -> None:
+        super().__init__(session, dataset)
+        self._kept = kept
 
-    def ids(self, conditions: DocumentConditions, condition: Condition) -> Ids:
-        """What ``conditions`` find for ``condition``, which is `expired_by` a moment."""
-        session, dataset = conditions.session, conditions.dataset
-        position = read_head(session)
+    def holding(self, condition: Condition) -> Ids:
+        """See `DocumentConditions.holding`."""
+        is_of_time = condition.operator == "lte" and condition.values[0][0] == "time"
+        if condition.field != EXPIRES_AT or not is_of_time:
+            return super().holding(condition)
+        position = read_head(self.session)
         moment = entry_of(EXPIRES_AT, condition.values[0])
-        kept = self._kept.get(dataset)
+        kept = self._kept.get(self.dataset)
         if (
             kept is None
             or position is None
             or kept.position != position
             or not kept.first <= moment < kept.last
         ):
-            ids = conditions.holding(condition)
+            ids = super().holding(condition)
             if position is None:
                 return ids
-            last = _next_moment(session, dataset, moment)
-            kept = self._kept[dataset] = _Expired(position, moment, last, ids)
+            last = _next_moment(self.session, self.dataset, moment)
+            kept = self._kept[self.dataset] = Expired(position, moment, last, ids)
         return kept.ids
-
-
-class CachedConditions(DocumentConditions):
-    """`DocumentConditions` that ask ``cache`` for what has expired."""
-
-    def __init__(self, session: Session, dataset: int, cache: ExpiryCache) -> None:
-        super().__init__(session, dataset)
-        self._cache = cache
-        self._plain = DocumentConditions(session, dataset)
-
-    def holding(self, condition: Condition) -> Ids:
-        """See `DocumentConditions.holding`."""
-        if (
-            condition.field == EXPIRES_AT
-            and condition.operator == "lte"
-            and condition.values[0][0] == "time"
-        ):
-            return self._cache.ids(self._plain, condition)
-        return super().holding(condition)
 
 
 def _next_moment(session: Session, dataset: int, after: bytes) -> bytes:
@@ -153,9 +138,9 @@ class SqlFilters:
     ``expired`` is what several of them share.
     """
 
-    def __init__(self, database: Database, *, expired: ExpiryCache | None = None) -> None:
+    def __init__(self, database: Database, *, expired: dict[int, Expired] | None = None) -> None:
         self._database = database
-        self._expired = ExpiryCache() if expired is None else expired
+        self._expired = {} if expired is None else expired
 
     def owners(
         self, unit: Field, datasets: Sequence[str], where: Filter, among: Owners | None = None

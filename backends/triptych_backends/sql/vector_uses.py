@@ -1,5 +1,7 @@
-"""Vectors that belong to chunk sets and layers by the digest of their text: sparse ones, and those
-of dense spaces that are kept for a swap; the swap itself."""
+"""Vectors of chunk sets and layers by the digest of their text, and the swap of dense spaces.
+
+By digest belong sparse vectors, and those of dense spaces that are kept for a swap.
+"""
 
 from __future__ import annotations
 

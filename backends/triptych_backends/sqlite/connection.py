@@ -25,7 +25,7 @@ from triptych_backends.sqlite.location import (
     identity_of,
     remember_owner,
 )
-from triptych_backends.sqlite.session import CachedSession, Driver, SqliteSession
+from triptych_backends.sqlite.session import CachedSession, Driver, SqliteSession, driver_errors
 
 PAGE_SIZE = 8192
 """Five vectors of 384 dimensions fit a page; at 4096 only two would, a quarter wasted."""
@@ -152,9 +152,8 @@ class Connections:
 
     @contextmanager
     def _reader(self) -> Iterator[Driver]:
-        self._enter()
-        try:
-            readers = self._readers
+        readers = self._readers
+        with self._call():
             try:
                 driver = readers.pop()
             except IndexError:
@@ -168,8 +167,16 @@ class Connections:
                 self.release(driver)
             else:
                 readers.append(driver)
-        finally:
-            self._leave()
+
+    @contextmanager
+    def _call(self) -> Iterator[None]:
+        """A call under way. What the driver raises in it comes out as a `StoreError`."""
+        with driver_errors(self.where):
+            self._enter()
+            try:
+                yield
+            finally:
+                self._leave()
 
     def _enter(self) -> None:
         with self._gate:
@@ -218,8 +225,7 @@ class Connections:
 
         Raises StoreError, also after the commit, when it went into a file that was replaced.
         """
-        self._enter()
-        try:
+        with self._call():
             driver, self._writer = self._writer or self.connect(), None
             try:
                 level = _FULL if durable else _NORMAL
@@ -232,8 +238,6 @@ class Connections:
             finally:
                 self._put_back(driver)
             self._require_same_file()
-        finally:
-            self._leave()
 
     def _put_back(self, driver: Driver) -> None:
         """Keep the connection of a writer for the next; what it did not commit is undone."""
@@ -262,26 +266,20 @@ class Connections:
         """Rewrite the file without its free pages, and empty the log.
 
         Raises:
-            sqlite3.OperationalError: somebody else still reads or writes (SQLITE_BUSY).
+            StoreLockedError: somebody else still reads or writes; nothing is lost, try again.
         """
-        self._enter()
-        try:
-            self._erase()
-        finally:
-            self._leave()
-
-    def _erase(self) -> None:
-        while self._readers:
-            self.release(self._readers.pop())
-        driver = self.connect()
-        try:
-            driver.execute("PRAGMA secure_delete=ON")
-            driver.execute("VACUUM")
-            busy, _, _ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            if busy:
-                raise busy_error("the log cannot be emptied while others read it")
-        finally:
-            self.release(driver)
+        with self._call():
+            while self._readers:
+                self.release(self._readers.pop())
+            driver = self.connect()
+            try:
+                driver.execute("PRAGMA secure_delete=ON")
+                driver.execute("VACUUM")
+                busy, _, _ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                if busy:
+                    raise busy_error("the log cannot be emptied while others read it")
+            finally:
+                self.release(driver)
 
     def before_fork(self) -> None:
         """Wait for calls under way, let no new one begin, and close every connection.

@@ -1,9 +1,8 @@
-"""One SQLite file: who may read and write it when, and what errors of its driver mean."""
+"""One SQLite file: its connections, and who may read and write it when."""
 
 from __future__ import annotations
 
 import os
-import sqlite3
 import threading
 import time
 import weakref
@@ -12,77 +11,14 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from triptych import deadlines
-from triptych.errors import CorruptStoreError, StoreError, StoreLockedError
+from triptych.errors import StoreError, StoreLockedError
 from triptych_backends.file_locks import lock_now, unlock
 from triptych_backends.sql.database import WriterTurn
-from triptych_backends.sql.errors import closed_error, corrupt
+from triptych_backends.sql.errors import closed_error
 from triptych_backends.sqlite.connection import Connections
 from triptych_backends.sqlite.location import refuse_unusable, set_foreign_log_aside
 from triptych_backends.sqlite.schema import prepare, require_current
-from triptych_backends.sqlite.session import SqliteSession, SqliteTransaction
-
-# SQLite's primary result codes (sqlite.org/rescode.html): the low byte of the extended code.
-_LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT}
-_ADVICE = {
-    sqlite3.SQLITE_FULL: "the disk (or its quota) is full: free some space and try again",
-    sqlite3.SQLITE_READONLY: (
-        "it cannot be written: check the rights of the file and its folder, or open it with "
-        "read_only=True"
-    ),
-    sqlite3.SQLITE_PERM: "access was denied: check the rights of the file and its folder",
-    sqlite3.SQLITE_AUTH: "access was denied: check the rights of the file and its folder",
-    sqlite3.SQLITE_CANTOPEN: (
-        "the file cannot be opened: check that it and its folder exist and that its rights, and "
-        "those of the files beside it that end in -wal and -shm, let you in; where nothing can be "
-        "written, open it with read_only=True"
-    ),
-    sqlite3.SQLITE_IOERR: (
-        "reading or writing the disk failed: check that it is not full, and see the system log"
-    ),
-    sqlite3.SQLITE_TOOBIG: "a document is larger than SQLite can hold (1 GB): split it",
-    sqlite3.SQLITE_NOMEM: "memory ran out",
-}
-
-
-def store_error(error: BaseException, where: str) -> StoreError:
-    """What a driver's ``error`` in the store ``where`` means to its user."""
-    code = getattr(error, "sqlite_errorcode", None)
-    primary = code & 0xFF if isinstance(code, int) else None
-    if primary in _LOCKED:
-        return StoreLockedError(
-            f"the store {where} is locked by another writer for longer than the wait: try "
-            "again, or give a longer lock_timeout"
-        )
-    if primary == sqlite3.SQLITE_NOTADB:
-        return CorruptStoreError(
-            f"{where} is not an SQLite database, or its first page is damaged: check the path, or "
-            "restore it from a backup"
-        )
-    if primary in _CORRUPT or _is_undecodable(error):
-        return corrupt(where, error)
-    if primary == sqlite3.SQLITE_ERROR and "no such" in str(error):
-        return corrupt(where, error)
-    if primary in _ADVICE:
-        return StoreError(f"the store {where} failed ({error}): {_ADVICE[primary]}")
-    if "closed" in str(error):
-        return closed_error(where)
-    return StoreError(f"the store {where} failed: {error}")
-
-
-def _is_undecodable(error: BaseException) -> bool:
-    # The driver decodes what is stored, and SQLite's messages, which quote what is stored.
-    return isinstance(error, UnicodeDecodeError) or "Could not decode to UTF-8" in str(error)
-
-
-@contextmanager
-def driver_errors(where: str) -> Iterator[None]:
-    """Let no driver's error out."""
-    try:
-        yield
-    except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise store_error(error, where) from error
-
+from triptych_backends.sqlite.session import SqliteTransaction, driver_errors
 
 _POLL_SECONDS = 0.005
 
@@ -137,6 +73,9 @@ class SqliteDatabase:
         self.read_only = read_only
         self.history = history
         self._connections = connections
+        self.reading, self.cached = connections.reading, connections.cached
+        self.snapshot, self.flush = connections.snapshot, connections.flush
+        self.scrub = connections.scrub
         self.lock_timeout = wait
         self._closed = False
         self._writer_turn = WriterTurn(self.where, wait=wait, read_only=read_only)
@@ -172,24 +111,6 @@ class SqliteDatabase:
         return self._connections.lost
 
     @contextmanager
-    def reading(self) -> Iterator[SqliteSession]:
-        """A session in which each statement is a snapshot."""
-        with driver_errors(self.where), self._connections.reading() as session:
-            yield session
-
-    @contextmanager
-    def cached(self) -> Iterator[SqliteSession]:
-        """See `Database.cached`."""
-        with driver_errors(self.where), self._connections.cached() as session:
-            yield session
-
-    @contextmanager
-    def snapshot(self) -> Iterator[SqliteSession]:
-        """A session whose statements all see one state."""
-        with driver_errors(self.where), self._connections.snapshot() as session:
-            yield session
-
-    @contextmanager
     def writing(self, *, durable: bool = True) -> Iterator[SqliteTransaction]:
         """A write transaction; see `Connections.writing` for ``durable``.
 
@@ -198,7 +119,7 @@ class SqliteDatabase:
         """
         self.require_open()
         with self._writer_turn.held():
-            with driver_errors(self.where), self._connections.writing(durable=durable) as driver:
+            with self._connections.writing(durable=durable) as driver:
                 # Forgotten where the transaction fails: whether it was committed is not known.
                 position, driver.position = driver.position, None
                 transaction = SqliteTransaction(driver, self.where, position=position)
@@ -210,19 +131,6 @@ class SqliteDatabase:
         """The turn of one process among all that ask for ``name``: a lock on a file."""
         path = self.path.with_name(f"{self.path.name}.{name}.lock")
         return file_turn(path, self.lock_timeout if wait is None else wait)
-
-    def flush(self) -> None:
-        """Put all commits on the disk, those of derived data too."""
-        self._connections.flush()
-
-    def scrub(self) -> None:
-        """Rewrite the file without what was deleted, and empty its log.
-
-        Raises:
-            StoreLockedError: another process is reading or writing; nothing is lost, try again.
-        """
-        with driver_errors(self.where):
-            self._connections.scrub()
 
     def require_open(self) -> None:
         """Raise `StoreError` once the store is being closed, or is closed."""

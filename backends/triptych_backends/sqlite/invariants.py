@@ -154,6 +154,16 @@ _UNUSED_VECTOR = (
     "AND NOT EXISTS (SELECT 1 FROM vector_use u WHERE u.vector_id = w.id)"
 )
 
+
+def _of_sets(check: Check, tables: str, condition: str) -> Invariant:
+    """Of the chunk sets, documents ``d``, for which ``condition`` holds: they are dropped."""
+    return Invariant(
+        check,
+        f"SELECT s.name AS dataset, d.name AS label FROM {tables} {_NAMED} WHERE {condition}",
+        _dropping(f"SELECT d.id FROM {tables} WHERE {condition}"),
+    )
+
+
 # Of a document that is there the log has one row, which says so.
 _UNLOGGED = (
     "NOT EXISTS (SELECT 1 FROM document_change g WHERE g.document_id = d.id "
@@ -172,7 +182,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         f"SELECT s.name AS dataset, d.name AS label FROM document d {_NAMED} WHERE NOT s.live",
         ("UPDATE dataset SET live = 1 WHERE NOT live AND id IN (SELECT dataset_id FROM document)",),
     ),
-    Invariant(
+    _of_sets(
         Check(
             "chunks.counts",
             "a chunk set does not have the chunks and vectors that it says it has",
@@ -180,13 +190,9 @@ INVARIANTS: tuple[Invariant, ...] = (
             repair=_SETS,
             derives=True,
         ),
-        f"SELECT s.name AS dataset, d.name AS label FROM derivation v "
-        f"JOIN document d ON d.id = v.document_id {_NAMED} WHERE (v.chunks, v.vectors) <> "
-        "(SELECT count(*), count(c.vector_id) FROM chunk c WHERE c.document_id = v.document_id)",
-        _dropping(
-            "SELECT v.document_id FROM derivation v WHERE (v.chunks, v.vectors) <> (SELECT "
-            "count(*), count(c.vector_id) FROM chunk c WHERE c.document_id = v.document_id)"
-        ),
+        "derivation v JOIN document d ON d.id = v.document_id",
+        "(v.chunks, v.vectors) <> (SELECT count(*), count(c.vector_id) FROM chunk c "
+        "WHERE c.document_id = v.document_id)",
     ),
     Invariant(
         Check(
@@ -215,7 +221,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         "WHERE c.document_id NOT IN (SELECT document_id FROM derivation)",
         ("DELETE FROM chunk WHERE document_id NOT IN (SELECT document_id FROM derivation)",),
     ),
-    Invariant(
+    _of_sets(
         Check(
             "vectors.space",
             "chunks have vectors of another embedding space than their set",
@@ -223,19 +229,11 @@ INVARIANTS: tuple[Invariant, ...] = (
             repair=_SETS,
             derives=True,
         ),
-        "SELECT s.name AS dataset, d.name AS label FROM chunk c "
-        f"JOIN document d ON d.id = c.document_id {_NAMED} "
-        "JOIN derivation v ON v.document_id = d.id JOIN vector w ON w.id = c.vector_id "
-        "JOIN space p ON p.id = w.space_id "
-        f"WHERE {_OTHER_SPACE}",
-        _dropping(
-            "SELECT c.document_id FROM chunk c JOIN document d ON d.id = c.document_id "
-            "JOIN derivation v ON v.document_id = d.id JOIN vector w ON w.id = c.vector_id "
-            "JOIN space p ON p.id = w.space_id "
-            f"WHERE {_OTHER_SPACE}"
-        ),
+        "chunk c JOIN document d ON d.id = c.document_id JOIN derivation v ON v.document_id = d.id "
+        "JOIN vector w ON w.id = c.vector_id JOIN space p ON p.id = w.space_id",
+        _OTHER_SPACE,
     ),
-    Invariant(
+    _of_sets(
         Check(
             "vectors.digest",
             "chunks have a vector that is kept under the digest of another text",
@@ -243,13 +241,8 @@ INVARIANTS: tuple[Invariant, ...] = (
             repair=_SETS,
             derives=True,
         ),
-        "SELECT s.name AS dataset, d.name AS label FROM chunk c "
-        f"JOIN document d ON d.id = c.document_id {_NAMED} JOIN vector w ON w.id = c.vector_id "
-        "WHERE c.input_sig <> '' AND w.digest <> c.input_sig",
-        _dropping(
-            "SELECT c.document_id FROM chunk c JOIN vector w ON w.id = c.vector_id "
-            "WHERE c.input_sig <> '' AND w.digest <> c.input_sig"
-        ),
+        "chunk c JOIN document d ON d.id = c.document_id JOIN vector w ON w.id = c.vector_id",
+        "c.input_sig <> '' AND w.digest <> c.input_sig",
     ),
     Invariant(
         Check(

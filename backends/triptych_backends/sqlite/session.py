@@ -1,4 +1,4 @@
-"""How statements run on a connection to an SQLite file, and how SQLite writes them.
+"""How statements run on a connection to an SQLite file, and what its errors mean.
 
 Statements are Core expressions, compiled once and run by the driver: Core's own handling of
 parameters and rows costs 50 to 180 µs a statement, against 8 µs for the whole of a small one. No
@@ -13,12 +13,15 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from triptych.errors import CorruptStoreError, StoreError, StoreLockedError
 from triptych_backends.sql.deferred import Deferred, Statement, Upsert, written
+from triptych_backends.sql.errors import closed_error, corrupt
 from triptych_backends.sql.transaction import Position, Session, Transaction
 
 if TYPE_CHECKING:
@@ -112,6 +115,66 @@ def _bound(statement: Statement, parameters: dict[str, Any]) -> tuple[str, list[
     sql, names, constants = compiled(statement)
     values = [parameters[name] if name in parameters else constants[name] for name in names]
     return sql, [DIALECT.bind_list(it) if isinstance(it, list) else it for it in values]
+
+
+# SQLite's primary result codes (sqlite.org/rescode.html): the low byte of the extended code.
+_LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT}
+_ADVICE = {
+    sqlite3.SQLITE_FULL: "the disk (or its quota) is full: free some space and try again",
+    sqlite3.SQLITE_READONLY: (
+        "it cannot be written: check the rights of the file and its folder, or open it with "
+        "read_only=True"
+    ),
+    sqlite3.SQLITE_PERM: "access was denied: check the rights of the file and its folder",
+    sqlite3.SQLITE_AUTH: "access was denied: check the rights of the file and its folder",
+    sqlite3.SQLITE_CANTOPEN: (
+        "the file cannot be opened: check that it and its folder exist and that its rights, and "
+        "those of the files beside it that end in -wal and -shm, let you in; where nothing can be "
+        "written, open it with read_only=True"
+    ),
+    sqlite3.SQLITE_IOERR: (
+        "reading or writing the disk failed: check that it is not full, and see the system log"
+    ),
+    sqlite3.SQLITE_TOOBIG: "a document is larger than SQLite can hold (1 GB): split it",
+    sqlite3.SQLITE_NOMEM: "memory ran out",
+}
+
+
+def store_error(error: BaseException, where: str) -> StoreError:
+    """What a driver's ``error`` in the store ``where`` means to its user."""
+    code = getattr(error, "sqlite_errorcode", None)
+    primary = code & 0xFF if isinstance(code, int) else None
+    if primary in _LOCKED:
+        return StoreLockedError(
+            f"the store {where} is locked by another writer for longer than the wait: try "
+            "again, or give a longer lock_timeout"
+        )
+    if primary == sqlite3.SQLITE_NOTADB:
+        return CorruptStoreError(
+            f"{where} is not an SQLite database, or its first page is damaged: check the path, or "
+            "restore it from a backup"
+        )
+    text = str(error)
+    # The driver decodes what is stored, and SQLite's messages, which quote what is stored.
+    undecodable = isinstance(error, UnicodeDecodeError) or "Could not decode to UTF-8" in text
+    lacks_part = primary == sqlite3.SQLITE_ERROR and "no such" in text
+    if primary in _CORRUPT or undecodable or lacks_part:
+        return corrupt(where, error)
+    if primary in _ADVICE:
+        return StoreError(f"the store {where} failed ({error}): {_ADVICE[primary]}")
+    if "closed" in text:
+        return closed_error(where)
+    return StoreError(f"the store {where} failed: {error}")
+
+
+@contextmanager
+def driver_errors(where: str) -> Iterator[None]:
+    """Let no driver's error out."""
+    try:
+        yield
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise store_error(error, where) from error
 
 
 class SqliteSession(Session):

@@ -163,8 +163,8 @@ def test_note_follows_a_new_log(tmp_path: Path) -> None:
     with SqliteStore.open(path) as store:
         assert store.chunks.configure("d", CONFIG, expected=None)
         note = path.with_name("kb.db-wal.owner")
-        store.database._before_fork()
-        store.database._after_fork_in_parent()
+        store.database._connections.before_fork()
+        store.database._connections.after_fork_in_parent()
         assert not note.exists()
         put_with(store, "apple", "apple\n")
         named = [int(word) for word in note.read_text().split()]
