@@ -32,7 +32,7 @@ from triptych.records import (
 from triptych.records.queries import QuestionOptions
 from triptych.search.result_formats import FORMATS
 from triptych.service import Service
-from triptych.sync.file_set import FileSet
+from triptych.sync.reading import FileSet
 from triptych.sync.roots import SyncOptions
 
 Store: TypeAlias = Service | str | os.PathLike[str] | None

@@ -35,7 +35,7 @@ from triptych.sync import (
     SyncOptions,
     SyncReport,
     SyncRoot,
-    read_ahead as reading,
+    reading as reading,
 )
 from triptych.testing.fakes import FakeEmbedder
 

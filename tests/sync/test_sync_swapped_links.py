@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from support.sync_folder import contents, desk as made_desk
-from triptych.sync import SyncOptions, read_ahead as reading, tree
-from triptych.sync.read_ahead import read_file
+from triptych.sync import SyncOptions, reading as reading, tree
+from triptych.sync.reading import read_file
 from triptych.sync.scanner import Scan, Scanner
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")

@@ -130,21 +130,12 @@ def answers_html(
             ("recall", _number(score.recall)),
         ]
         parts += ["<h2>Abstention</h2>", _table(("", ""), rows)]
+    values = {} if judged is None else judged.values
     by_query = [
-        (
-            sample.query_id,
-            sample.question,
-            sample.answer,
-            *(
-                _number(judged.values[metric][at])
-                for metric in ([] if judged is None else judged.values)
-                if judged is not None
-            ),
-        )
-        for at, sample in enumerate(collected.samples)
+        (each.query_id, each.question, each.answer, *(_number(row[at]) for row in values.values()))
+        for at, each in enumerate(collected.samples)
     ]
-    metrics = [] if judged is None else list(judged.values)
-    parts += ["<h2>Answers</h2>", _table(("query", "question", "answer", *metrics), by_query)]
+    parts += ["<h2>Answers</h2>", _table(("query", "question", "answer", *values), by_query)]
     if judged is not None and judged.problems:
         rows_of_problems = [
             (each.query_id, each.metric, each.reason, each.answer) for each in judged.problems

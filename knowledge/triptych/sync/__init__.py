@@ -7,8 +7,7 @@
 """
 
 from triptych.sync.directory import DirectorySync, PollingNotifier
-from triptych.sync.file_set import FileSet
-from triptych.sync.read_ahead import MetadataFunction, SourceFile
+from triptych.sync.reading import FileSet, MetadataFunction, SourceFile
 from triptych.sync.remembered import RememberedRoot, RememberedRoots
 from triptych.sync.report import HeldDeletions, SyncPlan, SyncReport
 from triptych.sync.roots import SyncOptions, SyncRoot

@@ -18,7 +18,7 @@ from triptych.records import ChangeEvent, EventKind, RebuildReport, RebuildScope
 from triptych.search.file_location import remember_folder
 from triptych.service import Service
 from triptych.sync.changes import events_of
-from triptych.sync.read_ahead import FileReader, MetadataFunction
+from triptych.sync.reading import FileReader, MetadataFunction
 from triptych.sync.report import DeletionGuard, SyncPlan, SyncReport
 from triptych.sync.roots import SyncOptions, SyncRoot, check_roots
 from triptych.sync.run import SyncRun
@@ -270,7 +270,7 @@ class DirectorySync:
                 _logger.warning("the state of %s cannot be kept in %s: %s", root.path, file, error)
 
 
-_RACY_NS = 2_000_000_000  # see `triptych.sync.read_ahead`
+_RACY_NS = 2_000_000_000  # see `triptych.sync.reading`
 
 
 class PollingNotifier:

@@ -173,7 +173,11 @@ class RememberedRoots:
             if not found:
                 raise NotFoundError(f"{str(old.path)!r} is not remembered")
             # A folder that was added at its new place before it is said to have moved.
-            same = [e for e in remembered if e is not found[0] and _is_one_of(e.root, old, new)]
+            same = [
+                each
+                for each in remembered
+                if each is not found[0] and (_is_again(each.root, old) or _is_again(each.root, new))
+            ]
             for each in same:
                 _check_prefix(new, each.root)
             others = [e for e in remembered if e is not found[0] and e not in same]
@@ -342,10 +346,6 @@ def _plain(path: Path) -> Path:
 
 def _is_again(one: SyncRoot, other: SyncRoot) -> bool:
     return one.dataset_id == other.dataset_id and _is_same(one.path, other.path)
-
-
-def _is_one_of(root: SyncRoot, *others: SyncRoot) -> bool:
-    return any(_is_again(root, other) for other in others)
 
 
 def _is_same(one: Path, other: Path) -> bool:

@@ -17,7 +17,7 @@ from triptych.parsing.files import Skipped
 from triptych.records import DocumentInfo, EmbedReport, Failure, NewDocument, PutReport
 from triptych.service import Service
 from triptych.sync.inventory import Inventory, renames, replaced, take_inventory
-from triptych.sync.read_ahead import FileReader, ParsedCandidate, Task
+from triptych.sync.reading import FileReader, ParsedCandidate, Task
 from triptych.sync.report import DeletionGuard, HeldDeletions, SyncPlan, SyncReport, Wave
 from triptych.sync.roots import SyncOptions, SyncRoot
 from triptych.sync.scanner import Scanner

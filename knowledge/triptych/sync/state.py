@@ -146,7 +146,10 @@ def save_state(file: Path, known: Mapping[str, FileRecord]) -> None:
         OSError: it cannot be written; the old state is left.
     """
     rows = {
-        relative: (attrs.astuple(each.stat) if each.stat else None, *_rest(each))
+        relative: (
+            None if each.stat is None else attrs.astuple(each.stat),
+            *(each.sha256, each.signature, each.outcome),
+        )
         for relative, each in known.items()
     }
     body = json.dumps(rows, separators=(",", ":")).encode("ascii")
@@ -161,7 +164,3 @@ def save_state(file: Path, known: Mapping[str, FileRecord]) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
-
-
-def _rest(known: FileRecord) -> tuple[str, str, str]:
-    return known.sha256, known.signature, known.outcome

@@ -22,8 +22,9 @@ _NAME = "triptych_guarantees"
 
 
 def guarantee(*numbers: int) -> Callable[[_Test], _Test]:
-    """Say that a test shows the guarantees of these numbers.
+    """Say that a test shows the guarantees of these numbers (docs/concepts.md).
 
+    Such tests are few enough to run on every store at every change; the whole kit takes longer.
     An attribute and not a mark of pytest: a project that runs the kit with ``--strict-markers``
     has registered no mark of ours.
     """

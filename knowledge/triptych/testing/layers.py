@@ -291,9 +291,7 @@ L0, L1 = Layer.ABSTRACT, Layer.OVERVIEW
 NAMES = ("", "a", "a/", "a/b", "a/c", "b", "b/", "z\U0010ffff", "z\U0010ffff\U0010ffff")
 
 
-def quarantined(
-    name: str, layer: Layer = L0, reason: ParkedReason = "empty", message: str = "said\nnothing: 🦉"
-) -> QuarantinedLayer:
+def quarantined(name: str, layer: Layer = L0, reason: ParkedReason = "empty") -> QuarantinedLayer:
     return QuarantinedLayer(
         dataset_id="d",
         doc_name=name,
@@ -301,7 +299,7 @@ def quarantined(
         input_sig="input",
         prompt_sig="prompt",
         reason=reason,
-        message=message,
+        message="said\nnothing: 🦉",
         quarantined_at=datetime(2024, 2, 29, 12, 0, 0, 123456, tzinfo=UTC),
     )
 

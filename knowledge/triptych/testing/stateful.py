@@ -1,4 +1,4 @@
-"""What the state machine draws from, and the plain dicts it compares a backend with."""
+"""A state machine that does the same to a backend and to plain dicts, and compares the two."""
 
 from __future__ import annotations
 

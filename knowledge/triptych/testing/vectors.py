@@ -1,4 +1,4 @@
-"""What the tests of vectors need of each kind: what makes them, and how they are searched."""
+"""Vectors that come after their chunks: kept one by one, never of another text, searched whole."""
 
 from __future__ import annotations
 
