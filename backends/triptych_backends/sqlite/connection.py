@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from triptych.errors import StoreError
 from triptych_backends.sql.errors import closed_error
@@ -26,6 +27,9 @@ from triptych_backends.sqlite.location import (
     remember_owner,
 )
 from triptych_backends.sqlite.session import CachedSession, Driver, SqliteSession, driver_errors
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection, Engine
 
 PAGE_SIZE = 8192
 """Five vectors of 384 dimensions fit a page; at 4096 only two would, a quarter wasted."""
@@ -68,7 +72,7 @@ class Connections:
         self._busy = 0
         self._forking = False
         self._torn = False
-        self._writer: Driver | None = None  # while nobody writes
+        self._engine: Engine | None = None
 
     def require_file(self) -> None:
         """From now on, the file must be the one that is there now.
@@ -104,6 +108,24 @@ class Connections:
             assert self._lost is not None
             raise self._lost(self.where)
 
+    def _writers(self) -> Engine:
+        """The connections of writers, made for the first of them: a reader needs no SQLAlchemy."""
+        with self._gate:
+            if self._engine is None:
+                self._engine = self._new_engine()
+            return self._engine
+
+    def _new_engine(self) -> Engine:
+        from sqlalchemy import create_engine, event
+        from sqlalchemy.pool import QueuePool
+
+        engine = create_engine(
+            "sqlite://", creator=self.connect, poolclass=QueuePool, pool_size=1, max_overflow=-1
+        )
+        event.listen(engine, "begin", _begin_immediate)
+        event.listen(engine, "close", lambda driver, _: self._forget(driver))
+        return engine
+
     def connect(self) -> Driver:
         """A new connection; SQLite's implicit transactions are off."""
         driver = sqlite3.connect(
@@ -134,9 +156,12 @@ class Connections:
 
     def release(self, driver: sqlite3.Connection) -> None:
         """Close a connection of `connect`."""
+        self._forget(driver)
+        driver.close()
+
+    def _forget(self, driver: sqlite3.Connection) -> None:
         with suppress(ValueError):
             self._opened.remove(driver)
-        driver.close()
 
     @contextmanager
     def reading(self) -> Iterator[SqliteSession]:
@@ -226,27 +251,15 @@ class Connections:
         Raises StoreError, also after the commit, when it went into a file that was replaced.
         """
         with self._call():
-            driver, self._writer = self._writer or self.connect(), None
-            try:
+            with self._writers().connect() as connection:
+                driver = _driver_of(connection)
                 level = _FULL if durable else _NORMAL
                 if driver.synchronous != level:
                     driver.execute(f"PRAGMA synchronous={level}")
                     driver.synchronous = level
-                driver.execute("BEGIN IMMEDIATE")
-                yield driver
-                driver.execute("COMMIT")
-            finally:
-                self._put_back(driver)
+                with connection.begin():
+                    yield driver
             self._require_same_file()
-
-    def _put_back(self, driver: Driver) -> None:
-        """Keep the connection of a writer for the next; what it did not commit is undone."""
-        try:
-            driver.rollback()
-        except sqlite3.Error:
-            self.release(driver)
-        else:
-            self._writer = driver
 
     def flush(self) -> None:
         """Put every commit so far on the disk.
@@ -313,9 +326,8 @@ class Connections:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(driver))
 
     def _close_idle(self) -> None:
-        if self._writer is not None:
-            self.release(self._writer)
-            self._writer = None
+        if self._engine is not None:
+            self._engine.dispose()
         while self._readers:
             self.release(self._readers.pop())
         self._owner = None
@@ -334,6 +346,15 @@ def busy_error(message: str) -> sqlite3.OperationalError:
     error = sqlite3.OperationalError(message)
     error.sqlite_errorcode = sqlite3.SQLITE_BUSY
     return error
+
+
+def _driver_of(connection: Connection) -> Driver:
+    """The driver's own connection beneath SQLAlchemy's."""
+    return cast(Driver, connection.connection.driver_connection)
+
+
+def _begin_immediate(connection: Connection) -> None:
+    _driver_of(connection).execute("BEGIN IMMEDIATE")
 
 
 def _replaced_error(where: str) -> StoreError:

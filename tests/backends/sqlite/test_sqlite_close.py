@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from triptych.errors import StoreError
 from triptych_backends.sqlite.connection import Connections
-from triptych_backends.sqlite.session import Driver
 
 
 class Interposed(deque[Any]):
@@ -39,17 +39,10 @@ def test_closed_as_a_reader_comes_back(connections: Connections) -> None:
         pass
 
 
-def test_closed_as_a_writer_comes_back(
-    connections: Connections, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_closed_as_a_writer_comes_back(connections: Connections) -> None:
+    event.listen(connections._writers(), "checkin", lambda *_: connections.close())
     with connections.writing(durable=True):
-        put_back = connections._put_back
-
-        def closed_before(driver: Driver) -> None:
-            connections.close()
-            put_back(driver)
-
-        monkeypatch.setattr(connections, "_put_back", closed_before)
+        pass
     assert connections._opened == []
 
 
