@@ -191,6 +191,8 @@ def added(left: R, right: R) -> R:
     return type(left)(**fields)
 
 
+# Several requests
+
 _WITHOUT_PROGRESS: Final = 2
 _WORK: Final = frozenset(
     {

@@ -269,6 +269,8 @@ def _is_passing(status: int, body: bytes, failure: TriptychError) -> bool:
     return status in _BUSY and isinstance(failure, StoreError | TooManyRequestsError)
 
 
+# An answer in pieces
+
 _ACCEPT: Final = "text/event-stream"
 
 

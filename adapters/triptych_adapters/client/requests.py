@@ -104,6 +104,8 @@ def _too_long(url: str) -> StoreError:
     )
 
 
+# Requests, and what their answers say
+
 _KEY: Final = (
     "set TRIPTYCH_API_KEY to a key of that server, or give open(…, api_key=…); `triptych admin "
     "keys add` makes one where the server's store is"

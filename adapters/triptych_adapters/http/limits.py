@@ -79,6 +79,8 @@ class Limits:
         return max(1, int(most * self.share))
 
 
+# Where it listens
+
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 """The values of Host, without a port, by which this machine asks itself."""
 BACKLOG: Final = 256

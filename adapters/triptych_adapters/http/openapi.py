@@ -30,124 +30,6 @@ from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route, argume
 
 _Schema = Mapping[str, Any]
 
-_REF: Final = {"$ref": "#/components/schemas/Scalar"}
-_ORDERED: Final = {"$ref": "#/components/schemas/Ordered"}
-_LIST: Final = {"type": "array", "items": _REF, "minItems": 1}
-_WHERES: Final = {"type": "array", "items": {"$ref": "#/components/schemas/Where"}, "minItems": 1}
-_DATE: Final = {"$ref": "#/components/schemas/Date"}
-
-COMPONENTS: Final[Mapping[str, _Schema]] = {
-    "Date": object_schema("$date", **{"$date": {"type": "string", "description": "ISO 8601."}}),
-    "Scalar": {"anyOf": [{"type": "string"}, {"type": "boolean"}, {"type": "number"}, _DATE]},
-    "Ordered": {"anyOf": [{"type": "string"}, {"type": "number"}, _DATE]},
-    "Comparison": {
-        "type": "object",
-        "properties": {
-            **dict.fromkeys(("$eq", "$ne"), _REF),
-            **dict.fromkeys(("$in", "$nin"), _LIST),
-            **dict.fromkeys(("$lt", "$lte", "$gt", "$gte"), _ORDERED),
-            "$contains": _REF,
-            "$exists": {"type": "boolean"},
-        },
-        "minProperties": 1,
-        "additionalProperties": False,
-    },
-    "Where": {
-        "type": "object",
-        "description": (
-            "Conditions on metadata, all of which must hold: a value, a list of values of which "
-            "any may hold, or comparisons. doc_name, doc_prefix and heading stand for the name, "
-            "its beginning and a section, $name, $version, $updated_at and $expires_at for the "
-            "document's own fields."
-        ),
-        "properties": {
-            "$and": _WHERES,
-            "$or": _WHERES,
-            "$not": {"$ref": "#/components/schemas/Where"},
-        },
-        "additionalProperties": {
-            "anyOf": [_REF, _LIST, {"$ref": "#/components/schemas/Comparison"}]
-        },
-    },
-}
-"""Schemas by their name in the document."""
-
-_NAME: Final = {
-    "minLength": 1,
-    "maxLength": MAX_NAME_BYTES,
-    "pattern": "^[^\\u0000-\\u001f\\u007f]*$",
-}
-_NAMED: Final = frozenset({"put_document", "create_dataset"})
-"""Operations that check the names in their path however little else they are asked."""
-
-_IN_PATHS: Final = frozenset({"dataset_id", "name"})
-_NARROWER: Final[Mapping[str, _Schema]] = {
-    "where": {"$ref": "#/components/schemas/Where"},
-    "version": {"minimum": 1},
-    "old": {"minimum": 1},
-    "new": {"minimum": 1},
-    "query": {"minLength": 1},
-    "question": {"minLength": 1},
-    "format": {"enum": sorted(FORMATS)},
-    "language": {"enum": list(languages())},
-}
-_LAYERS: Final = frozenset(
-    (
-        *("layer", "dataset_layer", "layers"),
-        *("put_document_layer", "put_dataset_layer", "put_folder_layer"),
-    )
-)
-"""Operations on the layers that are texts."""
-
-
-def _narrowed(server: Server, route: Route, name: str, schema: _Schema) -> _Schema:
-    """``schema`` of an argument, as the document says it."""
-    operation = route.operation
-    if operation == "search_many" and name in ("mode", "where"):
-        return schema  # of no queries nothing is checked
-    if name == "mode":
-        return {**mode_schema(server.service.lanes)}
-    if operation == "list_documents" and name == "limit":
-        return {**schema, "maximum": server.limits.listed}
-    if operation in _LAYERS and name == "layer":
-        return {**schema, "enum": ["L0", "L1"]}
-    if name in route.in_path and name in _IN_PATHS:
-        return {**schema, **(_NAME if operation in _NAMED else {"minLength": 1})}
-    more = _NARROWER.get(name)
-    if more is None:
-        return schema
-    if "$ref" in more:
-        return {"description": schema["description"], **more}
-    return {**schema, **more}
-
-
-class AnswerSchemas:
-    """The schemas of what `triptych.records.serialization.to_json` makes of answers.
-
-    ``records`` are those of the records in them, by name.
-    """
-
-    def __init__(self) -> None:
-        self.records: dict[str, Any] = {}
-
-    def of(self, hint: Any) -> dict[str, Any]:
-        """The schema of an answer of this type."""
-        return json_schema(hint, self._record)
-
-    def _record(self, kind: type[Any]) -> dict[str, Any]:
-        name = kind.__name__
-        if name not in self.records:
-            hints = plain_hints(kind, {"Sign": Sign})
-            about = (kind.__doc__ or "").split("\n\n")[0]
-            self.records[name] = {
-                "type": "object",
-                "description": " ".join(about.split()),
-                "properties": {each: self.of(hint) for each, hint in hints.items()},
-                "required": list(hints),
-            }
-        return {"$ref": f"#/components/schemas/{name}"}
-
-
 _JSON: Final = "application/json"
 _ALWAYS: Final = (400, 404, 405, 413, 415, 421, 431, 500, 501, 503)
 _MODELS: Final = (502, 504)
@@ -348,3 +230,123 @@ def _in_query(name: str, schema: Mapping[str, Any], required: bool = False) -> d
     if schema.get("type") in ("string", "integer", "number", "boolean"):
         return made | {"schema": schema}
     return made | {"content": {_JSON: {"schema": schema}}}
+
+
+# Schemas of arguments and answers
+
+_REF: Final = {"$ref": "#/components/schemas/Scalar"}
+_ORDERED: Final = {"$ref": "#/components/schemas/Ordered"}
+_LIST: Final = {"type": "array", "items": _REF, "minItems": 1}
+_WHERES: Final = {"type": "array", "items": {"$ref": "#/components/schemas/Where"}, "minItems": 1}
+_DATE: Final = {"$ref": "#/components/schemas/Date"}
+
+COMPONENTS: Final[Mapping[str, _Schema]] = {
+    "Date": object_schema("$date", **{"$date": {"type": "string", "description": "ISO 8601."}}),
+    "Scalar": {"anyOf": [{"type": "string"}, {"type": "boolean"}, {"type": "number"}, _DATE]},
+    "Ordered": {"anyOf": [{"type": "string"}, {"type": "number"}, _DATE]},
+    "Comparison": {
+        "type": "object",
+        "properties": {
+            **dict.fromkeys(("$eq", "$ne"), _REF),
+            **dict.fromkeys(("$in", "$nin"), _LIST),
+            **dict.fromkeys(("$lt", "$lte", "$gt", "$gte"), _ORDERED),
+            "$contains": _REF,
+            "$exists": {"type": "boolean"},
+        },
+        "minProperties": 1,
+        "additionalProperties": False,
+    },
+    "Where": {
+        "type": "object",
+        "description": (
+            "Conditions on metadata, all of which must hold: a value, a list of values of which "
+            "any may hold, or comparisons. doc_name, doc_prefix and heading stand for the name, "
+            "its beginning and a section, $name, $version, $updated_at and $expires_at for the "
+            "document's own fields."
+        ),
+        "properties": {
+            "$and": _WHERES,
+            "$or": _WHERES,
+            "$not": {"$ref": "#/components/schemas/Where"},
+        },
+        "additionalProperties": {
+            "anyOf": [_REF, _LIST, {"$ref": "#/components/schemas/Comparison"}]
+        },
+    },
+}
+"""Schemas by their name in the document."""
+
+_NAME: Final = {
+    "minLength": 1,
+    "maxLength": MAX_NAME_BYTES,
+    "pattern": "^[^\\u0000-\\u001f\\u007f]*$",
+}
+_NAMED: Final = frozenset({"put_document", "create_dataset"})
+"""Operations that check the names in their path however little else they are asked."""
+
+_IN_PATHS: Final = frozenset({"dataset_id", "name"})
+_NARROWER: Final[Mapping[str, _Schema]] = {
+    "where": {"$ref": "#/components/schemas/Where"},
+    "version": {"minimum": 1},
+    "old": {"minimum": 1},
+    "new": {"minimum": 1},
+    "query": {"minLength": 1},
+    "question": {"minLength": 1},
+    "format": {"enum": sorted(FORMATS)},
+    "language": {"enum": list(languages())},
+}
+_LAYERS: Final = frozenset(
+    (
+        *("layer", "dataset_layer", "layers"),
+        *("put_document_layer", "put_dataset_layer", "put_folder_layer"),
+    )
+)
+"""Operations on the layers that are texts."""
+
+
+def _narrowed(server: Server, route: Route, name: str, schema: _Schema) -> _Schema:
+    """``schema`` of an argument, as the document says it."""
+    operation = route.operation
+    if operation == "search_many" and name in ("mode", "where"):
+        return schema  # of no queries nothing is checked
+    if name == "mode":
+        return {**mode_schema(server.service.lanes)}
+    if operation == "list_documents" and name == "limit":
+        return {**schema, "maximum": server.limits.listed}
+    if operation in _LAYERS and name == "layer":
+        return {**schema, "enum": ["L0", "L1"]}
+    if name in route.in_path and name in _IN_PATHS:
+        return {**schema, **(_NAME if operation in _NAMED else {"minLength": 1})}
+    more = _NARROWER.get(name)
+    if more is None:
+        return schema
+    if "$ref" in more:
+        return {"description": schema["description"], **more}
+    return {**schema, **more}
+
+
+class AnswerSchemas:
+    """The schemas of what `triptych.records.serialization.to_json` makes of answers.
+
+    ``records`` are those of the records in them, by name.
+    """
+
+    def __init__(self) -> None:
+        self.records: dict[str, Any] = {}
+
+    def of(self, hint: Any) -> dict[str, Any]:
+        """The schema of an answer of this type."""
+        return json_schema(hint, self._record)
+
+    def _record(self, kind: type[Any]) -> dict[str, Any]:
+        name = kind.__name__
+        if name not in self.records:
+            hints = plain_hints(kind, {"Sign": Sign})
+            about = (kind.__doc__ or "").split("\n\n")[0]
+            self.records[name] = {
+                "type": "object",
+                "description": " ".join(about.split()),
+                "properties": {each: self.of(hint) for each, hint in hints.items()},
+                "required": list(hints),
+            }
+        return {"$ref": f"#/components/schemas/{name}"}

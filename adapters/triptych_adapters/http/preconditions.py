@@ -118,6 +118,8 @@ def _failed(message: str) -> ProblemError:
     )
 
 
+# Idempotency-Key
+
 _LONGEST: Final = 255
 _STANDS: Final = 15.0
 """Seconds that a request is taken to be under way, from its beginning or `OpenKey.renew`."""

@@ -20,7 +20,7 @@ _LEAST_READ = 16 << 10
 _AT_ONCE = 2 << 10
 _OWN_FILES = 384
 """Files that a process may open beside its connections: those of its store, and those of
-connections accepted at once, before any can be cut (`access.loopback.BACKLOG`)."""
+connections accepted at once, before any can be cut (`BACKLOG`)."""
 _FEWEST = 16
 _ASK, _ASK_LATER = 0.1, 4
 """Seconds until a client is asked for, and what multiplies them: Go reads five interim answers."""

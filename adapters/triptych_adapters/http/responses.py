@@ -116,6 +116,8 @@ def problem_of(error: BaseException) -> Problem:
     )
 
 
+# JSON
+
 JSON_TYPE: Final = "application/json"
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 

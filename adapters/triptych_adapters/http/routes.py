@@ -119,6 +119,8 @@ def media_types(request: Request) -> list[str]:
     return [kind for _, kind in sorted(weighed, key=lambda each: -each[0])]
 
 
+# Routes
+
 _KNOWN: Final = "triptych.segments"
 
 Endpoint = Callable[[Request], Awaitable[Response]]

@@ -128,6 +128,8 @@ def _digest(header: str | None) -> str:
     return hashlib.sha256(f"{scheme.lower()} {key.strip()}".encode()).hexdigest()
 
 
+# Calls
+
 T = TypeVar("T")
 
 
@@ -304,13 +306,12 @@ class Server:
         Raises:
             TriptychError: the sender is refused.
         """
-        if named and not request.headers.get("authorization", "").strip():
-            raise AuthenticationError("this route needs an Authorization header")
-        authenticate = self.authenticate
-        if authenticate is None:
-            return self.service
         header = request.headers.get("authorization")
-        return await sender_of(request.scope).admit(authenticate, header, self.calls.apart)
+        if named and not (header or "").strip():
+            raise AuthenticationError("this route needs an Authorization header")
+        if self.authenticate is None:
+            return self.service
+        return await sender_of(request.scope).admit(self.authenticate, header, self.calls.apart)
 
     async def answer(
         self, request: Request, call: Callable[[], Any], *, long: bool = False, status: int = 200

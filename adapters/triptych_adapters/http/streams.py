@@ -162,6 +162,8 @@ async def _pieces_of(caller: Caller, stream: AnswerStream) -> AsyncGenerator[str
         yield piece
 
 
+# Changes
+
 _POLL: Final = 0.5
 """Seconds between two looks at the store."""
 

@@ -160,6 +160,8 @@ class NewKey:
     key: AccessKey
 
 
+# Kept in the settings
+
 _PREFIX: Final = "access/key/"
 
 

@@ -34,17 +34,8 @@ class LangChainEmbedder:
     def __init__(self, embeddings: Embeddings, *, signature: str | None = None) -> None:
         self.embeddings = embeddings
         model = getattr(embeddings, "model", None) or getattr(embeddings, "model_name", "")
-        self._signature = signature or f"langchain/{type(embeddings).__name__}/{model}"
-
-    @property
-    def signature(self) -> str:
-        """See `Embedder.signature`."""
-        return self._signature
-
-    @property
-    def dimension(self) -> int | None:
-        """See `Embedder.dimension`: known after the first text."""
-        return None
+        self.signature: str = signature or f"langchain/{type(embeddings).__name__}/{model}"
+        self.dimension: int | None = None  # known after the first text
 
     def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
         """See `Embedder.embed`."""

@@ -88,6 +88,8 @@ def _key(prompt: str, llm_string: str) -> str:
     return hashlib.sha256(json.dumps([prompt, llm_string]).encode()).hexdigest()
 
 
+# What was indexed when
+
 _AT_ONCE: Final = 500
 """Names that one condition lists."""
 

@@ -60,8 +60,7 @@ class PrometheusObserver:
 
     def begin(self, operation: Operation) -> Observation:
         """See `Observer.begin`."""
-        is_request = operation.name == "request"
-        if is_request:
+        if operation.name == "request":
             self._instruments[UNDER_WAY.name].inc()
         return _Counted(self, operation)
 
@@ -190,8 +189,6 @@ def _has_counts(file: Path) -> bool:
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return isinstance(error, PermissionError)
     return True

@@ -39,6 +39,8 @@ def clip(text: str, max_tokens: int) -> str:
     return text[:kept] + "…"
 
 
+# Markdown
+
 _TEXTS: Final = frozenset({"content", "context"})
 """The fields that hold text of documents: each stands in a fence of its own."""
 
