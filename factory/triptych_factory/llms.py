@@ -1,4 +1,4 @@
-"""From a name to a language model, or to a reranker: explicit dicts of classes."""
+"""From a name, or the settings, to a language model, a reranker or a ranker: dicts of classes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import NoReturn
 
 import attrs
 
-from triptych.contracts import LLM, Reranker
+from triptych.contracts import LLM, Ranker, Reranker
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import Message
+from triptych.search.fusion import RANKERS
 from triptych.search.model_steps import LLMReranker
 from triptych_factory.provider_access import (
     Origin,
@@ -19,6 +20,7 @@ from triptych_factory.provider_access import (
     load,
     named_model,
 )
+from triptych_factory.settings import Settings
 
 PROVIDERS: Mapping[str, str] = {
     "anthropic": "triptych_backends.providers:AnthropicLLM",
@@ -170,3 +172,51 @@ def build_reranker(
     servers = [f"{server}:URL" for server in RERANK_SERVERS]
     known = ", ".join([*models, *servers, "onnx:FOLDER", "llm", "none"])
     raise ValidationError(f"no reranker is called {reranker!r}: use one of {known}")
+
+
+def settings_llm(settings: Settings, name: str) -> LLM | None:
+    """The language model of this name, reached as the settings say where they know its provider.
+
+    Raises:
+        ValidationError: no model has this name, or its provider's key is missing.
+        NotAvailableError: the extra ``http`` is not installed.
+    """
+    provider = settings.llm.partition(":")[0]
+    given = ProviderAccess(
+        api_key=settings.llm_api_key,
+        base_url=settings.llm_base_url,
+        api_key_origin=settings.origin("llm_api_key"),
+        base_url_origin=settings.origin("llm_base_url"),
+        base_url_source=settings.place("llm_base_url"),
+    )
+    return build_llm(
+        name,
+        access={provider: given},
+        context=settings.llm_context,
+        concurrency=settings.llm_concurrency,
+    )
+
+
+def settings_reranker(
+    settings: Settings, name: str, llm: LLM | None, setting: str = "reranker"
+) -> Reranker | None:
+    """The reranker of this name, which ``setting`` names; "llm" asks ``llm``.
+
+    Raises:
+        ValidationError, NotAvailableError: as `build_reranker`.
+    """
+    origin, source = settings.origin(setting), settings.place(setting)
+    return build_reranker(name, llm=llm, origin=origin, source=source)
+
+
+def build_ranker(ranker: Ranker | str, weights: Mapping[str, float] | None = None) -> Ranker:
+    """Return the ranker meant: a name is built, with ``weights`` by lane, a `Ranker` passes.
+
+    Raises:
+        ValidationError: no ranker has this name, or a weight is not a number from 0 up.
+    """
+    if not isinstance(ranker, str):
+        return ranker
+    if ranker not in RANKERS:
+        raise ValidationError(f"no ranker is called {ranker!r}: use one of {', '.join(RANKERS)}")
+    return RANKERS[ranker](weights=weights or {})

@@ -14,9 +14,9 @@ from triptych.records.queries import SearchOptions
 from triptych.search.fusion import RANKERS
 from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service
+from triptych_factory.llms import build_ranker, settings_llm, settings_reranker
 from triptych_factory.settings import Settings
 from triptych_factory.tables import TABLE_KEYS, named_embedder, service_over
-from triptych_factory.wiring import build_ranker, settings_llm, settings_reranker
 
 REWRITERS: Mapping[str, str] = {
     "fragments": "FragmentRewriter",

@@ -22,12 +22,11 @@ from triptych.chunking import (
     SentenceWindowChunker,
     default_chunkers,
 )
-from triptych.contracts import LLM, Embedder, Ranker, Reranker, SettingsStore, SparseEncoder, Store
+from triptych.contracts import LLM, Embedder, SettingsStore, SparseEncoder, Store
 from triptych.copies.notes import UnfinishedStoreWarning, unfinished_copy
 from triptych.errors import ValidationError
 from triptych.search.cache_options import SemanticCache, to_cache
 from triptych.search.file_location import file_locator
-from triptych.search.fusion import RANKERS
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.reranking import Rerank
 from triptych.service import Service
@@ -40,6 +39,7 @@ from triptych_factory.embedders import (
     recall_embedder,
     stored_signature,
 )
+from triptych_factory.llms import build_ranker, settings_llm, settings_reranker
 from triptych_factory.locations import (
     Location,
     is_server,
@@ -47,7 +47,6 @@ from triptych_factory.locations import (
     state_folder,
     store_paths,
 )
-from triptych_factory.provider_access import ProviderAccess
 from triptych_factory.settings import Settings
 
 if TYPE_CHECKING:
@@ -319,31 +318,6 @@ def _sparse_encoder(settings: Settings) -> SparseEncoder | None:
     )
 
 
-def settings_llm(settings: Settings, name: str) -> LLM | None:
-    """The language model of this name, reached as the settings say where they know its provider.
-
-    Raises:
-        ValidationError: no model has this name, or its provider's key is missing.
-        NotAvailableError: the extra ``http`` is not installed.
-    """
-    from triptych_factory.llms import build_llm
-
-    provider = settings.llm.partition(":")[0]
-    given = ProviderAccess(
-        api_key=settings.llm_api_key,
-        base_url=settings.llm_base_url,
-        api_key_origin=settings.origin("llm_api_key"),
-        base_url_origin=settings.origin("llm_base_url"),
-        base_url_source=settings.place("llm_base_url"),
-    )
-    return build_llm(
-        name,
-        access={provider: given},
-        context=settings.llm_context,
-        concurrency=settings.llm_concurrency,
-    )
-
-
 def _sentences(size: int | None = None, overlap: int | None = None) -> ChunkerSet:
     if overlap:
         raise ValidationError(
@@ -373,33 +347,6 @@ def build_chunkers(name: str, size: int | None = None, overlap: int | None = Non
         raise ValidationError(f"no chunker is called {name!r}: use one of {', '.join(CHUNKERS)}")
     given = {"size": size, "overlap": overlap}
     return CHUNKERS[name](**{key: value for key, value in given.items() if value is not None})
-
-
-def build_ranker(ranker: Ranker | str, weights: Mapping[str, float] | None = None) -> Ranker:
-    """Return the ranker meant: a name is built, with ``weights`` by lane, a `Ranker` passes.
-
-    Raises:
-        ValidationError: no ranker has this name, or a weight is not a number from 0 up.
-    """
-    if not isinstance(ranker, str):
-        return ranker
-    if ranker not in RANKERS:
-        raise ValidationError(f"no ranker is called {ranker!r}: use one of {', '.join(RANKERS)}")
-    return RANKERS[ranker](weights=weights or {})
-
-
-def settings_reranker(
-    settings: Settings, name: str, llm: LLM | None, setting: str = "reranker"
-) -> Reranker | None:
-    """The reranker of this name, which ``setting`` names; "llm" asks ``llm``.
-
-    Raises:
-        ValidationError, NotAvailableError: as `triptych_factory.llms.build_reranker`.
-    """
-    from triptych_factory.llms import build_reranker
-
-    origin, source = settings.origin(setting), settings.place(setting)
-    return build_reranker(name, llm=llm, origin=origin, source=source)
 
 
 def _name_of(model: object) -> str | None:

@@ -64,7 +64,7 @@ def rag(
     from triptych.evaluation import RAG_METRICS, answers_json, evaluate_answers
     from triptych.evaluation.answers import collect_answers
     from triptych.records.serialization import to_dict
-    from triptych_factory.wiring import settings_llm
+    from triptych_factory.llms import settings_llm
 
     collection = read_questions(session, golden, written, html)
     total = len(collection.queries)

@@ -151,8 +151,7 @@ def tag(
     no_such = f"dataset {dataset!r} has no such document: "
     if names and not done and not report.failed:
         raise NotFoundError(no_such + ", ".join(map(repr, report.missing)))
-    for name in report.missing:
-        output.warn(f"{no_such}{name!r}")
+    output.warn(*(f"{no_such}{name!r}" for name in report.missing))
     output.warn_of(report.failed)
     updated = counted(report.updated, "document")
     note = f"updated {updated}, {report.unchanged} unchanged"
@@ -265,10 +264,9 @@ def _delete_found(session: Session, dataset: str, where: list[str], *, yes: bool
         files = SourceFiles(service).paths(dataset, first_names(service, dataset, found))
         report = service.delete_documents(dataset, where=found)
     warn_of_next_sync(output, files, deleted=True)
-    output.warn_of(report.failed)
     done = len(report.deleted)
-    output.show({"dataset_id": dataset}, report, note=f"deleted {counted(done, 'document')}")
-    return exit_after(report.failed, done=done)
+    note = f"deleted {counted(done, 'document')}"
+    return session.finish(report.failed, {"dataset_id": dataset}, report, done=done, note=note)
 
 
 def _confirmed(question: str) -> bool:

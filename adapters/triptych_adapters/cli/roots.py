@@ -231,22 +231,17 @@ def list_folders(session: Session, dataset: str | None) -> None:
     with session.service(settings=settings) as service:
         found = remembered_roots(service, settings).all()
         rows = [_fields(service, e) for e in found if dataset in (None, e.root.dataset_id)]
+    shown = (
+        (
+            *(row[name] for name in ("path", "dataset_id", "prefix", "documents")),
+            row["synced_at"] or "never",
+            "" if row["found"] else "not there",
+        )
+        for row in rows
+    )
     session.output.show(
         {"roots": rows},
-        table=(
-            ("path", "dataset", "prefix", "documents", "last sync", ""),
-            (
-                (
-                    row["path"],
-                    row["dataset_id"],
-                    row["prefix"],
-                    row["documents"],
-                    row["synced_at"] or "never",
-                    "" if row["found"] else "not there",
-                )
-                for row in rows
-            ),
-        ),
+        table=(("path", "dataset", "prefix", "documents", "last sync", ""), shown),
         note="" if rows else "this store remembers no folders: `triptych add FOLDER` adds one",
     )
 
@@ -295,7 +290,6 @@ def remove(
     from triptych_factory.syncing import remembered_roots
 
     settings = attrs.evolve(session.settings().without_llm(), embedder="none")
-    output = session.output
     lines: list[str] = []
     rows: list[dict[str, Any]] = []
     failed: list[Failure] = []
@@ -321,9 +315,7 @@ def remove(
             rows.append({"path": path, "deleted": len(deleted), "documents": count})
             done = counted(len(deleted), "document")
             lines.append(f"{path}: {done} deleted, {kept} kept")
-    output.warn_of(failed)
-    output.show({"removed": rows}, note=lines)
-    return exit_after(failed, done=len(found))
+    return session.finish(failed, {"removed": rows}, done=len(found), note=lines)
 
 
 def _asked(each: RememberedRoot, count: int) -> bool:
