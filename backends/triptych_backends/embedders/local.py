@@ -6,7 +6,7 @@ import threading
 import unicodedata
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,7 +161,7 @@ class LocalEmbedder:
         self._session: Lazy[Any] = Lazy(self._load)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _made, (self._workers.asked, self._weights)
+        return partial(LocalEmbedder, threads=self._workers.asked, weights=self._weights), ()
 
     @property
     def signature(self) -> str:
@@ -249,8 +249,3 @@ def _embed_one(session: Any, token_ids: NDArray[np.int64]) -> NDArray[np.float32
     mean = states.mean(axis=0, dtype=np.float64)
     unit: NDArray[np.float32] = (mean / np.linalg.norm(mean)).astype(np.float32)
     return unit
-
-
-def _made(threads: int | None, weights: Path | None) -> LocalEmbedder:
-    """The embedder in the process that it was sent to."""
-    return LocalEmbedder(threads=threads, weights=weights)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,7 +54,7 @@ class MultilingualEmbedder:
         self._model: Lazy[Any] = Lazy(_load)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _made, (self._workers.asked,)
+        return partial(MultilingualEmbedder, threads=self._workers.asked), ()
 
     @property
     def signature(self) -> str:
@@ -127,8 +128,3 @@ def one_openmp_thread(model: Any) -> Iterator[None]:
         yield
     finally:
         openmp.omp_set_num_threads(before)
-
-
-def _made(threads: int | None) -> MultilingualEmbedder:
-    """The embedder in the process that it was sent to."""
-    return MultilingualEmbedder(threads=threads)

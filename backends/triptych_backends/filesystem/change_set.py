@@ -82,7 +82,7 @@ class ChangeSet:
         self._plan = Intent(datasets={home.id})
         self._documents: dict[str, tuple[Sidecar, bytes]] = {}
         self._replaced: dict[str, list[SourceDocument]] = {}
-        self._gone: dict[str, str] = {}
+        self._gone: dict[str, None] = {}  # in order
         self._layers: list[DerivedLayer] = []
         self._gone_layers: list[tuple[str, str]] = []
         self._leftovers: list[str] = []
@@ -233,12 +233,9 @@ class ChangeSet:
         self._plan.removals[sidecar_file(self.home.folder, path)] = None
         history.forget_document(self.workspace.disk, self._plan, self.home.folder, name)
         self._freed.add(document_file(self.home.folder, path))
-        self._gone[name] = path
+        self._gone[name] = None
         self._forgotten.add((name, ""))
-        with self.workspace.database.reading() as session:
-            found = stat_cache.find_layers(session, self.home.id, name)
-        for look in found:
-            self.remove_layer(look)
+        self._remove_layers(name)
 
     def forget_versions(self, name: str, *, below: int) -> None:
         """Delete the old versions of a document that are below one."""
@@ -300,6 +297,9 @@ class ChangeSet:
     def remove_leftovers(self, name: str) -> None:
         """Delete the layers under a name without a document, and what is noted of them."""
         self._leftovers.append(name)
+        self._remove_layers(name)
+
+    def _remove_layers(self, name: str) -> None:
         with self.workspace.database.reading() as session:
             found = stat_cache.find_layers(session, self.home.id, name)
         for look in found:

@@ -9,14 +9,7 @@ from typing import Literal
 
 from triptych.contracts import rules
 from triptych.errors import ConflictError
-from triptych.records import (
-    DocumentInfo,
-    FilterTree,
-    NewDocument,
-    PutOutcome,
-    SourceDocument,
-    copy_metadata,
-)
+from triptych.records import DocumentInfo, FilterTree, NewDocument, PutOutcome, SourceDocument
 from triptych.records.metadata import same_metadata
 from triptych_backends.filesystem import change_detection, history
 from triptych_backends.filesystem.adoption import adopt_by_name
@@ -44,7 +37,6 @@ class FilesDocuments:
         self.mirror = mirror
 
     def problems(self) -> tuple[RejectedFile, ...]:
-        """See `FilesStore.problems`."""
         return list_problems(self.workspace)
 
     def put(self, dataset_id: str, document: NewDocument) -> SourceDocument:
@@ -128,18 +120,14 @@ class FilesDocuments:
                 stored[name] = new
                 outcomes.append(
                     PutOutcome(
-                        name=name,
-                        change=done,
-                        document=new.document(dataset_id, document.content),
+                        name=name, change=done, document=new.document(dataset_id, document.content)
                     )
                 )
             change.commit()
             return outcomes
 
     def load(self, document: SourceDocument) -> None:
-        """See `DocumentRepo.load`."""
         writer, workspace = self.writer, self.workspace
-        content = document.content.encode()
         with writer.locked():
             change = writer.change(document.dataset_id)
             problem = adopt_by_name(change, document.name)
@@ -149,21 +137,11 @@ class FilesDocuments:
             change = writer.change(document.dataset_id)
             known = workspace.known(document.dataset_id, document.name)
             old = known.sidecar if known else None
-            new = Sidecar(
-                name=document.name,
-                path=old.path if old else change.new_path(document.name),
-                sha256=hashlib.sha256(content).hexdigest(),
-                version=document.version,
-                updated_at=document.updated_at,
-                metadata=copy_metadata(document.metadata),
-                original_sha256=document.original_sha256,
-                parser_sig=document.parser_sig,
-                system=document.system,
-            )
+            new = Sidecar.of(document, old.path if old else change.new_path(document.name))
             if old == new and old is not None and same_metadata(old.metadata, new.metadata):
                 return
             rules.check_unused(document, old.version if old else 0, change.home.deleted_version)
-            change.put(new, content, write=True)
+            change.put(new, document.content.encode(), write=True)
             change.commit()
 
     def get(self, dataset_id: str, name: str) -> SourceDocument | None:
@@ -202,7 +180,6 @@ class FilesDocuments:
         return self.mirror.count(dataset_id, where=where)
 
     def with_expired(self, dataset_ids: Sequence[str], moment: datetime) -> Sequence[str]:
-        """See `DocumentRepo.with_expired`."""
         return self.mirror.with_expired(dataset_ids, moment)
 
     def list_datasets(self) -> Sequence[str]:
@@ -211,15 +188,12 @@ class FilesDocuments:
         return self.mirror.list_datasets()
 
     def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
-        """See `VersionReader.versions`."""
         return history.versions(self.workspace, self.get_info(dataset_id, name))
 
     def get_version(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
-        """See `VersionReader.get_version`."""
         return history.get_version(self.workspace, self.get(dataset_id, name), version)
 
     def deleted_version(self, dataset_id: str) -> int:
-        """See `VersionReader.deleted_version`."""
         change_detection.refresh_dataset(self.writer, dataset_id)
         return self.mirror.deleted_version(dataset_id)
 

@@ -5,6 +5,7 @@ JSON is indented, its keys in one order and its text unescaped, so that it reads
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -53,6 +54,21 @@ class Sidecar:
     original_sha256: str = ""
     parser_sig: str = ""
     system: SystemData = attrs.field(factory=SystemData)
+
+    @classmethod
+    def of(cls, document: SourceDocument, path: str) -> Sidecar:
+        """The sidecar of a document at ``path``."""
+        return cls(
+            name=document.name,
+            path=path,
+            sha256=hashlib.sha256(document.content.encode()).hexdigest(),
+            version=document.version,
+            updated_at=document.updated_at,
+            metadata=copy_metadata(document.metadata),
+            original_sha256=document.original_sha256,
+            parser_sig=document.parser_sig,
+            system=document.system,
+        )
 
     def same(self, other: Sidecar) -> bool:
         """Whether both tell the same of the document, whenever it was put."""

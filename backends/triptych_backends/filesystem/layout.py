@@ -30,8 +30,7 @@ MAX_PATH = 400
 
 _EMPTY = "%"
 _DEVICES = re.compile(
-    r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$|clock\$) *(?:\.|$)",
-    re.IGNORECASE,
+    r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$|clock\$) *(?:\.|$)", re.IGNORECASE
 )
 # Encoded wherever it stands: the escape itself, controls, what Windows refuses, noncharacters.
 _UNSAFE = re.compile(

@@ -11,27 +11,22 @@ from pathlib import Path
 
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import Capabilities
-from triptych.errors import (
-    CorruptStoreError,
-    SchemaVersionError,
-    StoreError,
-    ValidationError,
-)
+from triptych.errors import CorruptStoreError, SchemaVersionError, StoreError, ValidationError
 from triptych.leases import SettingsLeases
 from triptych.records import ChangeCursor, ChangePage, DatasetStats, check_whole
 from triptych_backends.filesystem import change_detection, history as old_versions, stat_cache
 from triptych_backends.filesystem.checks import list_problems
 from triptych_backends.filesystem.contents import RejectedFile
+from triptych_backends.filesystem.copies import FilesCopies
 from triptych_backends.filesystem.derived import FilesChunks, FilesLayers
 from triptych_backends.filesystem.disk import Disk, disk_errors
 from triptych_backends.filesystem.documents import FilesDocuments
 from triptych_backends.filesystem.formats import FormatError, dump, parse
 from triptych_backends.filesystem.journal import Intent, Journal
-from triptych_backends.filesystem.layout import DATASETS, DERIVED, JOURNAL, LOCK, OWN, STORE
-from triptych_backends.filesystem.snapshot import FilesSettings, FilesSnapshots
-from triptych_backends.filesystem.state_loader import FilesStateLoader
+from triptych_backends.filesystem.layout import DATASETS, DERIVED, JOURNAL, OWN, STORE
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.filesystem.writer import Writer, WritersLock
+from triptych_backends.index.folder import LOCK
 from triptych_backends.sqlite import SqliteStore
 from triptych_backends.sqlite.connection import FORK_WAIT
 from triptych_backends.sqlite.location import refuse_unusable
@@ -71,7 +66,7 @@ class _Changes:
         return self.mirror.read_changes(since, dataset_id=dataset_id, limit=limit)
 
 
-class FilesStore(CloseOnExit, FilesSnapshots, FilesSettings, _Changes, FilesStateLoader):
+class FilesStore(CloseOnExit, FilesCopies, _Changes):
     """Documents and layers as files in a folder; thread-safe, and fork-safe.
 
     ``documents``, ``chunks`` and ``layers`` are the repositories. What is derived lies in
@@ -85,8 +80,8 @@ class FilesStore(CloseOnExit, FilesSnapshots, FilesSettings, _Changes, FilesStat
         self.workspace = Workspace(disk, mirror, history=history)
         self.writer = Writer(self.workspace, wait=wait)
         self.documents = FilesDocuments(self.writer, mirror.documents)
-        self.chunks = FilesChunks(self.writer, mirror.chunks)
-        self.layers = FilesLayers(self.writer, mirror.layers)
+        self.chunks = FilesChunks(self.writer, mirror)
+        self.layers = FilesLayers(self.writer, mirror)
         _LOCKS.add(self.writer.lock)
 
     @classmethod
@@ -180,7 +175,6 @@ class FilesStore(CloseOnExit, FilesSnapshots, FilesSettings, _Changes, FilesStat
         )
 
     def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
-        """See `Store.stats`."""
         return self.mirror.stats(dataset_id, chunker_sig=chunker_sig, embed_sig=embed_sig)
 
     def scrub(self) -> None:
@@ -233,10 +227,7 @@ def _prepare(disk: Disk, wait: float) -> None:
     for folder in (OWN, DERIVED, JOURNAL, DATASETS):
         if disk.make_folder(folder):
             disk.sync_folder(folder.rpartition("/")[0])
-    for path, data in (
-        (f"{OWN}/.gitignore", _IGNORED),
-        (STORE, dump({"layout": LAYOUT_VERSION})),
-    ):
+    for path, data in ((f"{OWN}/.gitignore", _IGNORED), (STORE, dump({"layout": LAYOUT_VERSION}))):
         if disk.entry(path) is None:
             # Several may do so at once, each with the same bytes.
             with WritersLock(disk.real(LOCK), disk.root, wait).held():
@@ -269,10 +260,7 @@ def _open_derived(
 ) -> SqliteStore:
     try:
         return SqliteStore.open(
-            path,
-            read_only=read_only,
-            lock_timeout=lock_timeout,
-            background_index=background_index,
+            path, read_only=read_only, lock_timeout=lock_timeout, background_index=background_index
         )
     except CorruptStoreError:
         if read_only:

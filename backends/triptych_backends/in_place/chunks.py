@@ -70,22 +70,18 @@ class InPlaceChunks(ChunkRepoBase):
     _source: InPlaceSource[OpenTable]
 
     def config(self, dataset_id: str) -> DatasetConfig | None:
-        """See `ChunkRepo.config`."""
         return self._source.config(dataset_id)
 
     def get_doc_sig(self, dataset_id: str, doc_name: str) -> DerivedSig | None:
-        """See `ChunkSigReader.get_doc_sig`."""
         return self.get_doc_sigs(dataset_id, [doc_name]).get(doc_name)
 
     def get_doc_sigs(self, dataset_id: str, doc_names: Sequence[str]) -> Mapping[str, DerivedSig]:
-        """See `ChunkSigReader.get_doc_sigs`."""
         if not doc_names:
             return {}
         rows = self._source.read_one(dataset_id, lambda table: table.rows_named(doc_names), ())
         return {row.name: self._sig(row) for row in rows}
 
     def doc_names(self, dataset_id: str) -> Sequence[str]:
-        """See `ChunkSigReader.doc_names`."""
         return self._source.read_one(dataset_id, lambda table: table.names(), ())
 
     def count_sets(self, dataset_ids: Sequence[str]) -> int:

@@ -64,7 +64,6 @@ class FollowedRows(CloseOnExit, Generic[Opened]):
         self.shape: str = digest(*shown)
 
     def read(self, names: Sequence[str]) -> Sequence[SourceRow]:
-        """See `RowSource.read`."""
         return [source_row(row) for row in self._read(lambda table: table.rows_named(names))]
 
     def _read(self, ask: Callable[[Opened], T]) -> T:

@@ -146,9 +146,7 @@ class InPlaceSource(ABC, Generic[Opened]):
         if spec is None:
             return None
         return DatasetConfig(
-            chunker_sig=self.chunker_sig,
-            embed_sig=self.embed_sig(spec),
-            language=self.language,
+            chunker_sig=self.chunker_sig, embed_sig=self.embed_sig(spec), language=self.language
         )
 
     def embed_sig(self, spec: TableSpec) -> str:

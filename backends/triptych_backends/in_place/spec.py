@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import attrs
 
@@ -14,8 +14,7 @@ from triptych.records import check_identifier, check_text
 Distance: TypeAlias = Literal["cosine", "l2", "ip"]
 Keywords: TypeAlias = Literal["auto", "text-search", "nearest"]
 
-_DISTANCES = ("cosine", "l2", "ip")
-_KEYWORDS = ("auto", "text-search", "nearest")
+_DISTANCES, _KEYWORDS = get_args(Distance), get_args(Keywords)
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 
 

@@ -12,12 +12,7 @@ import attrs
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import HitReader
 from triptych.contracts.defaults import DocumentRepoBase, LayerRepoBase, StoreBase
-from triptych.errors import (
-    ModelMismatchError,
-    NotFoundError,
-    StoreError,
-    ValidationError,
-)
+from triptych.errors import ModelMismatchError, NotFoundError, StoreError, ValidationError
 from triptych.records import (
     Candidate,
     Condition,
@@ -48,19 +43,15 @@ class NoLayers(LayerRepoBase):
     def get(
         self, dataset_id: str, doc_name: str, layer: Layer, *, vectors: bool = False
     ) -> DerivedLayer | None:
-        """See `LayerRepo.get`."""
         return None
 
     def list(self, dataset_id: str, *, layer: Layer | None = None) -> builtins.list[DerivedLayer]:
-        """See `LayerRepo.list`."""
         return []
 
     def search(self, query: LayerQuery) -> Sequence[Candidate]:
-        """See `LayerRepo.search`."""
         return []
 
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
-        """See `LayerRepo.fetch`."""
         return {}
 
 
@@ -74,12 +65,10 @@ class InPlaceDocuments(DocumentRepoBase):
     _source: InPlaceSource[OpenTable]
 
     def get(self, dataset_id: str, name: str) -> SourceDocument | None:
-        """See `DocumentRepo.get`."""
         row = self._row(dataset_id, name)
         return None if row is None else row.document
 
     def get_info(self, dataset_id: str, name: str) -> DocumentInfo | None:
-        """See `DocumentRepo.get_info`."""
         row = self._row(dataset_id, name)
         return None if row is None else row.info
 
@@ -96,7 +85,6 @@ class InPlaceDocuments(DocumentRepoBase):
         limit: int | None = None,
         where: FilterTree | None = None,
     ) -> Sequence[DocumentInfo]:
-        """See `DocumentRepo.list`."""
         tree = all_of(
             where,
             Condition(NAME, "starts", (("text", prefix),)) if prefix else None,

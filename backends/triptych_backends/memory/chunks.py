@@ -90,7 +90,6 @@ class MemoryChunks(ChunkRepoBase):
             yield from examine_index(self._searcher.index, dataset)
 
     def repair(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
-        """See `Diagnostics.repair`."""
         if not any(name.startswith("index.") for name in checks):
             return []
         with self._truth:
@@ -133,9 +132,7 @@ class MemoryChunks(ChunkRepoBase):
         return self.replace_many(dataset_id, [(doc_name, chunks, sig)])[0]
 
     def replace_many(
-        self,
-        dataset_id: str,
-        sets: Sequence[tuple[str, Sequence[DerivedChunk], DerivedSig]],
+        self, dataset_id: str, sets: Sequence[tuple[str, Sequence[DerivedChunk], DerivedSig]]
     ) -> Sequence[bool]:
         with self._truth.writing() as truth:
             dataset = truth.read(dataset_id)
@@ -147,8 +144,7 @@ class MemoryChunks(ChunkRepoBase):
             # All are checked before the first is stored: they are one write.
             space = dataset.config.embed_sig if dataset.config else ""
             truth.check_widths(
-                dataset_id,
-                [(space, chunk.vector) for _, chunks, _ in allowed for chunk in chunks],
+                dataset_id, [(space, chunk.vector) for _, chunks, _ in allowed for chunk in chunks]
             )
             for name, chunks, sig in allowed:
                 truth.store_set(dataset_id, name, chunks, sig)
@@ -264,11 +260,7 @@ class MemoryChunks(ChunkRepoBase):
         return self._searcher.search("chunk", query)
 
     def corpus_stats(
-        self,
-        dataset_ids: Sequence[str],
-        terms: Sequence[str],
-        *,
-        within: FilterTree | None = None,
+        self, dataset_ids: Sequence[str], terms: Sequence[str], *, within: FilterTree | None = None
     ) -> CorpusStats:
         with self._truth:
             pass  # a store that is closed says so

@@ -147,5 +147,4 @@ class DocumentLogReader:
         )
 
     def page(self, since: ChangeCursor | None, limit: int) -> ChangePage:
-        """See `ChangeReader.read_changes`."""
         return read_page(self, since, limit)

@@ -6,13 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from triptych.contracts import rules
-from triptych.records import (
-    DocumentInfo,
-    FilterTree,
-    NewDocument,
-    PutOutcome,
-    SourceDocument,
-)
+from triptych.records import DocumentInfo, FilterTree, NewDocument, PutOutcome, SourceDocument
 from triptych_backends.memory.dataset import StoredDocument
 from triptych_backends.memory.index_source import documents_passing
 from triptych_backends.memory.truth import Truth

@@ -143,7 +143,6 @@ class MemoryFilters:
     def owners(
         self, unit: Field, datasets: Sequence[str], where: Filter, among: Owners | None = None
     ) -> Owners:
-        """See `Filters.owners`."""
         with self._truth as truth:
             some = {} if among is None else {name: among.get(name, ()) for name in datasets}
             return {
@@ -152,7 +151,6 @@ class MemoryFilters:
             }
 
     def document_keys(self, found: Sequence[Scored]) -> Mapping[int, int]:
-        """See `Filters.document_keys`."""
         keys = {}
         with self._truth as truth:
             for row in found:
@@ -239,7 +237,5 @@ def fresh_sig(dataset: Dataset, name: str, configuration: DerivedSig) -> Derived
     if stored is None:
         return configuration
     return attrs.evolve(
-        configuration,
-        source_version=stored.document.version,
-        input_sig=stored.info.input_sig,
+        configuration, source_version=stored.document.version, input_sig=stored.info.input_sig
     )

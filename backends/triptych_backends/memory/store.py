@@ -148,26 +148,22 @@ class MemoryStore(CloseOnExit, _Answers):
         )
 
     def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
-        """See `Store.stats`."""
         with self._truth as truth:
             return _stats_of(truth.read(dataset_id), dataset_id, chunker_sig, embed_sig)
 
     def change_head(self) -> str:
-        """See `ChangeReader.change_head`."""
         with self._truth as truth:
             return str(truth.seq)
 
     def read_changes(
         self, since: ChangeCursor | None, *, dataset_id: str | None, limit: int
     ) -> ChangePage:
-        """See `ChangeReader.read_changes`."""
         with self._truth as truth:
             end = LogHead(truth.seq, truth.nonce)
             return DocumentLogReader(truth.document_log, end, dataset_id).page(since, limit)
 
     @contextmanager
     def snapshot(self) -> Iterator[MemoryStore]:
-        """See `CopyableStore.snapshot`."""
         with self._truth as truth:
             states = {name: dataset.state() for name, dataset in truth.datasets.items()}
             copy = MemoryStore(
@@ -180,24 +176,20 @@ class MemoryStore(CloseOnExit, _Answers):
     def load_states(
         self, dataset_id: str, states: Sequence[NameState], *, replace: bool = False
     ) -> None:
-        """See `CopyableStore.load_states`."""
         for state in states:
             with self._truth.writing() as truth:
                 _load_state(truth, dataset_id, state, replace=replace)
 
     def use_up_versions(self, dataset_id: str, version: int) -> None:
-        """See `CopyableStore.use_up_versions`."""
         with self._truth.writing() as truth:
             dataset = truth.write(dataset_id)
             dataset.floor = max(dataset.floor, version)
 
     def get_setting(self, key: str) -> str | None:
-        """See `SettingsStore.get_setting`."""
         with self._truth as truth:
             return truth.settings.get(key)
 
     def set_setting(self, key: str, value: str | None, *, expected: str | None) -> bool:
-        """See `SettingsStore.set_setting`."""
         with self._truth.writing() as truth:
             if truth.settings.get(key) != expected:
                 return False
@@ -205,7 +197,6 @@ class MemoryStore(CloseOnExit, _Answers):
             return True
 
     def list_settings(self, prefix: str = "") -> Mapping[str, str]:
-        """See `SettingsStore.list_settings`."""
         with self._truth as truth:
             found = {key: each for key, each in truth.settings.items() if key.startswith(prefix)}
         return dict(sorted(found.items()))
@@ -255,7 +246,6 @@ def _load_state(truth: Truth, dataset_id: str, state: NameState, *, replace: boo
 def _stats_of(
     dataset: Dataset, dataset_id: str, chunker_sig: str, embed_sig: str
 ) -> DatasetStats | None:
-    """See `Store.stats`."""
     if not dataset.exists:
         return None
     want = DerivedSig(chunker_sig=chunker_sig, embed_sig=embed_sig)

@@ -44,12 +44,7 @@ from triptych_backends.memory.dataset import (
     has_vector,
 )
 from triptych_backends.memory.document_changes import DocumentLog
-from triptych_backends.memory.vectors import (
-    Entries,
-    owner_of,
-    read_plain,
-    texts_of,
-)
+from triptych_backends.memory.vectors import Entries, owner_of, read_plain, texts_of
 
 Save = Callable[[Mapping[str, DatasetState], Mapping[str, str]], None]
 """Writes down what all datasets hold, by id, and the settings; when it raises, the write is

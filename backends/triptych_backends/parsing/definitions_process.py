@@ -77,10 +77,7 @@ class _Worker:
         command = [sys.executable, "-I", "-c", _START, str(memory), str(definitions.__file__), path]
         try:
             self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
         except OSError as error:
             raise NoProcessError(f"no process can be started to read it ({error})") from error

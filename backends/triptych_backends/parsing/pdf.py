@@ -14,12 +14,7 @@ import attrs
 
 from triptych.errors import ParseError
 from triptych.parsing.contract import ParsedFile, ParseLimits, markdown_safe, one_line
-from triptych_backends.parsing.pdf_layout import (
-    Line,
-    PageLayout,
-    markdown_table,
-    read_layout,
-)
+from triptych_backends.parsing.pdf_layout import Line, PageLayout, markdown_table, read_layout
 from triptych_backends.parsing.pdf_tables import Glyph
 from triptych_backends.parsing.worker import Reading, run_isolated
 

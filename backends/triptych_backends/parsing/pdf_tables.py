@@ -134,9 +134,7 @@ class _Cell:
     right: float
 
 
-def find_rows(
-    lines: Sequence[Sequence[Glyph]],
-) -> list[tuple[int, int, list[list[str]]]]:
+def find_rows(lines: Sequence[Sequence[Glyph]]) -> list[tuple[int, int, list[list[str]]]]:
     """First and last line and the rows of each table in ``lines``.
 
     A table has three rows or more of three aligned cells or more; a row between them may leave some

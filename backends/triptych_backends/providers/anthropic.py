@@ -12,7 +12,6 @@ from triptych_backends.providers.connection import Connection
 from triptych_backends.providers.http import hosted
 from triptych_backends.providers.response_parsing import (
     MOST_COUNTED,
-    EventFormat,
     MalformedAnswerError,
     ServerSent,
     at,
@@ -48,6 +47,8 @@ class AnthropicLLM(RemoteLLM):
     Raises:
         ValidationError: an argument is invalid, or the key is missing.
     """
+
+    _FORMAT = ServerSent
 
     def __init__(
         self,
@@ -106,9 +107,6 @@ class AnthropicLLM(RemoteLLM):
             finish=finish,
             ended=True,
         )
-
-    def _format(self) -> EventFormat:
-        return ServerSent()
 
     def _piece(self, event: dict[str, Any] | None) -> Piece:
         kind = None if event is None else event.get("type")

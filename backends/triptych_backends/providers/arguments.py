@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+import attrs
+
 from triptych._internal.urls import shown_url
 from triptych.errors import ValidationError
 from triptych.installation import lacking
@@ -88,3 +90,9 @@ def checked_count(name: str, value: N) -> N:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
         raise ValidationError(f"{name} is a whole number from 1 up, not {value!r:.60}")
     return value
+
+
+def whole_from_one(instance: object, attribute: attrs.Attribute[int], value: int) -> None:
+    """Refuse what is not a whole number from 1 up: a validator."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValidationError(f"{attribute.name} is a whole number from 1 up, not {value!r}")

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import attrs
 
@@ -160,15 +160,11 @@ class RemoteLLM(RemoteModel):
     """An `LLM` behind HTTP; a provider adds its wire format. Thread-safe."""
 
     _CHECK = "the model chats"
+    _FORMAT: ClassVar[type[EventFormat]]
+    """That of a stream's lines."""
 
     def __init__(
-        self,
-        *,
-        provider: str,
-        model: str,
-        path: str,
-        temperature: float | None,
-        client: HttpClient,
+        self, *, provider: str, model: str, path: str, temperature: float | None, client: HttpClient
     ) -> None:
         super().__init__(provider=provider, model=model, path=path, client=client)
         self._temperature = checked_temperature(temperature)
@@ -243,7 +239,7 @@ class RemoteLLM(RemoteModel):
     async def _pieces(
         self, payload: Mapping[str, Any], max_tokens: int, gathered: _Gathered
     ) -> AsyncGenerator[str, None]:
-        events, head = self._format(), ""
+        events, head = self._FORMAT(), ""
         async with aclosing(self._client.lines(self._path, payload)) as lines:
             async for line in lines:
                 if not gathered.length and len(head) < _MOST_OF_A_HEAD:
@@ -304,10 +300,6 @@ class RemoteLLM(RemoteModel):
     @abstractmethod
     def _read(self, answer: Mapping[str, Any]) -> Piece:
         """A whole answer; raises `MalformedAnswerError` when it is none."""
-
-    @abstractmethod
-    def _format(self) -> EventFormat:
-        """The format of a stream's lines."""
 
     @abstractmethod
     def _piece(self, event: dict[str, Any] | None) -> Piece:

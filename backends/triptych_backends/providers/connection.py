@@ -21,6 +21,7 @@ from triptych import deadlines
 from triptych._internal.retries import Retries
 from triptych.errors import CancelledError, ProviderTimeoutError, ValidationError
 from triptych_backends.embedders.lazy import Lazy
+from triptych_backends.providers.arguments import whole_from_one
 
 if TYPE_CHECKING:
     import httpx
@@ -178,8 +179,6 @@ class ConcurrencyLimit:
     """At most ``limit`` requests at a time; a forked child starts with all places free."""
 
     def __init__(self, limit: int) -> None:
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise ValidationError(f"concurrency is a whole number from 1 up, not {limit!r}")
         self._places = Lazy(lambda: _Places(limit))
 
     @asynccontextmanager
@@ -195,11 +194,6 @@ class ConcurrencyLimit:
             yield
         finally:
             places.give_back(place)
-
-
-def _size(instance: object, attribute: attrs.Attribute[int], value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValidationError(f"{attribute.name} is a whole number from 1 up, not {value!r}")
 
 
 def _proxy(instance: object, attribute: attrs.Attribute[str | None], value: str | None) -> None:
@@ -241,8 +235,8 @@ class Connection:
 
     timeouts: Timeouts = attrs.field(factory=Timeouts)
     retries: Retries = attrs.field(factory=Retries)
-    concurrency: int = 4
-    max_answer_bytes: int = attrs.field(default=1 << 26, validator=_size)
+    concurrency: int = attrs.field(default=4, validator=whole_from_one)
+    max_answer_bytes: int = attrs.field(default=1 << 26, validator=whole_from_one)
     proxy: str | None = attrs.field(default=None, repr=False, validator=_proxy)
     transport: Callable[[], httpx.AsyncBaseTransport] | None = attrs.field(
         default=None, repr=False, validator=_transport

@@ -10,12 +10,7 @@ from typing import Any
 import attrs
 
 from triptych._internal.urls import without_secrets
-from triptych.errors import (
-    ProviderError,
-    ProviderSetupError,
-    RateLimitedError,
-    UnusableAnswerError,
-)
+from triptych.errors import ProviderError, ProviderSetupError, RateLimitedError, UnusableAnswerError
 
 _TOO_LONG = re.compile(
     r"context[ _](length|window|size)|maximum input length|too many tokens|too long"

@@ -14,7 +14,6 @@ from triptych_backends.providers.errors import ProviderErrorRules
 from triptych_backends.providers.http import HttpClient
 from triptych_backends.providers.remote_model import BatchLimits
 from triptych_backends.providers.response_parsing import (
-    EventFormat,
     JsonLines,
     MalformedAnswerError,
     at,
@@ -129,6 +128,8 @@ class OllamaLLM(RemoteLLM):
         ValidationError: an argument is invalid.
     """
 
+    _FORMAT = JsonLines
+
     def __init__(
         self,
         model: str,
@@ -171,9 +172,6 @@ class OllamaLLM(RemoteLLM):
         if answer.get("done") is not True:
             raise MalformedAnswerError("does not say that it is done")
         return self._part(answer)
-
-    def _format(self) -> EventFormat:
-        return JsonLines()
 
     def _piece(self, event: dict[str, Any] | None) -> Piece:
         if refused := self._client.refused(event):

@@ -14,7 +14,6 @@ from triptych_backends.providers.errors import ProviderErrorRules
 from triptych_backends.providers.http import HttpClient
 from triptych_backends.providers.remote_model import BatchLimits
 from triptych_backends.providers.response_parsing import (
-    EventFormat,
     MalformedAnswerError,
     ServerSent,
     at,
@@ -29,11 +28,7 @@ if TYPE_CHECKING:
 
 OPENAI_URL = "https://api.openai.com/v1"
 
-_FINISHES: Mapping[str, Finish] = {
-    "stop": "stop",
-    "length": "length",
-    "content_filter": "refused",
-}
+_FINISHES: Mapping[str, Finish] = {"stop": "stop", "length": "length", "content_filter": "refused"}
 
 
 def _client(
@@ -142,6 +137,8 @@ class OpenAILLM(RemoteLLM):
         ValidationError: an argument is invalid, or the key is missing.
     """
 
+    _FORMAT = ServerSent
+
     def __init__(
         self,
         model: str,
@@ -190,9 +187,6 @@ class OpenAILLM(RemoteLLM):
             finish="refused" if refused else finish,
             ended=True,
         )
-
-    def _format(self) -> EventFormat:
-        return ServerSent()
 
     def _piece(self, event: dict[str, Any] | None) -> Piece:
         if event is None:

@@ -14,19 +14,14 @@ import attrs
 from numpy.typing import NDArray
 
 from triptych import deadlines
-from triptych.errors import ValidationError
 from triptych.text.tokens import high_token_estimate
+from triptych_backends.providers.arguments import whole_from_one
 from triptych_backends.providers.errors import InputTooLongError
 from triptych_backends.providers.http import HttpClient
 from triptych_backends.providers.response_parsing import MalformedAnswerError
 
 _NUMBER = re.compile(r"(?<![\w.])\d{2,7}(?![\w.]*\w)")
 _SMALLEST_SHARE, _LARGEST_SHARE, _USUAL_SHARE = 0.05, 0.95, 0.75
-
-
-def _from_one(instance: object, attribute: attrs.Attribute[int], value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValidationError(f"{attribute.name} is a whole number from 1 up, not {value!r}")
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -36,8 +31,8 @@ class BatchLimits:
     halved.
     """
 
-    texts: int = attrs.field(validator=_from_one)
-    tokens: int = attrs.field(validator=_from_one)
+    texts: int = attrs.field(validator=whole_from_one)
+    tokens: int = attrs.field(validator=whole_from_one)
 
 
 def batches(texts: Sequence[str], limits: BatchLimits) -> Iterator[range]:

@@ -236,7 +236,6 @@ class ServerSent:
         self._data: list[str] = []
 
     def feed(self, line: str) -> Iterator[dict[str, Any] | None]:
-        """See `EventFormat.feed`."""
         if line:
             name, _, value = line.partition(":")
             if name == "data":
@@ -250,7 +249,6 @@ class JsonLines:
     """The object in each line that is not blank."""
 
     def feed(self, line: str) -> Iterator[dict[str, Any] | None]:
-        """See `EventFormat.feed`."""
         if line.strip():
             yield _object(line)
 

@@ -11,12 +11,7 @@ from triptych_backends.providers.embedding import VOYAGE, Answered, RemoteEmbedd
 from triptych_backends.providers.http import hosted
 from triptych_backends.providers.remote_model import BatchLimits
 from triptych_backends.providers.rerankers import RemoteReranker
-from triptych_backends.providers.response_parsing import (
-    at,
-    by_index,
-    count_at,
-    rows_of,
-)
+from triptych_backends.providers.response_parsing import at, by_index, count_at, rows_of
 
 if TYPE_CHECKING:
     from triptych.records import EmbedKind

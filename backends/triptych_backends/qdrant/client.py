@@ -188,12 +188,10 @@ class ClientCollections:
         return self._ranks_words
 
     def names(self) -> Sequence[str]:
-        """See `Collections.names`."""
         with self._asking() as client:
             return [found.name for found in client.get_collections().collections]
 
     def make(self, name: str, dimension: int) -> None:
-        """See `Collections.make`."""
         vectors = {}
         if dimension:
             vectors[VECTOR] = models.VectorParams(size=dimension, distance=models.Distance.COSINE)
@@ -213,13 +211,11 @@ class ClientCollections:
                 client.create_payload_index(name, field, schema, wait=True)
 
     def drop(self, name: str) -> None:
-        """See `Collections.drop`."""
         with self._asking() as client:
             if client.collection_exists(name):
                 client.delete_collection(name)
 
     def put(self, name: str, points: Sequence[Point], *, over: Filter) -> None:
-        """See `Collections.put`."""
         structs = [
             models.PointStruct(
                 id=point.id,
@@ -234,12 +230,10 @@ class ClientCollections:
             )
 
     def delete(self, name: str, where: Filter) -> None:
-        """See `Collections.delete`."""
         with self._asking() as client:
             client.delete(name, models.FilterSelector(filter=where), wait=True)
 
     def read(self, name: str, point: str) -> Mapping[str, Any] | None:
-        """See `Collections.read`."""
         try:
             with self._asking() as client:
                 found = client.retrieve(name, [point], with_payload=True)
@@ -248,7 +242,6 @@ class ClientCollections:
         return found[0].payload if found else None
 
     def list_points(self, name: str, where: Filter) -> Sequence[Mapping[str, Any]]:
-        """See `Collections.list_points`."""
         listed: list[Mapping[str, Any]] = []
         after = None
         while True:
@@ -263,7 +256,6 @@ class ClientCollections:
     def nearest(
         self, name: str, vector: NDArray[np.float32], where: Filter, *, limit: int, exact: bool
     ) -> Sequence[Found]:
-        """See `Collections.nearest`."""
         with self._asking() as client:
             answer = client.query_points(
                 name,
@@ -288,7 +280,6 @@ class ClientCollections:
         k: float = K1,
         b: float = B,
     ) -> Sequence[Found]:
-        """See `Collections.best_by_words`."""
         scoring = models.Bm25Scoring(bm25=models.Bm25Params(k=k, b=b))
         with self._asking() as client:
             answer = client.query_points(
@@ -303,13 +294,11 @@ class ClientCollections:
         return [Found(each.payload or {}, each.score) for each in answer.points]
 
     def counts(self, name: str, field: str, where: Filter) -> Mapping[int, int]:
-        """See `Collections.counts`."""
         with self._asking() as client:
             answer = client.facet(name, field, where, limit=_VALUES, exact=True)
         return {int(hit.value): hit.count for hit in answer.hits}
 
     def close(self) -> None:
-        """See `Collections.close`."""
         with self._lock:
             client, self._client = self._client, None
         if client is not None and client[0] == os.getpid():

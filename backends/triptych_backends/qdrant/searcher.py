@@ -212,7 +212,6 @@ class QdrantSearcher:
         self._falls_back = falls_back
 
     def search(self, unit: Field, query: ChunkQuery) -> Sequence[Candidate]:
-        """See `Searcher.search`."""
         if query.mode == "sparse":
             return self._local.search(unit, query)
         try:

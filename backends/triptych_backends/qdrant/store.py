@@ -84,7 +84,6 @@ class QdrantDiagnostics:
             yield from found.findings()
 
     def repair(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
-        """See `Diagnostics.repair`."""
         done = list(self.kept.repair(checks, dataset_ids))
         if not {_MISSING.name, _SURPLUS.name}.intersection(checks):
             return done

@@ -52,9 +52,7 @@ def chunk_text(content: str, config: ChunkConfig) -> list[ChunkSpec]:
 
 
 def _chunks(
-    content: str,
-    cut: Callable[[str, int], int],
-    back: Callable[[str, int, int], int] | None,
+    content: str, cut: Callable[[str, int], int], back: Callable[[str, int, int], int] | None
 ) -> list[ChunkSpec]:
     """The chunks of windows that end at ``cut(text, start)``.
 

@@ -188,11 +188,7 @@ class ParsedFile:
         object.__setattr__(self, "outline", outline)
 
     def document(
-        self,
-        name: str,
-        metadata: Metadata | None = None,
-        *,
-        if_version: int | None = None,
+        self, name: str, metadata: Metadata | None = None, *, if_version: int | None = None
     ) -> NewDocument:
         """The document to put; ``metadata`` goes over what the parser found."""
         from triptych.records import NewDocument

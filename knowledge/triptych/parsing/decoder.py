@@ -35,19 +35,7 @@ _LABELS = {
     "euc-kr": "cp949",
     "ks_c_5601-1987": "cp949",
 }
-_TEXT = (
-    "big5",
-    "cp",
-    "euc_",
-    "gb",
-    "hz",
-    "iso2022",
-    "iso8859",
-    "koi8",
-    "mac",
-    "shift_jis",
-    "tis",
-)
+_TEXT = ("big5", "cp", "euc_", "gb", "hz", "iso2022", "iso8859", "koi8", "mac", "shift_jis", "tis")
 """How Python's names of the encodings begin that a file may declare: no Unicode's, which is tried
 before, and no codec such as "punycode", which is no encoding of files."""
 

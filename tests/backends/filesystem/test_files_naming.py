@@ -6,7 +6,6 @@ import pytest
 
 from triptych_backends.filesystem.layout import (
     case_folded_path,
-    decode,
     fallback,
     folder_of,
     id_of,
@@ -14,6 +13,7 @@ from triptych_backends.filesystem.layout import (
     name_of,
     path_of,
 )
+from triptych_backends.postgres.postings import decode
 
 
 @pytest.mark.parametrize(

@@ -281,10 +281,7 @@ class _Configs:
 
 
 def _pair(
-    pair: ColumnPair,
-    find: _Finder,
-    indexes: Sequence[tuple[object, ...]],
-    configs: _Configs,
+    pair: ColumnPair, find: _Finder, indexes: Sequence[tuple[object, ...]], configs: _Configs
 ) -> Pair:
     spec = find.spec
     text = find.column(pair.text, "text", _TEXTS)

@@ -32,7 +32,6 @@ class TableRows(FollowedRows[PostgresTable]):
         super().__init__(table, overlap, partial(TableSource, url))
 
     def resume(self, cursor: str) -> str:
-        """See `RowSource.resume`."""
         time, _ = _position(cursor)
         if time is None:
             return ""

@@ -16,7 +16,8 @@ from triptych_backends.in_place.postgres.catalog import Pair, Table, TextSearch
 from triptych_backends.in_place.postgres.columns import Column, identifier, read_value, select
 from triptych_backends.in_place.postgres.conditions import Parameters, condition
 from triptych_backends.in_place.postgres.connections import Reader
-from triptych_backends.in_place.table import EPOCH, QueryWord, Row, WantedWord
+from triptych_backends.in_place.table import QueryWord, Row, WantedWord
+from triptych_backends.sql.document_rows import EPOCH
 
 
 def searched(table: Table, tree: FilterTree | None, values: Parameters) -> sql.Composable:

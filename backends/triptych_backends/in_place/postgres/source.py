@@ -42,7 +42,6 @@ class PostgresTable:
 
     @property
     def spec(self) -> TableSpec:
-        """See `OpenTable.spec`."""
         return self.table.spec
 
     @property
@@ -51,15 +50,12 @@ class PostgresTable:
         return self.table.rows
 
     def has_vector(self, pair: int) -> bool:
-        """See `OpenTable.has_vector`."""
         return self.table.pairs[pair].vector is not None
 
     def has_text_index(self, pair: int) -> bool:
-        """See `OpenTable.has_text_index`."""
         return self.table.pairs[pair].search.indexed
 
     def names(self) -> Sequence[str]:
-        """See `OpenTable.names`."""
         values = Parameters()
         statement = sql.SQL("SELECT DISTINCT {}::text FROM {} WHERE {}").format(
             identifier(self.table.id.name), self.table.name, searched(self.table, None, values)
@@ -67,7 +63,6 @@ class PostgresTable:
         return sorted(name for (name,) in self.reader.rows(statement, values))
 
     def rows(self, keys: Sequence[Hashable], tree: FilterTree | None) -> Mapping[Hashable, Row]:
-        """See `OpenTable.rows`."""
         return {row.name: row for row in self.rows_named([str(key) for key in keys], tree)}
 
     def rows_named(self, names: Sequence[str], tree: FilterTree | None = None) -> list[Row]:
@@ -94,7 +89,6 @@ class PostgresTable:
         return self._count(searched(self.table, tree, values), values)
 
     def count_texts(self, pair: int, tree: FilterTree | None, word: QueryWord | None = None) -> int:
-        """See `OpenTable.count_texts`."""
         table, there, values = self.table, self.table.pairs[pair], Parameters()
         if word is None and table.rows >= _MANY and table.where is None and tree is None:
             return int(table.rows)
@@ -113,13 +107,11 @@ class PostgresTable:
     def best_texts(
         self, pair: int, words: Sequence[WantedWord], tree: FilterTree | None, limit: int
     ) -> list[Text]:
-        """See `OpenTable.best_texts`."""
         there = self.table.pairs[pair]
         found = best_texts(self.reader, self.table, there, words, tree, limit)
         return [self._text(pair, name, text) for name, text in found]
 
     def nearest(self, pair: int, vector: Vector, tree: FilterTree | None, limit: int) -> list[Near]:
-        """See `OpenTable.nearest`."""
         there = self.table.pairs[pair]
         found = find_nearest(self.reader, self.table, there, vector, limit, tree)
         return [Near(name, name, score) for name, score in found]
@@ -127,7 +119,6 @@ class PostgresTable:
     def nearest_texts(
         self, pair: int, vector: Vector, tree: FilterTree | None, limit: int
     ) -> list[Text]:
-        """See `OpenTable.nearest_texts`."""
         table, values = self.table, Parameters()
         names = [near.name for near in self.nearest(pair, vector, tree, limit)]
         text = identifier(table.pairs[pair].text.name)
@@ -195,7 +186,6 @@ class TableSource(InPlaceSource[PostgresTable]):
         return self.database.read(asked)
 
     def examine(self, dataset_id: str) -> Iterator[Finding]:
-        """See `InPlaceSource.examine`."""
         table = self.database.read(lambda reader: self._load(reader, dataset_id))
         return findings(table)
 

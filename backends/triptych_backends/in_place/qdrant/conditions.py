@@ -113,11 +113,7 @@ _RANGES: Final[dict[OrderOperator, str]] = {"lt": "lte", "lte": "lte", "gt": "gt
 
 
 def narrowed(
-    tree: FilterTree | None,
-    fields: Mapping[str, Path],
-    named: NameCondition,
-    *,
-    has_times: bool,
+    tree: FilterTree | None, fields: Mapping[str, Path], named: NameCondition, *, has_times: bool
 ) -> Narrowing:
     """What points that pass ``tree`` fulfil.
 

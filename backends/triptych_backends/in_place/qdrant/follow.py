@@ -62,7 +62,6 @@ class CollectionRows(FollowedRows[OpenCollection]):
         self._listed: list[str] = []
 
     def resume(self, cursor: str) -> str:
-        """See `RowSource.resume`."""
         place = _Place.of(cursor)
         if not place.kind or place.kind != _kind(self._collection()):
             return ""

@@ -76,11 +76,7 @@ _DEEPER: Final = 4
 
 
 def find_nearest(
-    reader: PointReader,
-    passing: Passing,
-    pair: Pair,
-    vector: NDArray[np.float32],
-    limit: int,
+    reader: PointReader, passing: Passing, pair: Pair, vector: NDArray[np.float32], limit: int
 ) -> list[tuple[FoundPoint, Row, float]]:
     """The ``limit`` nearest points that pass and have a text, their rows and cosines, best first.
 

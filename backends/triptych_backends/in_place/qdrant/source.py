@@ -38,7 +38,6 @@ class OpenCollection:
 
     @property
     def spec(self) -> TableSpec:
-        """See `OpenTable.spec`."""
         return self.collection.spec
 
     @property
@@ -47,11 +46,9 @@ class OpenCollection:
         return self.collection.layout.points
 
     def has_vector(self, pair: int) -> bool:
-        """See `OpenTable.has_vector`."""
         return self.collection.pairs[pair].vector is not None
 
     def has_text_index(self, pair: int) -> bool:
-        """See `OpenTable.has_text_index`."""
         return self.collection.pairs[pair].indexed
 
     def names(self) -> Sequence[str]:
@@ -59,7 +56,6 @@ class OpenCollection:
         return sorted(row.name for row in self._scan(self._passing(None)))
 
     def rows(self, keys: Sequence[Hashable], tree: FilterTree | None) -> Mapping[Hashable, Row]:
-        """See `OpenTable.rows`."""
         passing = self._passing(tree)
         found: dict[Hashable, Row] = {}
         for start in range(0, len(keys), PAGE):
@@ -129,20 +125,17 @@ class OpenCollection:
     def best_texts(
         self, pair: int, words: Sequence[WantedWord], tree: FilterTree | None, limit: int
     ) -> list[Text]:
-        """See `OpenTable.best_texts`."""
         there = self.collection.pairs[pair]
         best = find_by_words(self.reader, self._passing(tree), there, words, limit)
         return _texts(pair, self.rows(best, tree).items())
 
     def nearest(self, pair: int, vector: Vector, tree: FilterTree | None, limit: int) -> list[Near]:
-        """See `OpenTable.nearest`."""
         found = self._nearest(pair, vector, tree, limit)
         return [Near(point.id, row.name, score) for point, row, score in found]
 
     def nearest_texts(
         self, pair: int, vector: Vector, tree: FilterTree | None, limit: int
     ) -> list[Text]:
-        """See `OpenTable.nearest_texts`."""
         found = self._nearest(pair, vector, tree, limit)
         return _texts(pair, ((point.id, row) for point, row, _ in found))
 
@@ -224,12 +217,10 @@ class CollectionSource(InPlaceSource[OpenCollection]):
         return "" if self.embedder is None else self.embedder.signature
 
     def read(self, dataset_ids: Sequence[str], ask: Callable[[Sequence[OpenCollection]], T]) -> T:
-        """See `InPlaceSource.read`."""
         names = [each for each in dict.fromkeys(dataset_ids) if each in self.specs]
         return ask([OpenCollection(self.reader, self._collection(name)) for name in names])
 
     def examine(self, dataset_id: str) -> Iterator[Finding]:
-        """See `InPlaceSource.examine`."""
         return findings(self._load(dataset_id))
 
     def _collection(self, name: str) -> Collection:

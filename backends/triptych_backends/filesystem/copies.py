@@ -1,24 +1,97 @@
-"""Taking over what another store holds: its documents and layers as files, its chunks mirrored."""
+"""What a copy of the store takes along, and brings: its settings, one moment of it, and states."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 
 import attrs
 
 from triptych.contracts import rules
-from triptych.records import NameState, SourceDocument, copy_metadata
+from triptych.errors import CorruptStoreError, StoreError
+from triptych.records import DocumentInfo, NameState, SourceDocument
 from triptych.records.metadata import same_metadata
-from triptych_backends.filesystem import stat_cache
+from triptych_backends.filesystem import change_detection, history, stat_cache
 from triptych_backends.filesystem.adoption import adopt_by_name
 from triptych_backends.filesystem.change_set import ChangeSet
 from triptych_backends.filesystem.contents import FileLayer, find_layer
-from triptych_backends.filesystem.formats import Sidecar
+from triptych_backends.filesystem.disk import Disk, disk_errors
+from triptych_backends.filesystem.formats import FormatError, Sidecar, dump, parse
+from triptych_backends.filesystem.journal import Intent
+from triptych_backends.filesystem.layout import SETTINGS
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.filesystem.writer import Writer
+from triptych_backends.sql.change_log import SqlChanges
 from triptych_backends.sql.document_rows import read_rows
+from triptych_backends.sql.documents import SqlDocuments
 from triptych_backends.sql.state_loader import batched, check_widths, load_or_remove_set
+from triptych_backends.sql.store import SqlSnapshot
+from triptych_backends.sqlite import SqliteStore
+
+
+def _settings(disk: Disk) -> dict[str, str]:
+    try:
+        found = parse(disk.read(SETTINGS)[0])
+    except FileNotFoundError:
+        return {}
+    except FormatError as error:
+        raise _damaged(disk) from error
+    if not all(isinstance(value, str) for value in found.values()):
+        raise _damaged(disk)
+    return found
+
+
+def _damaged(disk: Disk) -> CorruptStoreError:
+    return CorruptStoreError(
+        f"{disk.real(SETTINGS)} is damaged: restore it, or delete it, which forgets the "
+        "remembered folders and nothing else"
+    )
+
+
+class _Documents(SqlDocuments):
+    """The mirror's documents at that moment, with the old versions that still have a file."""
+
+    workspace: Workspace
+
+    def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
+        return history.versions(self.workspace, self.get_info(dataset_id, name))
+
+    def get_version(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
+        return history.get_version(self.workspace, self.get(dataset_id, name), version)
+
+
+class _Snapshot(SqlChanges):
+    """A `Store` to be read: the mirror's snapshot, with the settings and versions of the files."""
+
+    def __init__(
+        self, mirror: SqlSnapshot, workspace: Workspace, settings: Mapping[str, str]
+    ) -> None:
+        self.database = mirror.database
+        self.documents = _Documents(mirror.database, mirror.documents.searcher)
+        self.documents.workspace = workspace
+        self.chunks = mirror.chunks
+        self.layers = mirror.layers
+        self.scrub = mirror.scrub
+        self.close = mirror.close
+        self.stats = mirror.stats
+        self._settings = settings
+        self.capabilities = attrs.evolve(
+            mirror.capabilities, versions=self.documents, changes=self, settings=self
+        )
+
+    def get_setting(self, key: str) -> str | None:
+        return self._settings.get(key)
+
+    def set_setting(self, key: str, value: str | None, *, expected: str | None) -> bool:
+        """Refuse to write.
+
+        Raises:
+            StoreError: always.
+        """
+        raise StoreError("this is a snapshot of a store: write to the store itself")
+
+    def list_settings(self, prefix: str = "") -> Mapping[str, str]:
+        return {key: text for key, text in self._settings.items() if key.startswith(prefix)}
 
 
 @attrs.frozen
@@ -32,11 +105,26 @@ class _Wanted:
     replaced: Sidecar | None
 
 
-class FilesStateLoader:
-    """`CopyableStore` over a `FilesStore`, for the store to inherit."""
+class FilesCopies:
+    """`SettingsStore` over a file, and `CopyableStore`, for a `FilesStore` to inherit."""
 
     writer: Writer
     workspace: Workspace
+    mirror: SqliteStore
+
+    @contextmanager
+    def snapshot(self) -> Iterator[_Snapshot]:
+        """See `CopyableStore.snapshot`. What was edited by hand is taken over first."""
+        with ExitStack() as held:
+            if self.workspace.database.read_only:
+                mirror = held.enter_context(self.mirror.snapshot())
+                settings = self.list_settings()
+            else:
+                change_detection.refresh_all(self.writer)
+                with self.writer.locked():  # until the moment is there, and no longer
+                    mirror = held.enter_context(self.mirror.snapshot())
+                    settings = self.list_settings()
+            yield _Snapshot(mirror, self.workspace, settings)
 
     def load_states(
         self, dataset_id: str, states: Sequence[NameState], *, replace: bool = False
@@ -79,7 +167,7 @@ class FilesStateLoader:
         path = old.path if old else None
 
         def is_stored(document: SourceDocument) -> bool:
-            made = _sidecar(document, path or "")
+            made = Sidecar.of(document, path or "")
             return old == made and same_metadata(old.metadata, made.metadata)
 
         version = old.version if old else 0
@@ -100,7 +188,7 @@ class FilesStateLoader:
                 change.remove(old.name, old.path, old.version, old.sha256)
             for document in each.new:
                 path = path or change.new_path(each.state.name)
-                change.put(_sidecar(document, path), document.content.encode(), write=True)
+                change.put(Sidecar.of(document, path), document.content.encode(), write=True)
         # What is replaced is kept now, and a layer lies beside its document.
         change.commit()
         change = self.writer.change(dataset_id)
@@ -132,22 +220,39 @@ class FilesStateLoader:
             )
 
     def use_up_versions(self, dataset_id: str, version: int) -> None:
-        """See `CopyableStore.use_up_versions`."""
         with self.writer.locked():
             change = self.writer.change(dataset_id)
             change.use_up(version)
             change.commit()
 
+    # Settings
 
-def _sidecar(document: SourceDocument, path: str) -> Sidecar:
-    return Sidecar(
-        name=document.name,
-        path=path,
-        sha256=hashlib.sha256(document.content.encode()).hexdigest(),
-        version=document.version,
-        updated_at=document.updated_at,
-        metadata=copy_metadata(document.metadata),
-        original_sha256=document.original_sha256,
-        parser_sig=document.parser_sig,
-        system=document.system,
-    )
+    def get_setting(self, key: str) -> str | None:
+        return self._read().get(key)
+
+    def set_setting(self, key: str, value: str | None, *, expected: str | None) -> bool:
+        disk = self.writer.workspace.disk
+        with self.writer.locked():
+            settings = _settings(disk)
+            if settings.get(key) != expected:
+                return False
+            if value is None:
+                settings.pop(key, None)
+            else:
+                settings[key] = value
+            data = dump(dict(sorted(settings.items())))
+            journal = self.writer.workspace.journal
+            journal.clear()  # of a killed writer: logged questions, too
+            journal.apply(Intent(writes={SETTINGS: data}))
+            return True
+
+    def list_settings(self, prefix: str = "") -> Mapping[str, str]:
+        settings = self._read()
+        return {key: settings[key] for key in sorted(settings) if key.startswith(prefix)}
+
+    def _read(self) -> dict[str, str]:
+        workspace = self.writer.workspace
+        with disk_errors(workspace.where):
+            with workspace.database.reading():
+                pass  # a store that is closed says so
+            return _settings(workspace.disk)
