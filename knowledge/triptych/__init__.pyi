@@ -30,7 +30,7 @@ from triptych.errors import (
     ValidationError as ValidationError,
 )
 from triptych.events import EventReloader as EventReloader
-from triptych.layers.builder import LayerBuilder as LayerBuilder
+from triptych.layers.builder.builder import LayerBuilder as LayerBuilder
 from triptych.records import (
     ChangePage as ChangePage,
     DatasetStats as DatasetStats,

@@ -14,9 +14,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, Token
-from types import TracebackType
 from typing import Protocol, Self
 
 from triptych.records.models import Generation, ModelUsage
@@ -130,12 +129,7 @@ class Operation:
         self._enter()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._leave()
         self.end(error)
 
@@ -175,12 +169,7 @@ class _Part(Operation):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         pass
 
 
@@ -213,24 +202,11 @@ class _Stage:
         stages[self._name] = stages.get(self._name, 0.0) + seconds
 
 
-class _NoStage(_Stage):
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        pass
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
 _observers: tuple[Observer, ...] = ()
 _changing = threading.Lock()
 _current: ContextVar[Operation | None] = ContextVar("triptych_operation", default=None)
 _UNOBSERVED = _Unobserved()
-_NO_STAGE = _NoStage()
+_NO_STAGE = nullcontext()
 
 
 def observe(observer: Observer) -> Callable[[], None]:
@@ -270,7 +246,7 @@ def operation(
     return Operation(name, attributes, carrier)
 
 
-def stage(name: str) -> _Stage:
+def stage(name: str) -> AbstractContextManager[None]:
     """Time a block as a stage of the operation that is under way in this context."""
     if not _observers or (current := _current.get()) is None:
         return _NO_STAGE

@@ -7,7 +7,6 @@ leases in the store, no other takes them; what a dead worker had is free when it
 from __future__ import annotations
 
 import json
-import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +16,9 @@ import attrs
 
 from triptych import deadlines
 from triptych.contracts import WorkLeases
+from triptych.contracts.change_pages import check_poll
 from triptych.derivation.deriver import Deriver
+from triptych.derivation.living import document_pages
 from triptych.errors import (
     CancelledError,
     ConflictError,
@@ -26,13 +27,12 @@ from triptych.errors import (
     NotFoundError,
     StoreError,
     TriptychError,
-    ValidationError,
 )
 from triptych.leases import LEASE, LeaseHolder
 from triptych.records import DocumentInfo, Failure, RebuildReport, RebuildScope
+from triptych.records.reports import summed
 from triptych.service import Service
 
-_PAGE = 256
 _FIRST_SHARE, _LARGEST_SHARE = 16, 256
 _SHARE_SECONDS = 3.0
 """A share should take about so long: a dead worker's waits, and at the end nobody waits long."""
@@ -110,8 +110,8 @@ class Worker:
         on_share: Callable[[Share], None] | None = None,
     ) -> None:
         self._leases = _required(service.capabilities.leases)
-        self._poll = _seconds(poll, "poll")
-        self._lease = _seconds(lease, "lease")
+        self._poll = check_poll(poll)
+        self._lease = check_poll(lease, "lease")
         self._service = service
         self._dataset_ids = None if dataset_ids is None else list(dict.fromkeys(dataset_ids))
         self._on_share = on_share
@@ -289,14 +289,14 @@ class Worker:
             if name not in {failure.name for failure in report.failed}:
                 self._failed.pop((dataset_id, name), None)
         self._note(dataset_id, report.failed)
-        so_far = self._report
-        self._report = WorkReport(
-            shares=so_far.shares + 1,
-            documents=so_far.documents + report.rebuilt,
-            embedded=so_far.embedded + report.embedded,
-            reused=so_far.reused + report.reused,
-            encoded=so_far.encoded + report.encoded,
+        done = WorkReport(
+            shares=1,
+            documents=report.rebuilt,
+            embedded=report.embedded,
+            reused=report.reused,
+            encoded=report.encoded,
         )
+        self._report = summed(self._report, done)
         self._tell(
             Share(dataset_id=dataset_id, documents=len(names), report=report, seconds=seconds)
         )
@@ -339,16 +339,15 @@ class Worker:
                 if info.name in lacking or have.get(info.name) != deriver.expected_signature(info)
             ]
 
-    def _pages(self, dataset_id: str, only: Sequence[str] | None) -> Iterator[list[DocumentInfo]]:
+    def _pages(
+        self, dataset_id: str, only: Sequence[str] | None
+    ) -> Iterator[Sequence[DocumentInfo]]:
         documents = self._service.documents
         if only is not None:
             infos = (documents.get_info(dataset_id, name) for name in only)
             yield [info for info in infos if info is not None]
             return
-        after = ""
-        while page := documents.list(dataset_id, after=after, limit=_PAGE):
-            yield list(page)
-            after = page[-1].name
+        yield from document_pages(documents, dataset_id)
 
 
 def _required(leases: WorkLeases | None) -> WorkLeases:
@@ -357,12 +356,6 @@ def _required(leases: WorkLeases | None) -> WorkLeases:
             "this store keeps no settings, by which workers could share: rebuild it in one process"
         )
     return leases
-
-
-def _seconds(value: object, name: str) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf:
-        return float(value)
-    raise ValidationError(f"{name} is a number of seconds above 0, not {value!r:.60}")
 
 
 def _failed(dataset_id: str, error: TriptychError) -> RebuildReport:

@@ -77,6 +77,8 @@ try:
 except ImportError:  # Windows, where a file that is open is neither removed nor replaced
     fcntl = None
 
+# Files that appear whole
+
 _DRAFT = re.compile(r"[0-9a-f]{8}\.part")
 
 _MODE = 0o777

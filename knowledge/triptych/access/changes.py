@@ -16,12 +16,7 @@ import attrs
 from triptych import deadlines
 from triptych.access.view import AccessView
 from triptych.contracts import ChangeReader, SettingsStore
-from triptych.errors import (
-    CorruptStoreError,
-    NotAvailableError,
-    StoreError,
-    StoreLockedError,
-)
+from triptych.errors import CorruptStoreError, NotAvailableError, StoreError, StoreLockedError
 from triptych.records import ChangeCursor, ChangePage, DocumentChange, Subject
 from triptych.records.filters import NAME, conditions_of
 

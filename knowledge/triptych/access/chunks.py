@@ -156,9 +156,7 @@ class AccessChunks:
         return self.replace_many(dataset_id, [(doc_name, chunks, sig)])[0]
 
     def replace_many(
-        self,
-        dataset_id: str,
-        sets: Sequence[tuple[str, Sequence[DerivedChunk], DerivedSig]],
+        self, dataset_id: str, sets: Sequence[tuple[str, Sequence[DerivedChunk], DerivedSig]]
     ) -> Sequence[bool]:
         """See `ChunkRepo.replace_many`. A set of a document that is not the caller's is refused."""
         view = self._view

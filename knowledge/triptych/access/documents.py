@@ -8,7 +8,7 @@ from datetime import datetime
 import attrs
 
 from triptych.access.view import AccessView
-from triptych.contracts.rules import check_delete, check_if_version, plan_put
+from triptych.contracts.rules import check_delete, check_if_version, outcome_of, plan_put
 from triptych.errors import ConflictError, StoreAwayError, TriptychError
 from triptych.records import (
     Condition,
@@ -98,12 +98,7 @@ class AccessDocuments:
             stored = self.put(dataset_id, document)
         except TriptychError as error:
             return _failed(document, error)
-        if before is None:
-            return PutOutcome(name=document.name, change="added", document=stored)
-        same = before.version == stored.version
-        return PutOutcome(
-            name=document.name, change="unchanged" if same else "updated", document=stored
-        )
+        return outcome_of(before, stored)
 
     def _ready(self, dataset_id: str, new: NewDocument) -> NewDocument:
         """``new`` with the version that it may be put over.

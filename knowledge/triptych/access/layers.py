@@ -44,7 +44,7 @@ class AccessLayers:
         view = self._view
         view.check_write(layer.dataset_id)
         if view.tree is not None:
-            if _is_above(layer.doc_name):
+            if is_folder(layer.doc_name):
                 view.check_whole(layer.dataset_id, "a layer of a folder or a dataset")
             if view.info(layer.dataset_id, layer.doc_name) is None:
                 return False
@@ -58,7 +58,7 @@ class AccessLayers:
             return None
         if view.tree is None:
             return view.store.layers.get(dataset_id, doc_name, layer, vectors=vectors)
-        info = None if _is_above(doc_name) else view.info(dataset_id, doc_name)
+        info = None if is_folder(doc_name) else view.info(dataset_id, doc_name)
         if info is None:
             return None
         found = view.store.layers.get(dataset_id, doc_name, layer, vectors=vectors)
@@ -101,7 +101,7 @@ class AccessLayers:
         view = self._view
         if view.tree is None:
             return layers
-        names = [each.doc_name for each in layers if not _is_above(each.doc_name)]
+        names = [each.doc_name for each in layers if not is_folder(each.doc_name)]
         there = view.infos(dataset_id, names)
         shown = [
             each
@@ -138,11 +138,6 @@ class AccessLayers:
     @property
     def in_process(self) -> bool:
         return self._view.store.layers.in_process
-
-
-def _is_above(doc_name: str) -> bool:
-    """Whether a layer under this name is that of a folder or a dataset."""
-    return not doc_name or is_folder(doc_name)
 
 
 def _shown(view: AccessView, layer: DerivedLayer | None, info: DocumentInfo) -> DerivedLayer | None:

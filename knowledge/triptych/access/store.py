@@ -245,11 +245,7 @@ class AccessDocumentSearch:
         return visible_units(self._view, self._searcher.fetch_docs(keys))
 
     def corpus_stats(
-        self,
-        dataset_ids: Sequence[str],
-        terms: Sequence[str],
-        *,
-        within: FilterTree | None = None,
+        self, dataset_ids: Sequence[str], terms: Sequence[str], *, within: FilterTree | None = None
     ) -> CorpusStats:
         view = self._view
         return self._searcher.corpus_stats(

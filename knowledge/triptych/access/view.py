@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import takewhile
 from typing import Any, TypeVar
 
 import attrs
@@ -211,7 +212,7 @@ class AccessView:
         reader = self.capabilities.versions
         if reader is None or not self.access.names(dataset_id):
             return ()
-        return list(_while_admitted(self, reader.versions(dataset_id, name)))
+        return list(takewhile(self.admits, reader.versions(dataset_id, name)))
 
     def shows_derived(self, info: DocumentInfo, sig: DerivedSig, digest: str) -> bool:
         """Whether what was derived from the document ``info`` is of a state that is the caller's.
@@ -293,10 +294,3 @@ def _subject(document: DocumentInfo | SourceDocument) -> Subject:
         updated_at=document.updated_at,
         expires_at=document.system.expires_at,
     )
-
-
-def _while_admitted(view: AccessView, versions: Sequence[DocumentInfo]) -> Iterator[DocumentInfo]:
-    for each in versions:
-        if not view.admits(each):
-            return
-        yield each

@@ -2,8 +2,6 @@
 
 from triptych.aio.facade import (
     AsyncDataset,
-    AsyncEmbedder,
-    AsyncLLM,
     AsyncPipeline,
     AsyncService,
     BlockingEmbedder,
@@ -12,6 +10,7 @@ from triptych.aio.facade import (
     iterate,
 )
 from triptych.aio.threads import AsyncAnswerStream
+from triptych.contracts import AsyncEmbedder, AsyncLLM
 
 __all__ = [
     "AsyncAnswerStream",

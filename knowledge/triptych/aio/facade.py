@@ -11,15 +11,7 @@ import concurrent.futures
 import functools
 import inspect
 import os
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Coroutine,
-    Iterator,
-    Sequence,
-)
-from types import TracebackType
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Any, Final, Generic, ParamSpec, TypeVar, Unpack
 
 import numpy as np
@@ -29,11 +21,7 @@ from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych._open import open as open_service
 from triptych.access.view import Access
-from triptych.aio.methods import (
-    AsyncDatasetMethods,
-    AsyncPipelineMethods,
-    AsyncServiceMethods,
-)
+from triptych.aio.methods import AsyncDatasetMethods, AsyncPipelineMethods, AsyncServiceMethods
 from triptych.aio.threads import next_item, run
 from triptych.contracts import LLM, AsyncEmbedder, AsyncLLM, Embedder
 from triptych.contracts.change_pages import check_poll, next_wait
@@ -42,18 +30,6 @@ from triptych.records import ChangePage, EmbedKind, Generation, Message
 from triptych.service import Service
 from triptych.service.options import OpenOptions
 from triptych.service.views import Dataset, PipelineView
-
-__all__ = [
-    "AsyncDataset",
-    "AsyncEmbedder",
-    "AsyncLLM",
-    "AsyncPipeline",
-    "AsyncService",
-    "BlockingEmbedder",
-    "BlockingLLM",
-    "ProgressStream",
-    "iterate",
-]
 
 _LOOK: Final = 0.05
 """Seconds between two looks at the deadline, while a model is waited for."""
@@ -177,12 +153,7 @@ class AsyncService(AsyncServiceMethods):
         """The facade itself."""
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Close the Service."""
         await self.close()
 

@@ -9,7 +9,6 @@ import inspect
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 from typing import Any, Final, ParamSpec, TypeVar
 
 from triptych import deadlines
@@ -155,12 +154,7 @@ class AsyncAnswerStream(AsyncIterator[str]):
     async def __aenter__(self) -> AsyncAnswerStream:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 

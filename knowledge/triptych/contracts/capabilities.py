@@ -91,11 +91,7 @@ class DocLevelSearcher(Protocol):
         ...
 
     def corpus_stats(
-        self,
-        dataset_ids: Sequence[str],
-        terms: Sequence[str],
-        *,
-        within: FilterTree | None = None,
+        self, dataset_ids: Sequence[str], terms: Sequence[str], *, within: FilterTree | None = None
     ) -> CorpusStats:
         """What BM25 is made of: all chunks of these datasets, and those that hold each term.
 

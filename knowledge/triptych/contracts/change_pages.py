@@ -145,8 +145,8 @@ def read_changes(
     return reader.read_changes(cursor, dataset_id=dataset_id, limit=limit)
 
 
-def check_poll(poll: object) -> float:
-    """Return ``poll``, if it is a number of seconds above 0.
+def check_poll(poll: object, name: str = "poll") -> float:
+    """Return ``poll``, if it is a number of seconds above 0; the error calls it ``name``.
 
     Raises:
         ValidationError: it is not.
@@ -155,7 +155,7 @@ def check_poll(poll: object) -> float:
         seconds = float(poll)
         if math.isfinite(seconds) and seconds > 0:
             return seconds
-    raise ValidationError(f"poll is a number of seconds above 0, not {poll!r:.60}")
+    raise ValidationError(f"{name} is a number of seconds above 0, not {poll!r:.60}")
 
 
 def next_wait(poll: float) -> float:

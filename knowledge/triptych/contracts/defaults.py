@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import attrs
 
 from triptych.contracts import Capabilities, ChunkRepo, DocumentRepo, LayerRepo, Store
-from triptych.contracts.rules import embedding_spaces, is_pending
+from triptych.contracts.rules import embedding_spaces, is_pending, outcome_of
 from triptych.errors import ConflictError, StoreAwayError
 from triptych.records import (
     DatasetConfig,
@@ -77,12 +77,7 @@ def _put(documents: DocumentRepo, dataset_id: str, document: NewDocument) -> Put
         raise
     except Exception as error:  # noqa: BLE001 - each document's outcome is its own
         return PutOutcome(name=document.name, change="failed", error=error)
-    if before is None:
-        return PutOutcome(name=document.name, change="added", document=stored)
-    same = before.version == stored.version
-    return PutOutcome(
-        name=document.name, change="unchanged" if same else "updated", document=stored
-    )
+    return outcome_of(before, stored)
 
 
 class ChunkRepoBase:

@@ -321,9 +321,7 @@ class ChunkRepo(ChunkSigReader, VectorRepo, Protocol):
         ...
 
     def replace_many(
-        self,
-        dataset_id: str,
-        sets: Sequence[tuple[str, Sequence[DerivedChunk], DerivedSig]],
+        self, dataset_id: str, sets: Sequence[tuple[str, Sequence[DerivedChunk], DerivedSig]]
     ) -> Sequence[bool]:
         """`replace` for each (name, chunks, sig), in order; the answers, in the same order.
 

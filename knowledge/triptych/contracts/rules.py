@@ -186,6 +186,14 @@ def after_puts(
     return outcomes, changed
 
 
+def outcome_of(before: DocumentInfo | None, stored: SourceDocument) -> PutOutcome:
+    """What a put has done that left ``stored`` where ``before`` was."""
+    change: Literal["added", "updated", "unchanged"] = "added"
+    if before is not None:
+        change = "unchanged" if before.version == stored.version else "updated"
+    return PutOutcome(name=stored.name, change=change, document=stored)
+
+
 def document_of(outcome: PutOutcome) -> SourceDocument:
     """The document of a put that did not fail; of one that did, its error is raised."""
     if outcome.document is None:

@@ -18,12 +18,7 @@ from triptych._internal.files import open_regular
 from triptych.copies.archive_checks import DamagedError, DatasetCheck, check_settings, parsed
 from triptych.copies.report import Counts, count
 from triptych.copies.states import DatasetHead, is_same_version, with_same_name
-from triptych.errors import (
-    CorruptStoreError,
-    NotFoundError,
-    SchemaVersionError,
-    ValidationError,
-)
+from triptych.errors import CorruptStoreError, NotFoundError, SchemaVersionError, ValidationError
 from triptych.records import DocumentInfo, NameState
 from triptych.records.serialization import from_dict
 from triptych.signatures import document_info

@@ -15,12 +15,7 @@ from triptych.contracts import Store
 from triptych.copies.archive_format import Archive
 from triptych.copies.notes import Erasures, unfinished_until_done
 from triptych.copies.report import CopyReport, Counts, DatasetCopy, count
-from triptych.copies.states import (
-    DatasetHead,
-    StateSource,
-    StoreStates,
-    state_digest,
-)
+from triptych.copies.states import DatasetHead, StateSource, StoreStates, state_digest
 from triptych.copies.writer import (
     StateWriter,
     another_configuration,

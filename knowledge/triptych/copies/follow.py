@@ -132,6 +132,8 @@ def _refused(why: str) -> ConflictError:
     ).hinted(_MAKES_REPLICA)
 
 
+# Following
+
 T = TypeVar("T")
 
 _CHANGES: Final = 1_000
@@ -196,9 +198,7 @@ def follow_store(
     if not is_replica:
         erasures.repeat(erasures.pending(), scrub=False)
     chosen = None if datasets is None else named
-    yield done(
-        lambda: copy_states(source, destination, chosen, is_replica, progress, again),
-    )
+    yield done(lambda: copy_states(source, destination, chosen, is_replica, progress, again))
 
     def follow(cursor: str) -> tuple[str, CopyReport]:
         cursor, report = replica.apply_changes(cursor)

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 import attrs
 
 from triptych.contracts import Store
+from triptych.contracts.rules import is_of_document
 from triptych.copies.notes import BACKUPS, ERASED, UNFINISHED, unfinished_copy
 from triptych.errors import StoreError
 from triptych.leases import LEASES
@@ -232,7 +233,7 @@ class StoreStates:
         if self._is_snapshot:
             return self._read(dataset_id, name, quarantined, kinds)
         for _ in range(_ATTEMPTS):
-            info = self.store.documents.get_info(dataset_id, name) if _may_be(name) else None
+            info = self.store.documents.get_info(dataset_id, name) if is_of_document(name) else None
             found = self._read(dataset_id, name, quarantined, kinds)
             last = found.versions[-1].version if found.versions else 0
             sig = self.store.chunks.get_doc_sig(dataset_id, name)
@@ -254,12 +255,12 @@ class StoreStates:
         layers = (store.layers.get(dataset_id, name, kind, vectors=True) for kind in kinds)
         sig: DerivedSig | None = None
         chunks: tuple[DerivedChunk, ...] = ()
-        if _may_be(name):
+        if is_of_document(name):
             sig = store.chunks.get_doc_sig(dataset_id, name)
             chunks = _counted(store.chunks.iter_chunks(dataset_id, name, vectors=True))
         return NameState(
             name=name,
-            versions=self._versions(dataset_id, name) if _may_be(name) else (),
+            versions=self._versions(dataset_id, name) if is_of_document(name) else (),
             sig=sig,
             chunks=chunks if sig else (),
             layers=tuple(layer for layer in layers if layer is not None),
@@ -298,11 +299,6 @@ class StoreStates:
         settings = self._has.settings
         found = settings.list_settings() if settings is not None else {}
         return {key: text for key, text in found.items() if is_kept_setting(key)}
-
-
-def _may_be(name: str) -> bool:
-    """Whether a document can have this name."""
-    return name != "" and not name.endswith("/")
 
 
 def _counted(chunks: Iterator[DerivedChunk]) -> tuple[DerivedChunk, ...]:

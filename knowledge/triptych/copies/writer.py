@@ -10,6 +10,7 @@ from typing import Final
 import attrs
 
 from triptych.contracts import Capabilities, CopyableStore, LayerJournal, SettingsStore, Store
+from triptych.contracts.rules import is_of_document
 from triptych.copies.states import MARKS, DatasetHead, StateSource, StoreStates, is_kept_setting
 from triptych.errors import ConflictError, NotAvailableError, ValidationError
 from triptych.records import Layer, ModelUsage, NameState, SparseVector
@@ -102,6 +103,8 @@ def listed(names: Sequence[str]) -> str:
     more = len(names) - _SHOWN
     return f"{shown} and {more:,} more" if more > 0 else shown
 
+
+# Writing
 
 _ATTEMPTS: Final = 20
 
@@ -217,7 +220,7 @@ class StateWriter:
 
     def remove(self, dataset_id: str, name: str) -> None:
         """Remove all that is under a name."""
-        if name and not name.endswith("/"):
+        if is_of_document(name):
             self.store.documents.delete(dataset_id, name)
         else:
             self.store.layers.delete_by_doc(dataset_id, name)
@@ -280,10 +283,7 @@ def _set(
 
 
 def _write_journal(
-    journal: LayerJournal,
-    dataset_id: str,
-    state: NameState,
-    parked: Container[tuple[str, Layer]],
+    journal: LayerJournal, dataset_id: str, state: NameState, parked: Container[tuple[str, Layer]]
 ) -> None:
     held = {each.layer for each in state.quarantined}
     for each in state.quarantined:

@@ -16,13 +16,7 @@ import attrs
 
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych._internal.progress import EmbeddingProgress
-from triptych.chunking import (
-    ChunkerSet,
-    ChunkSpec,
-    byte_offsets,
-    embedding_text,
-    start_lines,
-)
+from triptych.chunking import ChunkerSet, ChunkSpec, byte_offsets, embedding_text, start_lines
 from triptych.contracts import (
     ChunkRepo,
     DocumentRepo,
@@ -218,13 +212,7 @@ class Deriver:
             for input_sig, text in zip(input_sigs, every, strict=True):
                 if input_sig not in texts and self.coverage.admits(text):
                     texts[input_sig] = text
-        return _Draft(
-            document=document,
-            sig=sig,
-            specs=specs,
-            input_sigs=input_sigs,
-            texts=texts,
-        )
+        return _Draft(document=document, sig=sig, specs=specs, input_sigs=input_sigs, texts=texts)
 
     def known_vectors(self, dataset_id: str, digests: Sequence[str]) -> Mapping[str, Vector]:
         """Those vectors of this space that are there, by the digests of their texts."""
@@ -255,10 +243,7 @@ class Deriver:
         )
 
     def _finish(
-        self,
-        draft: _Draft,
-        vectors: Mapping[str, Vector],
-        unclaimed: set[str],
+        self, draft: _Draft, vectors: Mapping[str, Vector], unclaimed: set[str]
     ) -> Derivation:
         """Put specs and vectors together; a text embedded now counts once, for whom it meets."""
         document, sig = draft.document, draft.sig

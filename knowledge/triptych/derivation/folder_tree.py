@@ -37,12 +37,7 @@ def line_size(name: str, abstract: str) -> int:
 
 
 def pages_of(
-    layers: LayerRepo,
-    dataset_id: str,
-    layer: Layer,
-    *,
-    prefix: str = "",
-    after: str | None = None,
+    layers: LayerRepo, dataset_id: str, layer: Layer, *, prefix: str = "", after: str | None = None
 ) -> Iterator[DerivedLayer]:
     """The layers of one kind whose names start with ``prefix`` and come after ``after``, by name,
     read page by page."""

@@ -46,10 +46,7 @@ from triptych.vectors.embedding import embed
 
 
 def layer_stale_reason(
-    sig: DerivedSig,
-    document: DocumentInfo | None,
-    embed_sig: str,
-    is_fed: Callable[[str], bool],
+    sig: DerivedSig, document: DocumentInfo | None, embed_sig: str, is_fed: Callable[[str], bool]
 ) -> StaleReason | None:
     """Why a layer is stale. ``document`` is its own; without one (the layer of a folder or a
     dataset) ``is_fed`` says whether what it was made from is what is below it now.
@@ -292,10 +289,7 @@ class LayerService:
         return row
 
     def _judged(
-        self,
-        stored: DerivedLayer,
-        info: DocumentInfo | None,
-        inputs: Inputs,
+        self, stored: DerivedLayer, info: DocumentInfo | None, inputs: Inputs
     ) -> DerivedLayer:
         reason = layer_stale_reason(
             stored.sig,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 import attrs
@@ -18,6 +18,7 @@ from triptych.records import (
     DatasetStats,
     DocumentInfo,
     FilterTree,
+    Metadata,
     NewDocument,
     SourceDocument,
     SparseSpace,
@@ -71,6 +72,16 @@ class LivingDocuments:
         return self.stored.count(dataset_id, where=self.narrow([dataset_id], where))
 
 
+def document_pages(
+    documents: DocumentRepo, dataset_id: str, where: FilterTree | None = None
+) -> Iterator[Sequence[DocumentInfo]]:
+    """The documents without their contents, by name: each page as it is when it is read."""
+    after = ""
+    while page := documents.list(dataset_id, after=after, limit=_PAGE, where=where):
+        yield page
+        after = page[-1].name
+
+
 def remove_expired(
     documents: DocumentRepo, dataset_id: str, names: Sequence[str] | None = None
 ) -> int:
@@ -82,13 +93,15 @@ def remove_expired(
     if not documents.with_expired([dataset_id], now):
         return 0
     tree = expired_by(now) if names is None else _expired_of(names, now)
-    removed, after = 0, ""
-    while page := documents.list(dataset_id, after=after, limit=_PAGE, where=tree):
+    removed = 0
+    for page in document_pages(documents, dataset_id, tree):
         deadlines.check("removing expired documents")
         versions = {info.name: info.version for info in page}
         removed += len(documents.delete_many(dataset_id, versions))
-        after = page[-1].name
     return removed
+
+
+# Those that wait for vectors and have expired: nobody waits for their vectors
 
 
 def count_waiting(
@@ -166,6 +179,8 @@ def _expired_of(names: Sequence[str], moment: datetime) -> FilterTree:
     return tree
 
 
+# Versions
+
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _SHOWN = 12
 """Kept versions that an error lists."""
@@ -215,16 +230,24 @@ class VersionHistory:
         return self._reader
 
 
-def restored(old: SourceDocument, if_version: int | None) -> NewDocument:
-    """What puts ``old`` back. The document stays of the root that it is of now."""
+def put_again(
+    old: SourceDocument,
+    if_version: int | None,
+    *,
+    metadata: Metadata | None = None,
+    expires_at: datetime | None = None,
+) -> NewDocument:
+    """What puts ``old`` again, with its metadata or another. The document stays of the root that it
+    is of now, and without ``expires_at`` ends when it does now."""
     return NewDocument(
         name=old.name,
         content=old.content,
-        metadata=old.metadata,
+        metadata=old.metadata if metadata is None else metadata,
         if_version=if_version,
         original_sha256=old.original_sha256,
         parser_sig=old.parser_sig,
         outline=old.system.outline,
+        expires_at=expires_at,
     )
 
 

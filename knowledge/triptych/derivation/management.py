@@ -10,7 +10,7 @@ import attrs
 from triptych import deadlines
 from triptych.contracts import ChunkRepo
 from triptych.derivation.batches import BATCH_CHARACTERS
-from triptych.derivation.living import LivingDocuments
+from triptych.derivation.living import LivingDocuments, document_pages, put_again
 from triptych.derivation.writer import Writer
 from triptych.errors import ConflictError, ValidationError
 from triptych.records import (
@@ -21,7 +21,6 @@ from triptych.records import (
     FilterTree,
     Metadata,
     MetadataReport,
-    NewDocument,
     SourceDocument,
     check_metadata,
     check_text,
@@ -32,7 +31,6 @@ from triptych.records.metadata import ComparisonKey, comparison_key
 from triptych.records.values import check_document_name
 from triptych.signatures import document_info
 
-_PAGE = 256
 _TRIES = 8
 """How often a document is looked at again that others change meanwhile."""
 
@@ -168,7 +166,7 @@ class DocumentManager:
         """Delete all that match, a page in one transaction."""
         deleted: list[str] = []
         failed: list[Failure] = []
-        for page in self._pages(dataset_id, tree):
+        for page in document_pages(self._documents, dataset_id, tree):
             deadlines.check("deleting documents")
             left = page
             for _ in range(_TRIES):
@@ -200,7 +198,7 @@ class DocumentManager:
         seen: list[str] = []
         failed: list[Failure] = []
         # What matches is looked up first: a change may take a document out of the filter, or in.
-        for page in list(self._pages(dataset_id, tree)):
+        for page in list(document_pages(self._documents, dataset_id, tree)):
             left = page
             for _ in range(_TRIES):
                 deadlines.check("updating metadata")
@@ -229,18 +227,14 @@ class DocumentManager:
         made = _Updated()
         for batch in self._batches(dataset_id, infos, made):
             news = [
-                NewDocument(
-                    name=each.name,
-                    content=each.content,
+                put_again(
+                    each,
+                    each.version,
                     metadata={
                         key: value
                         for key, value in {**each.metadata, **values}.items()
                         if key not in removed
                     },
-                    if_version=each.version,
-                    original_sha256=each.original_sha256,
-                    parser_sig=each.parser_sig,
-                    outline=each.system.outline,
                     # None would make the document last if its moment comes meanwhile.
                     expires_at=each.system.expires_at,
                 )
@@ -304,12 +298,6 @@ class DocumentManager:
                 batch, size = [], 0
         if batch:
             yield batch
-
-    def _pages(self, dataset_id: str, tree: FilterTree | None) -> Iterator[Sequence[DocumentInfo]]:
-        after = ""
-        while page := self._documents.list(dataset_id, after=after, limit=_PAGE, where=tree):
-            yield page
-            after = page[-1].name
 
     def _still(
         self, dataset_id: str, tree: FilterTree | None, names: Iterable[str]

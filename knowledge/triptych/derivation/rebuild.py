@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
 from triptych import deadlines
 from triptych._internal.progress import EmbeddingProgress, Progress, ProgressCallback
 from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
+from triptych.contracts.rules import has_source
 from triptych.derivation.batches import BATCH_CHARACTERS, check_progress
 from triptych.derivation.deriver import Deriver, SetFiller
 from triptych.derivation.folder_tree import is_folder
 from triptych.derivation.layers import LayerService
-from triptych.derivation.living import remove_expired
+from triptych.derivation.living import document_pages, remove_expired
 from triptych.derivation.writer import Writer
 from triptych.errors import CancelledError, ConflictError, ModelMismatchError, StoreAwayError
 from triptych.records import (
@@ -110,7 +111,7 @@ class RebuildRunner:
         total = len(self._documents.list(dataset_id)) if progress is not None else None
         with self._writer.filler(dataset_id, meter) as filler:
             try:
-                for page in self._pages(dataset_id):
+                for page in document_pages(self._documents, dataset_id):
                     deadlines.check("the rebuild")
                     report = summed(report, self._page(dataset_id, page, filler))
                     if progress is not None:
@@ -136,14 +137,8 @@ class RebuildRunner:
         derived |= dict.fromkeys(layer.doc_name for layer in self._layers.list(dataset_id))
         if not derived:
             return []
-        known = {info.name for page in self._pages(dataset_id) for info in page}
-        return [name for name in derived if name not in known and not self._serves(name, known)]
-
-    def _serves(self, name: str, known: set[str]) -> bool:
-        """Whether layers under ``name`` belong to the dataset, or to a folder that is not empty."""
-        if not name:
-            return bool(known)
-        return is_folder(name) and any(each.startswith(name) for each in known)
+        known = {info.name for page in document_pages(self._documents, dataset_id) for info in page}
+        return [name for name in derived if not has_source(name, known)]
 
     def _remove_orphans(self, dataset_id: str, names: Sequence[str]) -> RebuildReport:
         removed = 0
@@ -182,17 +177,8 @@ class RebuildRunner:
         except Exception as error:  # noqa: BLE001 - reported item by item
             return RebuildReport(failed=derivation_failures(documents, error))
         return RebuildReport(
-            rebuilt=len(done.names),
-            embedded=done.embedded,
-            reused=done.reused,
-            failed=done.failed,
+            rebuilt=len(done.names), embedded=done.embedded, reused=done.reused, failed=done.failed
         )
-
-    def _pages(self, dataset_id: str) -> Iterator[Sequence[DocumentInfo]]:
-        after = ""
-        while page := self._documents.list(dataset_id, after=after, limit=_PAGE):
-            yield page
-            after = page[-1].name
 
 
 def _filled(report: RebuildReport, filler: SetFiller) -> RebuildReport:
@@ -210,6 +196,9 @@ def _filled(report: RebuildReport, filler: SetFiller) -> RebuildReport:
         failed=(*report.failed, *done.failed),
         pending=len(done.pending),
     )
+
+
+# Pending vectors
 
 
 class PendingEmbedder:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Capabilities, DocumentRepo, Store
-from triptych.derivation.folder_tree import is_folder
+from triptych.derivation.folder_tree import is_folder, pages_of
+from triptych.derivation.living import document_pages
 from triptych.diagnostics.checks import FindingCollector
 from triptych.diagnostics.documents import LeftOut, examine_document
 from triptych.errors import CancelledError, StoreError
-from triptych.records import DatasetStats, DerivedLayer, DocumentInfo, Layer
+from triptych.records import DatasetStats, Layer
 from triptych.vectors.embedding import CoverageGate
 
-_PAGE = 256
 _KINDS = (Layer.ABSTRACT, Layer.OVERVIEW)
 
 
@@ -62,7 +63,7 @@ class DatasetExaminer:
         width: int | None = None
         unjudged = 0
         unchunked = LeftOut(place, config)
-        for page in self._pages(dataset):
+        for page in document_pages(self._documents, dataset):
             for info in page:
                 deadlines.check("the examination")
                 result = examine_document(
@@ -113,12 +114,6 @@ class DatasetExaminer:
         except StoreError:
             return None
 
-    def _pages(self, dataset: str) -> Iterator[Sequence[DocumentInfo]]:
-        after = ""
-        while page := self._documents.list(dataset, after=after, limit=_PAGE):
-            yield page
-            after = page[-1].name
-
     def _orphaned_set(self, dataset: str, name: str, tally: FindingCollector, place: str) -> None:
         # Who deletes a document meanwhile takes its chunk set with it.
         gone = self._documents.get_info(dataset, name) is None
@@ -128,7 +123,7 @@ class DatasetExaminer:
     def _examine_layers(self, dataset: str, tally: FindingCollector, place: str) -> int:
         count = 0
         try:
-            for layer in self._all_layers(dataset):
+            for layer in chain(*(pages_of(self._layers, dataset, kind) for kind in _KINDS)):
                 deadlines.check("the examination")
                 count += 1
                 name = layer.doc_name
@@ -144,13 +139,6 @@ class DatasetExaminer:
         except StoreError:
             tally.add("layers.unreadable", place, dataset_id=dataset)
         return count
-
-    def _all_layers(self, dataset: str) -> Iterator[DerivedLayer]:
-        for kind in _KINDS:
-            after: str | None = None
-            while page := self._layers.page(dataset, kind, after=after, limit=_PAGE):
-                yield from page
-                after = page[-1].doc_name
 
     def _orphaned_notes(self, dataset: str, tally: FindingCollector, place: str) -> None:
         for quarantined in self._journal.quarantined(dataset) if self._journal else ():

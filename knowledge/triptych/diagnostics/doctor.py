@@ -11,20 +11,15 @@ from triptych._internal.progress import ProgressCallback
 from triptych.contracts import Capabilities, Embedder, Store
 from triptych.copies.notes import abandoned_drafts, forget_copies, unfinished_copy
 from triptych.derivation.deriver import Deriver
+from triptych.derivation.living import document_pages
 from triptych.derivation.rebuild import RebuildRunner
 from triptych.diagnostics.checks import CHECKS, FindingCollector
 from triptych.diagnostics.datasets import Counted, DatasetExaminer
 from triptych.diagnostics.documents import examine_document
 from triptych.errors import CancelledError, TriptychError
-from triptych.records import (
-    DatasetStats,
-    DoctorReport,
-    DocumentInfo,
-    Finding,
-)
+from triptych.records import DatasetStats, DoctorReport, DocumentInfo, Finding
 from triptych.vectors.embedding import CoverageGate, embed_query
 
-_PAGE = 256
 _DROPS = frozenset(
     check.name for check in CHECKS.values() if check.repair.startswith("the chunk set is dropped")
 )
@@ -35,11 +30,7 @@ class Doctor:
     """Examines and repairs; see `Service.doctor`."""
 
     def __init__(
-        self,
-        store: Store,
-        capabilities: Capabilities,
-        deriver: Deriver,
-        rebuilds: RebuildRunner,
+        self, store: Store, capabilities: Capabilities, deriver: Deriver, rebuilds: RebuildRunner
     ) -> None:
         self._store = store
         self._documents, self._chunks, self._layers = store.documents, store.chunks, store.layers
@@ -205,11 +196,7 @@ class Doctor:
         return actions
 
     def _mend_dataset(
-        self,
-        dataset: str,
-        checks: set[str],
-        actions: list[str],
-        progress: ProgressCallback | None,
+        self, dataset: str, checks: set[str], actions: list[str], progress: ProgressCallback | None
     ) -> None:
         if checks & {"chunks.orphans", "layers.orphans", "journal.orphans"}:
             actions += self._remove_orphans(dataset)
@@ -256,9 +243,7 @@ class Doctor:
         gate = None if config is None else self._gate(config.embed_sig)
         width: int | None = None
         dropped = 0
-        after = ""
-        while page := self._documents.list(dataset, after=after, limit=_PAGE):
-            after = page[-1].name
+        for page in document_pages(self._documents, dataset):
             for info in page:
                 width, bad = self._is_bad(info, gate, width)
                 if bad:

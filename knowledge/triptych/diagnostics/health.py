@@ -79,19 +79,16 @@ def check_health(
     return Health(checks=tuple(checks))
 
 
-def _failed(name: str, error: Exception) -> HealthCheck:
-    """The check that ``error`` ended; the error's message says what to do."""
-    said = str(error) if isinstance(error, TriptychError) else f"{type(error).__name__}: {error}"
-    return HealthCheck(name=name, status="failed", detail=said, error=error)
-
-
 def _guarded(name: str, check: Callable[[], Sequence[HealthCheck]]) -> Sequence[HealthCheck]:
     try:
         return check()
     except CancelledError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what the check found
-        return [_failed(name, error)]
+        said = str(error)  # of ours, it says what to do
+        if not isinstance(error, TriptychError):
+            said = f"{type(error).__name__}: {said}"
+        return [HealthCheck(name=name, status="failed", detail=said, error=error)]
 
 
 def _store_answers(documents: DocumentRepo) -> HealthCheck:
@@ -133,66 +130,46 @@ def dataset_checks(
         name = f"dataset {each.dataset_id!r}"
         rebuild = f"`triptych rebuild --dataset {quote(each.dataset_id)}`"
         embed = f"`triptych embed --dataset {quote(each.dataset_id)}`"
+        documents = counted(each.documents, "document")
         stored = "" if each.config is None else each.config.embed_sig
         swapped = next_embedder is not None and stored == next_embedder.signature
         embedder = next_embedder if swapped else first
-        found = []
+        found: dict[str, str] = {}
         if stored and embedder is None:
-            found.append(
-                (
-                    f"has vectors of {stored} and no embedder is in use: it is searched by "
-                    "keyword only",
-                    "name the embedder it was filled with",
-                )
-            )
+            found[
+                f"has vectors of {stored} and no embedder is in use: it is searched by keyword only"
+            ] = "name the embedder it was filled with"
         elif stored and embedder is not None and stored != embedder.signature:
-            found.append(
-                (
-                    f"has vectors of {stored}, not of {embedder.signature}",
-                    f"use that embedder, or rebuild the dataset: {rebuild}",
-                )
+            found[f"has vectors of {stored}, not of {embedder.signature}"] = (
+                f"use that embedder, or rebuild the dataset: {rebuild}"
             )
         elif not stored and embedder is not None and each.chunks:
-            found.append(("was made without an embedder", f"{embed} adds vectors"))
+            found["was made without an embedder"] = f"{embed} adds vectors"
         elif each.pending:
-            found.append(
-                (
-                    f"has {each.pending} of {counted(each.documents, 'document')} without all "
-                    "their vectors, "
-                    f"and {counted(each.pending_chunks, 'chunk')} to embed",
-                    f"{embed} adds them",
-                )
-            )
+            found[
+                f"has {each.pending} of {documents} without all their vectors, and "
+                f"{counted(each.pending_chunks, 'chunk')} to embed"
+            ] = f"{embed} adds them"
         encoded = "" if each.config is None else each.config.sparse_sig
         if sparse_encoder is not None and encoded not in ("", sparse_encoder.signature):
-            found.append(
-                (
-                    f"has sparse vectors of {encoded}, not of {sparse_encoder.signature}",
-                    f"use that encoder, or rebuild the dataset: {rebuild}",
-                )
+            found[f"has sparse vectors of {encoded}, not of {sparse_encoder.signature}"] = (
+                f"use that encoder, or rebuild the dataset: {rebuild}"
             )
         elif sparse_encoder is not None and not encoded and each.chunks:
-            found.append(("was made without a sparse encoder", f"{embed} adds sparse vectors"))
+            found["was made without a sparse encoder"] = f"{embed} adds sparse vectors"
         elif each.sparse_pending:
-            found.append(
-                (
-                    f"has {each.sparse_pending} of {counted(each.documents, 'document')} without "
-                    "all their sparse vectors",
-                    f"{embed} adds them"
-                    if sparse_encoder is not None
-                    else f"{embed}, with the sparse encoder {encoded}, adds them",
-                )
+            found[f"has {each.sparse_pending} of {documents} without all their sparse vectors"] = (
+                f"{embed} adds them"
+                if sparse_encoder is not None
+                else f"{embed}, with the sparse encoder {encoded}, adds them"
             )
         if each.stale:
-            found.append(
-                (
-                    f"has {each.stale} of {counted(each.documents, 'document')} stale",
-                    f"{rebuild} repairs {'it' if each.stale == 1 else 'them'}",
-                )
+            found[f"has {each.stale} of {documents} stale"] = (
+                f"{rebuild} repairs {'it' if each.stale == 1 else 'them'}"
             )
         checks += [
             HealthCheck(name=name, status="warning", detail=f"{name} {detail}", remedy=remedy)
-            for detail, remedy in found
+            for detail, remedy in found.items()
         ]
         made = {space.embed_sig: space.vectors for space in each.spaces}
         uncovered = each.chunks - each.pending_chunks - made.get(stored, 0)

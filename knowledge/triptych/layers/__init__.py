@@ -1,13 +1,7 @@
 """Layers: building them with a language model or without, and keeping them true."""
 
-from triptych.layers.builder import (
-    Cost,
-    LayerBuilder,
-    LayerPlan,
-    LayerPrompts,
-    LayerReport,
-    PlannedLayer,
-)
+from triptych.layers.builder.builder import LayerBuilder
+from triptych.layers.builder.records import Cost, LayerPlan, LayerPrompts, LayerReport, PlannedLayer
 from triptych.layers.extractive import ExtractiveSummarizer
 from triptych.layers.generation import generate_dataset_context, generate_document_context
 from triptych.layers.prompts import (

@@ -305,6 +305,8 @@ def _paragraphs(text: str) -> str:
     return "\n\n".join(" ".join(each.split()) for each in paragraphs if each.strip())
 
 
+# Layers
+
 _PROSE_SHARE: Final = 0.4
 """Of an overview, what the file's own words may take before there are definitions."""
 _SHORT_SENTENCE_TOKENS: Final = 12

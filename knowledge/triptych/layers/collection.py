@@ -52,10 +52,7 @@ class _Entry:
 
 
 def dataset_overview(
-    summaries: Sequence[DocumentSummary],
-    *,
-    max_tokens: int,
-    analyze: Callable[[str], list[str]],
+    summaries: Sequence[DocumentSummary], *, max_tokens: int, analyze: Callable[[str], list[str]]
 ) -> str:
     """Lines ``- name: abstract`` of at most ``max_tokens``, under a heading for each folder.
 
@@ -95,10 +92,7 @@ def dataset_overview(
 
 
 def dataset_abstract(
-    summaries: Sequence[DocumentSummary],
-    *,
-    max_tokens: int,
-    analyze: Callable[[str], list[str]],
+    summaries: Sequence[DocumentSummary], *, max_tokens: int, analyze: Callable[[str], list[str]]
 ) -> str:
     """The abstract that stands best for all, at most ``max_tokens``.
 

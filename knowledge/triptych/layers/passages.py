@@ -121,6 +121,8 @@ def is_redundant(terms: frozenset[str], chosen: Iterable[frozenset[str]]) -> boo
     )
 
 
+# Passages
+
 _MAX_CHARACTERS: Final = 200_000
 """Raw code points that are read as sentences; bounds the work on huge documents."""
 _MAX_BLOCK: Final = 8_000

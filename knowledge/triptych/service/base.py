@@ -4,35 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from triptych._internal.close_on_exit import CloseOnExit
-from triptych.contracts import (
-    LLM,
-    Capabilities,
-    ChunkRepo,
-    DocumentRepo,
-    LayerRepo,
-    Ranker,
-    Store,
-)
+from triptych.contracts import LLM, Capabilities, ChunkRepo, DocumentRepo, LayerRepo, Ranker, Store
 from triptych.contracts.rules import missing_dataset
 from triptych.copies.notes import note_purge
 from triptych.derivation.erasure import forget_requests
-from triptych.errors import (
-    NotFoundError,
-    StoreError,
-    ValidationError,
-)
-from triptych.records import (
-    ScrubReport,
-    check_text,
-)
+from triptych.errors import NotFoundError, StoreError, ValidationError
+from triptych.records import ScrubReport, check_text
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.question_log import QuestionLog
 from triptych.service.options import ServiceOptions
 from triptych.service.parts import Parts, SearchParts, build_search
+
+if TYPE_CHECKING:
+    from triptych.search.semantic_cache import CachedSearches
 
 
 class ServiceBase(CloseOnExit):
@@ -43,6 +32,7 @@ class ServiceBase(CloseOnExit):
         self._main = build_search(
             parts, parts.engine, parts.options.rewriter, parts.options.postprocessors
         )
+        self._first: SearchPipeline | CachedSearches = self._main.cached or self._main.uncached
         self._by_pipeline: dict[int, tuple[Pipeline, SearchParts]] = {}
         self.options: ServiceOptions = parts.options
         self.store: Store = parts.store

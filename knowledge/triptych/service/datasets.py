@@ -11,10 +11,7 @@ from triptych import telemetry
 from triptych.derivation.erasure import BEYOND, DAMAGED, count_held
 from triptych.derivation.living import remove_expired
 from triptych.derivation.management import which_documents
-from triptych.errors import (
-    CorruptStoreError,
-    ValidationError,
-)
+from triptych.errors import CorruptStoreError, ValidationError
 from triptych.records import (
     DatasetConfig,
     DeleteReport,

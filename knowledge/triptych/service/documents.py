@@ -11,12 +11,9 @@ from triptych import telemetry
 from triptych._internal.progress import ProgressCallback
 from triptych.contracts.change_pages import check_poll, follow_changes, read_changes
 from triptych.derivation.batches import check_progress
-from triptych.derivation.living import restored, unified_diff
+from triptych.derivation.living import put_again, unified_diff
 from triptych.derivation.management import which_documents
-from triptych.errors import (
-    NotAvailableError,
-    ValidationError,
-)
+from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import (
     ChangePage,
     DocumentInfo,
@@ -330,7 +327,7 @@ class Documents(ServiceBase):
             TriptychError: as `put_document`.
         """
         old = self.get_document(dataset_id, name, version)
-        return self._parts.writer.put(dataset_id, restored(old, if_version))
+        return self._parts.writer.put(dataset_id, put_again(old, if_version))
 
     # Changes
 

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from triptych.errors import (
-    ValidationError,
-)
-from triptych.records import (
-    DerivedLayer,
-    DocumentSummary,
-    Layer,
-    check_text,
-    check_whole,
-)
+from triptych.errors import ValidationError
+from triptych.records import DerivedLayer, DocumentSummary, Layer, check_text, check_whole
 from triptych.service.base import ServiceBase, check_names
 from triptych.service.operations import Effect, operation
 

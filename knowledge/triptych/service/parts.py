@@ -51,11 +51,6 @@ class SearchParts:
     uncached: SearchPipeline
     cached: CachedSearches | None
 
-    @property
-    def first(self) -> SearchPipeline | CachedSearches:
-        """What a search is asked of."""
-        return self.cached or self.uncached
-
     def close(self) -> None:
         """Let the threads end."""
         self.engine.close()

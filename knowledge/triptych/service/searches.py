@@ -11,10 +11,7 @@ from triptych.answers.pack import ContextPack, ContextReceipt
 from triptych.answers.pieces import Citation, Verification
 from triptych.answers.records import Answer, AnswerReceipt
 from triptych.answers.replay import Replay
-from triptych.records import (
-    Query,
-    Result,
-)
+from triptych.records import Query, Result
 from triptych.records.queries import SearchOptions, split_options
 from triptych.search.query import check_queries, query_of
 from triptych.service.base import ServiceBase
@@ -42,7 +39,7 @@ class Searches(ServiceBase):
             NotAvailableError: the mode cannot be served (in hybrid mode a warning).
             ModelMismatchError: vector mode over vectors of another model.
         """
-        return self._main.first.search(query_of(query, options))
+        return self._first.search(query_of(query, options))
 
     @operation(Effect.READS)
     def search_documents(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
@@ -51,7 +48,7 @@ class Searches(ServiceBase):
         As `search`, but ``layer`` plays no role: hits have ``layer`` None, and their content
         is the document's opening.
         """
-        return self._main.first.search_documents(query_of(query, options))
+        return self._first.search_documents(query_of(query, options))
 
     @operation(Effect.READS, long=True)
     def search_many(
@@ -63,8 +60,7 @@ class Searches(ServiceBase):
         fails ends as it does in `search`: with a warning in hybrid mode, else with the error.
         """
         several = check_queries(queries)
-        searches = self._main.first
-        return searches.search_many([query_of(query, options) for query in several])
+        return self._first.search_many([query_of(query, options) for query in several])
 
     # Contexts and answers
 

@@ -7,10 +7,7 @@ from collections.abc import Callable, Sequence
 from triptych import telemetry
 from triptych._internal.progress import ProgressCallback
 from triptych.derivation.batches import check_progress
-from triptych.errors import (
-    NotAvailableError,
-    ValidationError,
-)
+from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import (
     CacheStats,
     DatasetStats,

@@ -104,10 +104,7 @@ class Dataset:
         )
 
     def embed_pending(
-        self,
-        doc_names: Iterable[str] | None = None,
-        *,
-        progress: ProgressCallback | None = None,
+        self, doc_names: Iterable[str] | None = None, *, progress: ProgressCallback | None = None
     ) -> EmbedReport:
         """`Service.embed_pending` of this dataset."""
         return self.service.embed_pending(self.dataset_id, doc_names=doc_names, progress=progress)
@@ -167,10 +164,7 @@ class Dataset:
         return self.service.update_metadata(self.dataset_id, changes, names=names, where=where)
 
     def delete_many(
-        self,
-        *,
-        names: Iterable[str] | str | None = None,
-        where: Mapping[str, Any] | None = None,
+        self, *, names: Iterable[str] | str | None = None, where: Mapping[str, Any] | None = None
     ) -> DeleteReport:
         """`Service.delete_documents`."""
         return self.service.delete_documents(self.dataset_id, names=names, where=where)

@@ -5,9 +5,8 @@ The vectors of the next embedder are made beside those that serve (`fill_space`)
 is as quick. Every Service whose ``next_embedder`` is set follows both without a restart.
 """
 
-from triptych.spaces.evaluation import space_service
 from triptych.spaces.filling import FillReport, SpaceState, SwapReport, fill_space
-from triptych.spaces.swapping import drop_space, list_spaces, swap_back, swap_space
+from triptych.spaces.swapping import drop_space, list_spaces, space_service, swap_back, swap_space
 
 __all__ = [
     "FillReport",

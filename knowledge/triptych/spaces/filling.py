@@ -171,10 +171,7 @@ _PASSES = 3
 
 
 def fill_space(
-    service: Service,
-    dataset_id: str | None = None,
-    *,
-    progress: ProgressCallback | None = None,
+    service: Service, dataset_id: str | None = None, *, progress: ProgressCallback | None = None
 ) -> FillReport:
     """Make the vectors of the Service's next embedder, of a dataset or of all, beside those that
     serve; a report.

@@ -168,6 +168,9 @@ class CoverageGate:
         )
 
 
+# Sparse vectors
+
+
 def check_keeps_sparse(repo: VectorRepo | None, encoder: SparseEncoder | None) -> None:
     """Refuse an encoder whose vectors the store does not keep.
 

@@ -52,25 +52,22 @@ def check_executor(executor: object) -> None:
         )
 
 
-class EmbedderOnExecutor:
-    """An embedder whose calls run on an executor; its signature and dimension are the same.
+class _OnExecutor:
+    """An embedder or a sparse encoder whose calls run on an executor; all else is the model's own.
 
-    The embedder is pickled once, and each worker process keeps what it unpickled: a model loads
-    once in each. Threads of this process take the embedder itself.
+    The model is pickled once, and each worker process keeps what it unpickled: a model loads once
+    in each. Threads of this process take the model itself.
 
     Raises:
-        ValidationError: the embedder cannot be pickled, and the executor is not one of threads.
+        ValidationError: the model cannot be pickled, and the executor is not one of threads.
     """
 
-    def __init__(self, embedder: Embedder, executor: Executor) -> None:
-        self.signature: str = embedder.signature
-        self._embedder = embedder
-        self._call = _caller(embedder, "embed", executor)
+    def __init__(self, model: Embedder | SparseEncoder, executor: Executor) -> None:
+        self._model = model
+        self._call = _caller(model, executor)
 
-    @property
-    def dimension(self) -> int | None:
-        """The embedder's: see `Embedder`."""
-        return self._embedder.dimension
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
 
     def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
         """See `Embedder.embed`.
@@ -79,40 +76,26 @@ class EmbedderOnExecutor:
             ProviderError: likewise, or the executor's workers are gone.
             CancelledError: the deadline around the call has passed.
         """
-        rows: NDArray[np.float32] = self._call(texts, kind)
+        rows: NDArray[np.float32] = self._call("embed", texts, kind)
         return rows
 
-
-class EncoderOnExecutor:
-    """A sparse encoder whose calls run on an executor, as those of `EmbedderOnExecutor`."""
-
-    def __init__(self, encoder: SparseEncoder, executor: Executor) -> None:
-        self.signature: str = encoder.signature
-        self._encoder = encoder
-        self._call = _caller(encoder, "encode", executor)
-
-    @property
-    def vocabulary_size(self) -> int | None:
-        """The encoder's: see `SparseEncoder`."""
-        return self._encoder.vocabulary_size
-
     def encode(self, texts: Sequence[str], *, kind: EmbedKind) -> Sequence[SparseVector]:
-        """See `SparseEncoder.encode`; errors as `EmbedderOnExecutor.embed`."""
-        vectors: Sequence[SparseVector] = self._call(texts, kind)
+        """See `SparseEncoder.encode`; errors as `embed`."""
+        vectors: Sequence[SparseVector] = self._call("encode", texts, kind)
         return vectors
 
 
 def _caller(
-    model: Embedder | SparseEncoder, method: str, executor: Executor
-) -> Callable[[Sequence[str], EmbedKind], Any]:
+    model: Embedder | SparseEncoder, executor: Executor
+) -> Callable[[str, Sequence[str], EmbedKind], Any]:
     who = f"the executor {type(executor).__name__} of the model {model.signature!r}"
     if isinstance(executor, ThreadPoolExecutor):
-        return lambda texts, kind: _answer(executor, who, _call, model, method, texts, kind)
+        return functools.partial(_answer, executor, who, _call, model)
     pickled = _pickled(model)
     digest = hashlib.sha256(pickled).digest()
     sent = pickled if len(pickled) <= _SMALL else None
 
-    def call(texts: Sequence[str], kind: EmbedKind) -> Any:
+    def call(method: str, texts: Sequence[str], kind: EmbedKind) -> Any:
         begin = functools.partial(_answer, executor, who, _call_pickled, digest)
         rows = begin(sent, method, texts, kind)
         if rows is None:  # this worker does not have the model yet
@@ -230,12 +213,9 @@ class VectorModel(Generic[V]):
         )
 
 
-AnyModel = VectorModel[Any]
-
-
 def embedding_model(embedder: Embedder, executor: Executor | None = None) -> VectorModel[Vector]:
     """The model of an embedder, whose calls run on ``executor``; None: in this process."""
-    model = embedder if executor is None else EmbedderOnExecutor(embedder, executor)
+    model: Any = embedder if executor is None else _OnExecutor(embedder, executor)
     return VectorModel(
         dense(embedder.signature),
         lambda texts: list(embed(model, texts, kind="document")),
@@ -247,7 +227,7 @@ def encoding_model(
     encoder: SparseEncoder, executor: Executor | None = None
 ) -> VectorModel[SparseVector]:
     """The model of a sparse encoder, likewise."""
-    model = encoder if executor is None else EncoderOnExecutor(encoder, executor)
+    model: Any = encoder if executor is None else _OnExecutor(encoder, executor)
     return VectorModel(
         sparse(encoder.signature), lambda texts: encode_sparse(model, texts, kind="document")
     )

@@ -13,7 +13,7 @@ from triptych import deadlines
 from triptych._internal.concurrency import map_unordered
 from triptych._internal.model_texts import BadAnswerError
 from triptych._internal.progress import Progress, ProgressCallback
-from triptych.derivation.folder_tree import children, parent_of, summaries_of
+from triptych.derivation.folder_tree import children, is_folder, parent_of, summaries_of
 from triptych.errors import (
     CancelledError,
     ConflictError,
@@ -132,7 +132,7 @@ class Run:
         """The documents with stale layers, read while others are being made."""
         name, layers = "", list[Layer]()
         for item in self._to_do():
-            if not item.doc_name or item.doc_name.endswith("/"):
+            if is_folder(item.doc_name):
                 continue
             if item.doc_name != name:
                 if layers:
@@ -158,7 +158,7 @@ class Run:
         for item in self._to_do():
             if item.reason == "gone":
                 gone[item.doc_name] += 1
-            elif not item.doc_name or item.doc_name.endswith("/"):
+            elif is_folder(item.doc_name):
                 by_depth[item.doc_name.count("/")].add(item.doc_name)
         wanted = self._scope.folders()
         if gone:
