@@ -1,6 +1,6 @@
 """The exact ten best of every query, so that no system wins by being wrong.
 
-BM25 is Lucene's (`triptych.text.tokenizers` gives the formula) over a system's own terms, with its
+BM25 is Lucene's (`triptych.text.score_text` gives the formula) over a system's own terms, with its
 own k1 and b; vectors are compared by inner product. A hit counts as right when its exact score is
 not below the tenth best: of equal scores any may be returned.
 """

@@ -187,19 +187,14 @@ class _Unobserved(_Part):
         pass
 
 
-class _Stage:
-    __slots__ = ("_began", "_name", "_operation")
-
-    def __init__(self, name: str, operation: Operation) -> None:
-        self._name = name
-        self._operation = operation
-
-    def __enter__(self) -> None:
-        self._began = time.perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        seconds, stages = time.perf_counter() - self._began, self._operation.stages
-        stages[self._name] = stages.get(self._name, 0.0) + seconds
+@contextmanager
+def _timed(name: str, operation: Operation) -> Iterator[None]:
+    began = time.perf_counter()
+    try:
+        yield
+    finally:
+        seconds = time.perf_counter() - began
+        operation.stages[name] = operation.stages.get(name, 0.0) + seconds
 
 
 _observers: tuple[Observer, ...] = ()
@@ -250,7 +245,7 @@ def stage(name: str) -> AbstractContextManager[None]:
     """Time a block as a stage of the operation that is under way in this context."""
     if not _observers or (current := _current.get()) is None:
         return _NO_STAGE
-    return _Stage(name, current)
+    return _timed(name, current)
 
 
 def note(**attributes: Value) -> None:

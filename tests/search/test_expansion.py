@@ -17,7 +17,7 @@ from triptych.chunking import ChunkerSet, MarkdownChunker, SentenceWindowChunker
 from triptych.contracts import HitReader, Postprocessor
 from triptych.records import DerivedChunk, DerivedSig, Layer, Mode, ResolvedQuery, Vector
 from triptych.search import Neighbours, Parents
-from triptych.search.hit_reader import StoreHitReader
+from triptych.search.hydration import StoreHitReader
 
 GUIDE = """\
 # Guide

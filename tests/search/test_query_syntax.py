@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import triptych
 from triptych import Query, ValidationError
 from triptych.records import Candidate, EmbedKind, ResolvedQuery
-from triptych.search import hit_reader
+from triptych.search import listing
 from triptych.search.syntax import ParsedQuery, TextConditions, parse_query
 from triptych.testing.fakes import FakeEmbedder
 
@@ -148,7 +148,7 @@ def test_a_lane_of_ones_own_is_held_to_the_conditions() -> None:
 def test_a_short_prefix_says_that_it_stands_for_too_many_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(hit_reader, "MAX_EXPANSIONS", 2)
+    monkeypatch.setattr(listing, "MAX_EXPANSIONS", 2)
     with triptych.open("memory://", embedder="none") as kb:
         docs = kb.dataset("d")
         docs.put_many({"a": "tide tide", "b": "tidal tidal", "c": "tidy"})

@@ -17,7 +17,7 @@ from triptych import Hit, ProviderError, Query, Rerank, ValidationError
 from triptych.chunking import ChunkerSet, SentenceWindowChunker
 from triptych.contracts import Reranker
 from triptych.records import DerivedSig, Layer, Mode, ResolvedQuery
-from triptych.search.hit_reader import StoreHitReader
+from triptych.search.hydration import StoreHitReader
 
 
 @attrs.define

@@ -1,4 +1,4 @@
-"""An answer in pieces, as the model writes it."""
+"""How a question is answered: searched, shown to a model, whose answer is read as it comes."""
 
 from __future__ import annotations
 
@@ -134,8 +134,8 @@ class AskRequest:
             )
         return cls(
             query=query,
-            settings=ContextSettings.of(
-                token_budget,
+            settings=ContextSettings(
+                token_budget=token_budget,
                 format="text",
                 layers=layers,
                 max_pieces=max_pieces,

@@ -11,55 +11,57 @@ from triptych import telemetry
 from triptych._internal.digests import digest
 from triptych.answers.pack import ContextPack, ContextReceipt, considered, receipt_query
 from triptych.answers.packer import Packer
-from triptych.answers.pieces import WIDEST, Piece, check_fence, check_format, fit, new_mark, render
+from triptych.answers.pieces import WIDEST, Piece, check_format, fit, new_mark, render
 from triptych.answers.retrieval import ContextParameters, Retrieved, Sources, retrieve
 from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import ValidationError
 from triptych.records import Layer, Query, check_whole, to_layer
-from triptych.search.hit_reader import asks_for_headings
+from triptych.search.hydration import asks_for_headings
 from triptych.search.pipeline import SearchPipeline
 from triptych.text import ANALYZER_VERSION
 from triptych.text.tokens import TokenCounter, as_counter
 
 
+def _layers(layers: Any) -> frozenset[Layer]:
+    if isinstance(layers, str) or not isinstance(layers, Iterable):
+        raise ValidationError(f"layers is a list such as ['L0', 'L2'], not {layers!r:.60}")
+    kinds = frozenset(map(to_layer, layers))
+    if not kinds:
+        raise ValidationError("layers names none: give at least one of 'L0', 'L1' and 'L2'")
+    return kinds
+
+
+def _budget(tokens: int) -> int:
+    return check_whole(tokens, "token_budget")
+
+
+def _max_pieces(most: int | None) -> int | None:
+    return None if most is None else check_whole(most, "max_pieces", least=1)
+
+
 @attrs.frozen(kw_only=True, slots=True)
 class ContextSettings:
-    """How a context is written, checked: the arguments of `Service.context` beside the query."""
+    """How a context is written: the arguments of `Service.context` beside the query.
 
-    token_budget: int
-    format: str
-    layers: frozenset[Layer]
-    max_pieces: int | None
-    counter: TokenCounter
+    Raises:
+        ValidationError: one of them is invalid.
+    """
+
+    token_budget: int = attrs.field(converter=_budget)
+    format: str = attrs.field(converter=check_format)
+    layers: frozenset[Layer] = attrs.field(converter=_layers)
+    max_pieces: int | None = attrs.field(converter=_max_pieces)
+    counter: TokenCounter = attrs.field(converter=as_counter)
     fence: bool
 
-    @classmethod
-    def of(
-        cls,
-        token_budget: int,
-        *,
-        format: str,
-        layers: Iterable[Layer | str],
-        max_pieces: int | None,
-        counter: TokenCounter | Callable[[str], int] | None,
-        fence: bool,
-    ) -> ContextSettings:
-        """The settings.
-
-        Raises:
-            ValidationError: one of them is invalid.
-        """
-        check_whole(token_budget, "token_budget")
-        return cls(
-            token_budget=token_budget,
-            format=check_format(format),
-            layers=_layers(layers),
-            max_pieces=(
-                None if max_pieces is None else check_whole(max_pieces, "max_pieces", least=1)
-            ),
-            counter=as_counter(counter),
-            fence=check_fence(fence, format),
-        )
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.fence, bool):
+            raise ValidationError(f"fence is True or False, not {self.fence!r:.60}")
+        if self.fence and self.format == "json":
+            raise ValidationError(
+                "JSON escapes its texts and takes no fence: leave fence out, or choose a format "
+                "for prompts"
+            )
 
 
 class ContextBuilder:
@@ -95,21 +97,19 @@ class ContextBuilder:
     ) -> tuple[Retrieved, ContextPack]:
         if query.as_of is None:
             found = retrieve(self._searches, query, settings.layers, self._recipe)
-            return found, self._pack(query, settings, found)
+            with telemetry.stage("pack"):
+                return found, self._pack(query, settings, found)
         wants_layers = settings.layers != {Layer.DETAIL}
         with self._searches.past(query, layers=wants_layers) as past:
             store = past.store
             builder = ContextBuilder(past.searches, store.documents, store.chunks, self._recipe)
             found = retrieve(past.searches, past.query, settings.layers, self._recipe)
-            pack = builder._pack(attrs.evolve(query, as_of=past.as_of), settings, found)
+            with telemetry.stage("pack"):
+                pack = builder._pack(attrs.evolve(query, as_of=past.as_of), settings, found)
             warnings = (*past.warnings, *pack.warnings)
             return found, attrs.evolve(pack, as_of=past.as_of, warnings=warnings)
 
     def _pack(self, query: Query, settings: ContextSettings, found: Retrieved) -> ContextPack:
-        with telemetry.stage("pack"):
-            return self._packed(query, settings, found)
-
-    def _packed(self, query: Query, settings: ContextSettings, found: Retrieved) -> ContextPack:
         budget, format, counting = settings.token_budget, settings.format, settings.counter
         sources = Sources(self._documents, self._chunks)
         widest = WIDEST if settings.fence else ""
@@ -176,12 +176,3 @@ def _said(pieces: Sequence[Piece]) -> Iterator[str]:
     """All that documents say in a rendering."""
     for piece in pieces:
         yield from (piece.text, piece.citation.doc_name, *piece.citation.heading_path)
-
-
-def _layers(layers: Any) -> frozenset[Layer]:
-    if isinstance(layers, str) or not isinstance(layers, Iterable):
-        raise ValidationError(f"layers is a list such as ['L0', 'L2'], not {layers!r:.60}")
-    kinds = frozenset(map(to_layer, layers))
-    if not kinds:
-        raise ValidationError("layers names none: give at least one of 'L0', 'L1' and 'L2'")
-    return kinds

@@ -149,22 +149,6 @@ def new_mark(texts: Iterable[str]) -> str:
             return mark
 
 
-def check_fence(fence: object, format: str) -> bool:
-    """``fence``, where the format has room for it.
-
-    Raises:
-        ValidationError: it is not True or False, or the format is for programs.
-    """
-    if not isinstance(fence, bool):
-        raise ValidationError(f"fence is True or False, not {fence!r:.60}")
-    if fence and format == "json":
-        raise ValidationError(
-            "JSON escapes its texts and takes no fence: leave fence out, or choose a format for "
-            "prompts"
-        )
-    return fence
-
-
 # What a reader may take for the end of a line, besides CR LF: str.splitlines has the same list.
 _LINE_END: Final = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _STEERING: Final = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069]")

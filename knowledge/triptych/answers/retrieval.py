@@ -23,7 +23,7 @@ from triptych.records import (
     SourceDocument,
 )
 from triptych.search.fusion import min_max, reciprocal_ranks
-from triptych.search.hit_reader import asks_for_headings
+from triptych.search.hydration import asks_for_headings, chunk_fields
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.postprocessing import STEP_SCORES
 
@@ -337,22 +337,7 @@ class Sources:
         if find.index >= len(chunks) or (chunks[at].start, chunks[at].end) != (hit.start, hit.end):
             return None
         chunk = chunks[find.index]
-        return attrs.evolve(
-            hit,
-            chunk_index=chunk.index,
-            occurrence=chunk.occurrence,
-            content=chunk.content,
-            start=chunk.start,
-            end=chunk.end,
-            offset=chunk.offset,
-            start_line=chunk.start_line,
-            heading_path=chunk.heading_path,
-            locator=chunk.locator,
-            window_start=chunk.window_start,
-            window_end=chunk.window_end,
-            window=None,
-            sig=chunk.sig,
-        )
+        return attrs.evolve(hit, **chunk_fields(chunk), window=None)
 
 
 def _source(document: SourceDocument) -> Source:

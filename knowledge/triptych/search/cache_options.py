@@ -15,6 +15,7 @@ from triptych.contracts import Retriever
 from triptych.errors import ValidationError
 from triptych.records import Message
 from triptych.search.request import SearchRequest
+from triptych.search.syntax import TextConditions
 from triptych.text import get_analyzer
 
 
@@ -163,7 +164,7 @@ def request_digest(
         configuration,
         request.target,
         repr(query),
-        repr(request.conditions),
+        repr(request.conditions or TextConditions()),
         repr(sorted(request.fields.items())),
         repr(tuple(conversation)),
         repr(codes),

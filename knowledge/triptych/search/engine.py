@@ -311,14 +311,12 @@ class SearchEngine:
 def _recall(lane: Retriever, query: ResolvedQuery, keep: Keep | None) -> Sequence[Candidate]:
     """The lane's best ``query.limit`` candidates that may stay."""
     with telemetry.operation("lane", lane=lane.name):
-        found = _recalled(lane, query, keep)
+        found = lane.recall(query) if keep is None else _kept(lane, query, keep)
         telemetry.note(candidates=len(found))
         return found
 
 
-def _recalled(lane: Retriever, query: ResolvedQuery, keep: Keep | None) -> Sequence[Candidate]:
-    if keep is None:
-        return lane.recall(query)
+def _kept(lane: Retriever, query: ResolvedQuery, keep: Keep) -> Sequence[Candidate]:
     limit, before = query.limit, -1
     while True:
         deadlines.check("the search")

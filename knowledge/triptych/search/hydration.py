@@ -1,38 +1,42 @@
-"""Hydration: hits of candidates, which are keys and scores, or of what passes a filter alone."""
+"""Hydration: from candidates, which are keys and scores, to hits, and what steps read of these."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import attrs
 
-from triptych import deadlines
 from triptych.contracts import DocLevelSearcher, HitReader, Store
 from triptych.derivation.deriver import Deriver
 from triptych.derivation.layers import inputs_of, layer_stale_reason
 from triptych.derivation.living import LivingDocuments
-from triptych.errors import NotAvailableError
+from triptych.errors import ModelMismatchError, NotAvailableError
 from triptych.records import (
-    NO_CHUNK,
-    OPENING,
     Candidate,
     ChunkPlace,
     DerivedChunk,
-    DerivedSig,
+    DerivedLayer,
     DocumentInfo,
     FilterTree,
     Hit,
     Layer,
+    Query,
+    SourceDocument,
     StaleReason,
     StoredUnit,
+    Subject,
+    Vector,
+    parse_filter,
 )
+from triptych.records.filters import HEADING, conditions_of
+from triptych.records.spaces import dense
 from triptych.search.engine import Target
-from triptych.search.hit_reader import StoreHitReader, looks_at_headings, subject_of
-from triptych.search.postprocessing import at_most
-from triptych.search.request import Found, SearchRequest
-
-_HitOf = Callable[[SearchRequest, Candidate, StoredUnit], Hit | None]
+from triptych.search.request import SearchRequest
+from triptych.search.syntax import merge_where, parse_query
 
 
 @attrs.frozen(kw_only=True)
@@ -78,10 +82,9 @@ class Hydrator:
         Stale hits are left out when the request asks for fresh ones. A lane that knows no keys
         names a chunk by its place: such a chunk is read by itself.
         """
-        fetch, hit_of = self._reader(request.target)
         candidates = list(candidates)  # rows become records once
         keyed = [each for each in candidates if not isinstance(each.key, ChunkPlace)]
-        found = dict(fetch([each.key for each in keyed])) if keyed else {}
+        found = self._fetch(request.target, [each.key for each in keyed])
         hits: list[Hit] = []
         versions: dict[tuple[str, str], int] = {}
         path_of = None if self._locate is None or not candidates else self._locate()
@@ -91,7 +94,7 @@ class Hydrator:
             # The filter leaves out what had expired when it was made.
             if unit is None or self._living.hides(unit.document):
                 continue
-            hit = hit_of(request, each, unit)
+            hit = self.hit(request, each, unit)
             if hit is None:
                 continue
             if path_of is not None and unit.document is not None:
@@ -102,10 +105,31 @@ class Hydrator:
                 versions[hit.dataset_id, hit.doc_name] = unit.document.version
         return Hydrated(hits=hits, complete=len(hits) == len(candidates), versions=versions)
 
-    def hit(self, request: SearchRequest, candidate: Candidate, unit: StoredUnit) -> Hit | None:
+    def hit(self, request: SearchRequest, candidate: Candidate, found: StoredUnit) -> Hit | None:
         """Return the hit of a unit that was read already; None if the request leaves it out."""
-        kinds = {"chunk": self._chunk_hit, "layer": self._layer_hit, "document": self._document_hit}
-        return kinds[request.target](request, candidate, unit)
+        chunk, layer, document = found.chunk, found.layer, found.document
+        fields: dict[str, Any]
+        if layer is not None:
+            stale = self._layer_stale(request, found, layer)
+            fields = _layer_fields(layer)
+        elif document is None or (chunk is None and request.target != "document"):
+            return None
+        else:
+            derivation = self._derivation.of_space(request.spaces.get(document.dataset_id, ""))
+            stale = found.sig.stale_reason(derivation.expected_signature(document))
+            fields = _document_fields(found, document) if chunk is None else chunk_fields(chunk)
+        if stale == "vector":
+            stale = None  # it is of the newest text: the result has a warning for all of them
+        if stale is not None and request.query.filter.fresh is not None:
+            return None
+        return Hit(
+            **fields,
+            score=candidate.score,
+            scores=candidate.scores,
+            metadata={} if document is None else document.metadata,
+            terms=request.terms_in(candidate.dataset_id),
+            stale=stale,
+        )
 
     def with_windows(self, hits: Sequence[Hit], reader: HitReader, top_k: int) -> list[Hit]:
         """Return the first ``top_k`` hits, with the text of the windows that their chunks have.
@@ -125,18 +149,18 @@ class Hydrator:
                 shown.append(attrs.evolve(hit, window=window))
         return shown
 
-    def _reader(
-        self, target: Target
-    ) -> tuple[Callable[[Sequence[Hashable]], Mapping[Hashable, StoredUnit]], _HitOf]:
+    def _fetch(self, target: Target, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         if target == "chunk":
-            return self._chunks.fetch, self._chunk_hit
-        if target == "layer":
-            return self._layers.fetch, self._layer_hit
-        if self._whole is None:
+            fetch = self._chunks.fetch
+        elif target == "layer":
+            fetch = self._layers.fetch
+        elif self._whole is not None:
+            fetch = self._whole.fetch_docs
+        else:
             raise NotAvailableError(
                 "this store cannot search whole documents: use search(), or another backend"
             )
-        return self._whole.fetch_docs, self._document_hit
+        return fetch(keys) if keys else {}
 
     def _chunk_at(self, place: ChunkPlace) -> StoredUnit | None:
         for chunk in self._chunks.iter_chunks(place.dataset_id, place.doc_name):
@@ -145,215 +169,237 @@ class Hydrator:
                 return StoredUnit(key=place, sig=chunk.sig, document=info, chunk=chunk)
         return None
 
-    def _stale(
-        self, request: SearchRequest, found: StoredUnit, document: DocumentInfo
+    def _layer_stale(
+        self, request: SearchRequest, found: StoredUnit, layer: DerivedLayer
     ) -> StaleReason | None:
-        """Why a hit is stale. One whose vectors are pending is of the newest text: the result has
-        a warning for all of them."""
-        derivation = self._derivation.of_space(request.spaces.get(document.dataset_id, ""))
-        reason = found.sig.stale_reason(derivation.expected_signature(document))
-        return None if reason == "vector" else reason
-
-    def _is_left_out(self, request: SearchRequest, stale: StaleReason | None) -> bool:
-        return stale is not None and request.query.filter.fresh is not None
-
-    def _chunk_hit(
-        self, request: SearchRequest, candidate: Candidate, found: StoredUnit
-    ) -> Hit | None:
-        chunk, document = found.chunk, found.document
-        if chunk is None or document is None:
-            return None
-        stale = self._stale(request, found, document)
-        if self._is_left_out(request, stale):
-            return None
-        return Hit(
-            dataset_id=chunk.dataset_id,
-            doc_name=chunk.doc_name,
-            layer=Layer.DETAIL,
-            content=chunk.content,
-            score=candidate.score,
-            chunk_index=chunk.index,
-            occurrence=chunk.occurrence,
-            sig=chunk.sig,
-            metadata=document.metadata,
-            scores=candidate.scores,
-            start=chunk.start,
-            end=chunk.end,
-            offset=chunk.offset,
-            start_line=chunk.start_line,
-            heading_path=chunk.heading_path,
-            locator=chunk.locator,
-            window_start=chunk.window_start,
-            window_end=chunk.window_end,
-            terms=request.terms_in(candidate.dataset_id),
-            stale=stale,
-        )
-
-    def _layer_hit(
-        self, request: SearchRequest, candidate: Candidate, found: StoredUnit
-    ) -> Hit | None:
-        layer = found.layer
-        if layer is None:
-            return None
         inputs = request.inputs.get(layer.dataset_id)
         if inputs is None:
             inputs = inputs_of(self._layers, layer.dataset_id)
             request.inputs[layer.dataset_id] = inputs
-        input_sig_of = inputs
-        stale = layer_stale_reason(
+        return layer_stale_reason(
             found.sig,
             found.document,
             self._derivation.of_space(request.spaces.get(layer.dataset_id, "")).embed_sig,
-            lambda digest: input_sig_of(layer.doc_name, digest),
-        )
-        stale = None if stale == "vector" else stale
-        if self._is_left_out(request, stale):
-            return None
-        return Hit(
-            dataset_id=layer.dataset_id,
-            doc_name=layer.doc_name,
-            layer=layer.layer,
-            content=layer.content,
-            score=candidate.score,
-            sig=layer.sig,
-            metadata={} if found.document is None else found.document.metadata,
-            scores=candidate.scores,
-            end=len(layer.content),
-            terms=request.terms_in(candidate.dataset_id),
-            stale=stale,
-        )
-
-    def _document_hit(
-        self, request: SearchRequest, candidate: Candidate, found: StoredUnit
-    ) -> Hit | None:
-        document = found.document
-        if document is None:
-            return None
-        stale = self._stale(request, found, document)
-        if self._is_left_out(request, stale):
-            return None
-        return Hit(
-            dataset_id=document.dataset_id,
-            doc_name=document.name,
-            layer=None,
-            content=found.opening,
-            score=candidate.score,
-            chunk_index=NO_CHUNK,
-            sig=found.sig,
-            metadata=document.metadata,
-            scores=candidate.scores,
-            end=len(found.opening),
-            terms=request.terms_in(candidate.dataset_id),
-            stale=stale,
+            partial(inputs, layer.doc_name),
         )
 
 
-_PAGE = 64
+def chunk_fields(chunk: DerivedChunk) -> dict[str, Any]:
+    """The fields of a hit that are its chunk's."""
+    return {
+        "dataset_id": chunk.dataset_id,
+        "doc_name": chunk.doc_name,
+        "layer": Layer.DETAIL,
+        "content": chunk.content,
+        "chunk_index": chunk.index,
+        "occurrence": chunk.occurrence,
+        "sig": chunk.sig,
+        "start": chunk.start,
+        "end": chunk.end,
+        "offset": chunk.offset,
+        "start_line": chunk.start_line,
+        "heading_path": chunk.heading_path,
+        "locator": chunk.locator,
+        "window_start": chunk.window_start,
+        "window_end": chunk.window_end,
+    }
 
 
-class FilterListing:
-    """Lists chunks, layers or documents that pass a request's filter.
+def _layer_fields(layer: DerivedLayer) -> dict[str, Any]:
+    return {
+        "dataset_id": layer.dataset_id,
+        "doc_name": layer.doc_name,
+        "layer": layer.layer,
+        "content": layer.content,
+        "sig": layer.sig,
+        "end": len(layer.content),
+    }
 
-    They come by dataset, in the request's order, then by document name and chunk index. All have
-    the score 0. Each page of documents is read by itself: what others write meanwhile may be seen.
+
+def _document_fields(found: StoredUnit, document: DocumentInfo) -> dict[str, Any]:
+    return {
+        "dataset_id": document.dataset_id,
+        "doc_name": document.name,
+        "layer": None,
+        "content": found.opening,
+        "sig": found.sig,
+        "end": len(found.opening),
+    }
+
+
+def looks_at_headings(tree: FilterTree | None) -> bool:
+    """Whether one chunk of a document may pass ``tree`` and another not."""
+    return any(condition.field == HEADING for condition in conditions_of(tree))
+
+
+def asks_for_headings(query: Query) -> bool:
+    """`looks_at_headings` of what ``query`` asks for, its text included."""
+    where = query.where
+    if query.syntax is True and (fields := parse_query(query).where):
+        where = merge_where(where, {key: tuple(values) for key, values in fields.items()})
+    return looks_at_headings(parse_filter(where))
+
+
+def subject_of(name: str, info: DocumentInfo | None, chunks: Sequence[DerivedChunk]) -> Subject:
+    """What a filter judges of ``chunks`` of a document; ``info`` None: of a layer above it."""
+    if info is None:
+        return Subject(name=name)
+    headings = itertools.chain.from_iterable(chunk.heading_path for chunk in chunks)
+    return Subject(
+        name=name,
+        metadata=info.metadata,
+        version=info.version,
+        updated_at=info.updated_at,
+        expires_at=info.system.expires_at,
+        headings={heading.casefold() for heading in headings},
+    )
+
+
+_Place = tuple[str, str]
+
+
+class StoreHitReader:
+    """A `HitReader` for one run of the steps; each document and each chunk set is read once.
+
+    Attributes:
+        warnings: what the steps reported.
+        missed: whether a document was no longer at the version of a hit.
     """
 
-    def __init__(self, store: Store, hydrator: Hydrator) -> None:
+    def __init__(
+        self, store: Store, versions: Mapping[_Place, int], tree: FilterTree | None = None
+    ) -> None:
+        """``versions`` holds the version of each document when the hits were read.
+
+        What stands beside a hit ends where ``tree``, the search's filter, excludes a chunk.
+        """
         self._store = store
-        self._documents = store.documents
-        self._chunks = store.chunks
-        self._layers = store.layers
-        self._hydrator = hydrator
+        self._versions = versions
+        self._tree = tree if tree is not None and looks_at_headings(tree) else None
+        self._documents: dict[_Place, SourceDocument | None] = {}
+        self._sets: dict[_Place, Sequence[DerivedChunk]] = {}
+        self.warnings: list[str] = []
+        self.missed: bool = False
 
-    def find(self, request: SearchRequest) -> Found:
-        """List what passes the filter."""
-        query = request.query
-        found = at_most(self.hits(request), query.per_document, query.top_k + 1)
-        versions = {(hit.dataset_id, hit.doc_name): hit.sig.source_version for hit in found}
-        reader = StoreHitReader(self._store, versions)
-        return Found(
-            hits=self._hydrator.with_windows(found[: query.top_k], reader, query.top_k),
-            exhausted=len(found) <= query.top_k,
-            lists=None,
-        )
+    def warn(self, message: str) -> None:
+        """See `HitReader.warn`."""
+        self.warnings.append(message)
 
-    def hits(self, request: SearchRequest) -> Iterator[Hit]:
-        """Yield the hits one by one; what is not asked for is not read."""
-        for dataset_id in dict.fromkeys(request.query.dataset_ids):
-            if request.target == "layer":
-                units = self._layer_units(request, dataset_id)
-            elif request.target == "document":
-                units = self._document_units(request, dataset_id)
-            else:
-                units = self._chunk_units(request, dataset_id)
-            for candidate, unit in units:
-                hit = self._hydrator.hit(request, candidate, unit)
-                if hit is not None:
-                    yield hit
+    def vectors(self, hits: Sequence[Hit]) -> Sequence[Vector | None]:
+        """See `HitReader.vectors`."""
+        digests: dict[str, list[str]] = {}
+        for hit in hits:
+            if hit.layer is Layer.DETAIL:
+                digests.setdefault(hit.dataset_id, []).append(hit.sig.input_sig)
+        space = self._space(list(digests))
+        known = {
+            dataset_id: self._store.chunks.known_vectors(
+                dataset_id, dense(space), list(dict.fromkeys(several))
+            )
+            for dataset_id, several in digests.items()
+        }
+        return [
+            known[hit.dataset_id].get(hit.sig.input_sig) if hit.layer is Layer.DETAIL else None
+            for hit in hits
+        ]
 
-    def _pages(
-        self, dataset_id: str, tree: FilterTree | None
-    ) -> Iterator[tuple[Sequence[DocumentInfo], dict[str, DerivedSig]]]:
-        after = ""
-        while page := self._documents.list(dataset_id, after=after, limit=_PAGE, where=tree):
-            deadlines.check("the search")
-            names = [info.name for info in page]
-            yield page, dict(self._chunks.get_doc_sigs(dataset_id, names))
-            after = page[-1].name
+    def windows(self, hits: Sequence[Hit]) -> Sequence[str | None]:
+        """See `HitReader.windows`."""
+        return [self._window(hit) for hit in hits]
 
-    def _chunk_units(
-        self, request: SearchRequest, dataset_id: str
-    ) -> Iterator[tuple[Candidate, StoredUnit]]:
-        tree = request.query.filter.tree
-        # A chunk passes by its own headings, a document by those of any of its chunks.
-        headed = looks_at_headings(tree)
-        for page, sigs in self._pages(dataset_id, None if headed else tree):
-            for info in page:
-                if info.name not in sigs:
-                    continue
-                for chunk in self._chunks.iter_chunks(dataset_id, info.name):
-                    if headed and tree and not tree.admits(subject_of(info.name, info, [chunk])):
-                        continue
-                    unit = StoredUnit(key=None, sig=sigs[info.name], document=info, chunk=chunk)
-                    yield _candidate(dataset_id, info.name, chunk.index), unit
+    def source(self, hit: Hit) -> str | None:
+        """See `HitReader.source`."""
+        # The spans of a stale source lie in a text that is no longer the document's.
+        if hit.layer not in (Layer.DETAIL, None) or hit.stale == "source":
+            return None
+        place = hit.dataset_id, hit.doc_name
+        if place not in self._documents:
+            self._documents[place] = self._store.documents.get(*place)
+        document = self._documents[place]
+        if document is None or document.version != self._versions.get(place):
+            self.missed = True
+            return None
+        return document.content
 
-    def _document_units(
-        self, request: SearchRequest, dataset_id: str
-    ) -> Iterator[tuple[Candidate, StoredUnit]]:
-        for page, sigs in self._pages(dataset_id, request.query.filter.tree):
-            for info in page:
-                document = self._documents.get(dataset_id, info.name)
-                if document is None:
-                    continue
-                unit = StoredUnit(
-                    key=None,
-                    sig=sigs.get(info.name, DerivedSig()),
-                    document=info,
-                    opening=document.content[:OPENING],
+    def neighbours(self, hit: Hit, before: int, after: int) -> Sequence[DerivedChunk]:
+        """See `HitReader.neighbours`."""
+        at, chunks = hit.chunk_index, self._chunks(hit)
+        if not chunks:
+            return ()
+        return self._admitted(hit, chunks, max(at - before, 0), min(at + after, len(chunks) - 1))
+
+    def section(self, hit: Hit) -> Sequence[DerivedChunk]:
+        """See `HitReader.section`."""
+        chunks = self._chunks(hit)
+        if not chunks:
+            return ()
+        path = chunks[hit.chunk_index].heading_path
+        first = last = hit.chunk_index
+        while first > 0 and chunks[first - 1].heading_path[: len(path)] == path:
+            first -= 1
+        while last + 1 < len(chunks) and chunks[last + 1].heading_path[: len(path)] == path:
+            last += 1
+        return self._admitted(hit, chunks, first, last)
+
+    def _window(self, hit: Hit) -> str | None:
+        if hit.window is not None or hit.window_start is None:
+            return hit.window
+        content = self.source(hit)
+        return None if content is None else content[hit.window_start : hit.window_end]
+
+    def _admitted(
+        self, hit: Hit, chunks: Sequence[DerivedChunk], first: int, last: int
+    ) -> Sequence[DerivedChunk]:
+        """The chunks from ``first`` to ``last`` around the hit's own that pass the filter."""
+        tree, at = self._tree, hit.chunk_index
+        if tree is None:
+            return chunks[first : last + 1]
+        info = self._store.documents.get_info(hit.dataset_id, hit.doc_name)
+
+        def passes(place: int) -> bool:
+            return tree.admits(subject_of(hit.doc_name, info, [chunks[place]]))
+
+        low = high = at
+        while low > first and passes(low - 1):
+            low -= 1
+        while high < last and passes(high + 1):
+            high += 1
+        return chunks[low : high + 1]
+
+    def _chunks(self, hit: Hit) -> Sequence[DerivedChunk]:
+        """All chunks of the hit's document, if that of the hit is still among them."""
+        if hit.layer is not Layer.DETAIL:
+            return ()
+        place = hit.dataset_id, hit.doc_name
+        if place not in self._sets:
+            self._sets[place] = tuple(self._store.chunks.iter_chunks(*place))
+        chunks, at = self._sets[place], hit.chunk_index
+        if at < len(chunks):
+            chunk = chunks[at]
+            same = chunk.sig.input_sig == hit.sig.input_sig
+            if same and chunk.sig.source_version == hit.sig.source_version:
+                return chunks
+        self.missed = True
+        return ()
+
+    def _space(self, dataset_ids: Sequence[str]) -> str:
+        """The embedding space of all the datasets."""
+        spaces: dict[str, str] = {}
+        for dataset_id in dataset_ids:
+            config = self._store.chunks.config(dataset_id)
+            if config is None or not config.embed_sig:
+                raise NotAvailableError(
+                    f"the dataset {dataset_id!r} has no vectors, which a step of this search "
+                    "compares: `triptych embed` adds them; or leave the step out"
                 )
-                yield _candidate(dataset_id, info.name, NO_CHUNK), unit
-
-    def _layer_units(
-        self, request: SearchRequest, dataset_id: str
-    ) -> Iterator[tuple[Candidate, StoredUnit]]:
-        tree = request.query.filter.tree
-        headed = looks_at_headings(tree)
-        after = None
-        while page := self._layers.page(dataset_id, request.query.layer, after=after, limit=_PAGE):
-            deadlines.check("the search")
-            for layer in page:
-                info = (
-                    self._documents.get_info(dataset_id, layer.doc_name) if layer.doc_name else None
-                )
-                chunks: Sequence[DerivedChunk] = ()
-                if headed and info is not None:
-                    chunks = list(self._chunks.iter_chunks(dataset_id, layer.doc_name))
-                if tree is not None and not tree.admits(subject_of(layer.doc_name, info, chunks)):
-                    continue
-                unit = StoredUnit(key=None, sig=layer.sig, document=info, layer=layer)
-                yield _candidate(dataset_id, layer.doc_name, NO_CHUNK), unit
-            after = page[-1].doc_name
-
-
-def _candidate(dataset_id: str, name: str, index: int) -> Candidate:
-    return Candidate(dataset_id=dataset_id, doc_name=name, index=index, score=0.0)
+            spaces[dataset_id] = config.embed_sig
+        several = sorted(set(spaces.values()))
+        if len(several) > 1:
+            raise ModelMismatchError(
+                f"the datasets have vectors of several models ({', '.join(map(repr, several))}), "
+                "and a step of this search compares them: search one dataset, or rebuild the "
+                "others with the same embedder",
+                stored=several[0],
+                configured=several[1],
+            )
+        return several[0] if several else ""

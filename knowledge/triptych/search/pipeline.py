@@ -31,8 +31,8 @@ from triptych.records import (
 )
 from triptych.search.answerability import ResultJudge, missing_hits
 from triptych.search.engine import SearchEngine
-from triptych.search.hit_reader import StoreHitReader, TextVerifier, expand_prefixes
-from triptych.search.hydration import FilterListing, Hydrated, Hydrator
+from triptych.search.hydration import Hydrated, Hydrator, StoreHitReader
+from triptych.search.listing import FilterListing, TextVerifier, expand_prefixes
 from triptych.search.past.stores import PastStores, Wants, by_moment
 from triptych.search.postprocessing import KeywordBoost, at_most
 from triptych.search.query import MAX_TOP_K, Moment, has_words, validate
@@ -153,8 +153,9 @@ class SearchPipeline:
                 with self.past(query) as past:
                     return past.dated(past.searches.search(past.query, vectors=vectors))
             return self._settled(
-                lambda: self._warned(self._prepare([query], vectors=vectors)), self._answer_each
-            )[0]
+                lambda: self._warned(self._prepare([query], vectors=vectors)),
+                lambda requests: self._answer(requests[0])[0],
+            )
 
     def search_with_signals(self, query: Query) -> tuple[Result, Mapping[str, float]]:
         """Run `search`; also what the lanes say of how well it answers.
@@ -179,8 +180,9 @@ class SearchPipeline:
                 with self.past(attrs.evolve(query, layer=Layer.DETAIL)) as past:
                     return past.dated(past.searches.search_documents(past.query, vectors=vectors))
             return self._settled(
-                lambda: self._prepare([], whole=query, vectors=vectors), self._answer_each
-            )[0]
+                lambda: self._prepare([], whole=query, vectors=vectors),
+                lambda requests: self._answer(requests[0])[0],
+            )
 
     def search_many(
         self, queries: Sequence[Query], *, vectors: KnownVectors | None = None
@@ -192,7 +194,9 @@ class SearchPipeline:
                 return self._search_moments(queries, vectors)
             return self._settled(
                 lambda: self._warned(self._prepare(queries, vectors=vectors)),
-                lambda requests: self._answer_each(embed_queries(self._derivation, requests)),
+                lambda requests: [
+                    self._answer(each)[0] for each in embed_queries(self._derivation, requests)
+                ],
             )
 
     def _settled(
@@ -208,9 +212,6 @@ class SearchPipeline:
             if not any(self.resolver.has_moved(each) for each in requests):
                 break
         return found
-
-    def _answer_each(self, requests: Sequence[SearchRequest]) -> list[Result]:
-        return [self._answer(each)[0] for each in requests]
 
     def _warned(self, requests: Sequence[SearchRequest]) -> Sequence[SearchRequest]:
         """Say that the sparse lane is not there for layers; a context always takes them without."""
@@ -278,11 +279,11 @@ class SearchPipeline:
             sparse=checked.mode in (None, Mode.HYBRID, SPARSE),
             layers=wanted,
         )
-        with self._past_stores.at(moment, dataset_ids, wants) as store:
-            engine, warnings = store.engine(self._engine, checked.mode)
+        past = self._past_stores.at(moment, dataset_ids, wants, self._engine, checked.mode)
+        with past as (store, engine, warnings):
             yield PastSearch(
-                searches=self._over(store.store, engine),
-                store=store.store,
+                searches=self._over(store, engine),
+                store=store,
                 query=attrs.evolve(query, as_of=None),
                 as_of=moment,
                 warnings=warnings,
@@ -344,8 +345,8 @@ class SearchPipeline:
                 request = attrs.evolve(request, vectors=dict(vectors))
             if self._rewriter is not None and has_words(request.query.text):
                 request = self._rewritten(self._rewriter, asked[at][0], request, known)
-            if request.conditions.prefixes:
-                request = expand_prefixes(self._store, request)
+            if request.conditions is not None and request.conditions.prefixes:
+                request = expand_prefixes(self._store, request, request.conditions)
             requests[at] = request
         return requests
 
@@ -410,8 +411,9 @@ class SearchPipeline:
         query = request.query
         if not has_words(query.text):
             return self._listing.find(request)
-        keep = TextVerifier(self._store, request) if request.conditions else None
-        if request.conditions or len(request.variants) > 1 or request.vectors:
+        conditions = request.conditions
+        keep = TextVerifier(self._store, request.target, conditions) if conditions else None
+        if conditions or len(request.variants) > 1 or request.vectors:
             # Lanes may be asked several times, and variants may share texts: each is embedded once.
             (request,) = embed_queries(self._derivation, [request])
         steps = () if request.target == "document" else self._postprocessors

@@ -50,7 +50,7 @@ class SearchRequest:
         spaces: the embedding space that each dataset is configured for.
         inputs: what the layers of a dataset are made from, by dataset; filled when needed.
         terms: the query's terms by language; filled when needed.
-        conditions: what each found text must and must not hold.
+        conditions: what each found text must and must not hold; None for anything.
         fields: the fields that the query's text named, as conditions of ``where``.
         vectors: the vectors of texts that were embedded for it, by kind and text.
         usage: what language models took to word the query.
@@ -64,7 +64,7 @@ class SearchRequest:
     spaces: Mapping[str, str] = attrs.field(factory=dict)
     inputs: dict[str, Inputs] = attrs.field(factory=dict)
     terms: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
-    conditions: TextConditions = attrs.field(factory=TextConditions)
+    conditions: TextConditions | None = None
     fields: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     vectors: dict[tuple[EmbedKind, str], Vector] = attrs.field(factory=dict)
     usage: tuple[ModelUsage, ...] = ()
@@ -125,10 +125,11 @@ class RequestResolver:
         """
         if documents:
             query = attrs.evolve(query, layer=Layer.DETAIL)
-        conditions, fields = TextConditions(), {}
+        conditions: TextConditions | None = None
+        fields: dict[str, tuple[str, ...]] = {}
         if query.syntax is True:
             parsed = parse_query(query)
-            conditions, fields = parsed.conditions, dict(parsed.where)
+            conditions, fields = parsed.conditions or None, dict(parsed.where)
             where = merge_where(query.where, fields) if fields else query.where
             query = attrs.evolve(query, text=parsed.text, where=where)
         query, filter_ = validate(query, self.lanes)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from copy import copy
+from typing import Generic, Self, TypeVar
 
 import attrs
 
@@ -28,6 +30,11 @@ from triptych.records import (
 )
 from triptych.vectors.embedding import CoverageGate, embed_each, encode_sparse, mean_vector
 
+R = TypeVar("R", bound=ChunkRepo | LayerRepo | DocLevelSearcher)
+
+SPARSE = "sparse"
+"""The sparse lane's name: a mode, and a key of ``min_scores`` and `Hit.scores`."""
+
 _WORTH_A_THREAD = 0.0005  # seconds: having another thread do it costs about half of this
 
 
@@ -44,19 +51,76 @@ def chunk_query(query: ResolvedQuery, mode: Mode, vector: Vector | None = None) 
     )
 
 
-class QueryEmbedder:
-    """Gives a lane the query's vector, or the reason why the lane cannot run.
+class _Lane(Generic[R]):
+    """A lane over one repository, which another store has too."""
+
+    def __init__(self, repo: R) -> None:
+        self._repo: R = repo
+
+    @property
+    def in_process(self) -> bool:
+        """See `Retriever`."""
+        return self._repo.in_process
+
+    def over(self, store: Store) -> Self:
+        """See `Retriever`.
+
+        Raises:
+            NotAvailableError: the store has no such repository, or keeps no such vectors.
+        """
+        made = copy(self)
+        made._repo = self._repo_of(store)
+        return made
+
+    def _repo_of(self, store: Store) -> R:
+        raise NotImplementedError
+
+
+class _OfChunks(_Lane[ChunkRepo]):
+    def _repo_of(self, store: Store) -> ChunkRepo:
+        return store.chunks
+
+
+class _OfLayers(_Lane[LayerRepo]):
+    def _repo_of(self, store: Store) -> LayerRepo:
+        return store.layers
+
+
+class _OfDocuments(_Lane[DocLevelSearcher]):
+    def _repo_of(self, store: Store) -> DocLevelSearcher:
+        whole = store.capabilities.document_search
+        if whole is None:
+            raise NotAvailableError(
+                "the other store cannot search whole documents: give one that can"
+            )
+        return whole
+
+
+class _ByVector(_Lane[R]):
+    """A lane that embeds the query when it runs.
 
     ``following`` embeds the queries of its own space, ``embedder`` all others.
     """
 
-    def __init__(self, embedder: Embedder | None, following: Embedder | None = None) -> None:
+    def __init__(
+        self, repo: R, embedder: Embedder | None, following: Embedder | None = None
+    ) -> None:
+        super().__init__(repo)
         self._embedder = embedder
         self._following = following
         self._gates = CoverageGate(embedder), CoverageGate(following)
         self._seconds = 1.0  # what embedding a query took lately; a guess at first
 
-    def vector(self, query: ResolvedQuery) -> Vector:
+    def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
+        """The embedding of the query, should it not be embedded yet, nor that be at once."""
+        embedder, _ = self._of(query)
+        if embedder is None or query.vector is not None or not query.vector_dataset_ids:
+            return None
+        if self._seconds < _WORTH_A_THREAD:
+            return None
+        return lambda: attrs.evolve(query, vector=self._vector(query))
+
+    def _vector(self, query: ResolvedQuery) -> Vector:
         """Return the vector of ``query.embedded``: of its text, or the mean of several.
 
         Raises:
@@ -85,15 +149,6 @@ class QueryEmbedder:
         self._seconds += (time.perf_counter() - began - self._seconds) / 4
         return vector
 
-    def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
-        """The embedding of the query, should it not be embedded yet, nor that be at once."""
-        embedder, _ = self._of(query)
-        if embedder is None or query.vector is not None or not query.vector_dataset_ids:
-            return None
-        if self._seconds < _WORTH_A_THREAD:
-            return None
-        return lambda: attrs.evolve(query, vector=self.vector(query))
-
     def _of(self, query: ResolvedQuery) -> tuple[Embedder | None, CoverageGate]:
         following = self._following
         if following is not None and following.signature == query.embed_sig:
@@ -101,188 +156,25 @@ class QueryEmbedder:
         return self._embedder, self._gates[0]
 
 
-@attrs.frozen
-class BM25Retriever:
-    """The keyword lane over chunks."""
-
-    chunks: ChunkRepo
-    name: str = "bm25"
-
-    def over(self, store: Store) -> BM25Retriever:
-        """See `Retriever`."""
-        return BM25Retriever(store.chunks)
-
-    @property
-    def in_process(self) -> bool:
-        """See `Retriever`."""
-        return self.chunks.in_process
-
-    def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
-        """The best chunks by Lucene's BM25; none for a query of layers."""
-        if query.layer is not Layer.DETAIL:
-            return []
-        return self.chunks.search(chunk_query(query, Mode.BM25))
-
-
-class VectorRetriever:
-    """The vector lane over chunks; the query is embedded when the lane runs."""
-
-    name = "vector"
-
-    def __init__(
-        self, chunks: ChunkRepo, embedder: Embedder | None, following: Embedder | None = None
-    ) -> None:
-        self._chunks = chunks
-        self._embedders = embedder, following
-        self._queries = QueryEmbedder(embedder, following)
-
-    def over(self, store: Store) -> VectorRetriever:
-        """See `Retriever`."""
-        return VectorRetriever(store.chunks, *self._embedders)
-
-    @property
-    def in_process(self) -> bool:
-        """See `Retriever`."""
-        return self._chunks.in_process
-
-    def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
-        """Embeds the query."""
-        return self._queries.preparation(query)
-
-    def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
-        """The nearest chunks by cosine similarity; none for a query of layers."""
-        if query.layer is not Layer.DETAIL:
-            return []
-        vector = self._queries.vector(query)
-        return self._chunks.search(chunk_query(query, Mode.VECTOR, vector))
-
-
-class LayerRetriever:
-    """A lane over abstracts or overviews: by keyword, or by vector."""
-
-    name: str = ""
-
-    def __init__(
-        self,
-        layers: LayerRepo,
-        mode: Mode,
-        embedder: Embedder | None = None,
-        following: Embedder | None = None,
-    ) -> None:
-        self.name = str(mode)
-        self._layers = layers
-        self._mode = mode
-        self._embedders = embedder, following
-        self._queries = QueryEmbedder(embedder, following)
-
-    def over(self, store: Store) -> LayerRetriever:
-        """See `Retriever`."""
-        return LayerRetriever(store.layers, self._mode, *self._embedders)
-
-    @property
-    def in_process(self) -> bool:
-        """See `Retriever`."""
-        return self._layers.in_process
-
-    def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
-        """Embeds the query."""
-        return None if self._mode is Mode.BM25 else self._queries.preparation(query)
-
-    def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
-        """The best layers of ``query.layer``; none for a query of chunks."""
-        if query.layer is Layer.DETAIL:
-            return []
-        vector = None if self._mode is Mode.BM25 else self._queries.vector(query)
-        asked = chunk_query(query, self._mode, vector)
-        return self._layers.search(
-            LayerQuery(layer=query.layer, **attrs.asdict(asked, recurse=False))
-        )
-
-
-class DocumentBM25Retriever:
-    """The keyword lane over whole documents."""
-
-    name = "bm25"
-
-    def __init__(self, documents: DocLevelSearcher) -> None:
-        self._documents = documents
-
-    def over(self, store: Store) -> DocumentBM25Retriever:
-        """See `Retriever`.
-
-        Raises:
-            NotAvailableError: the store cannot search whole documents.
-        """
-        return DocumentBM25Retriever(_required(store.capabilities.document_search))
-
-    @property
-    def in_process(self) -> bool:
-        """See `Retriever`."""
-        return self._documents.in_process
-
-    def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
-        """The best documents by BM25 over their full text."""
-        return self._documents.search_docs(chunk_query(query, Mode.BM25))
-
-
-class DocumentVectorRetriever:
-    """The vector lane over whole documents: the nearest of all their chunks counts."""
-
-    name = "vector"
-
-    def __init__(
-        self,
-        documents: DocLevelSearcher,
-        embedder: Embedder | None,
-        following: Embedder | None = None,
-    ) -> None:
-        self._documents = documents
-        self._embedders = embedder, following
-        self._queries = QueryEmbedder(embedder, following)
-
-    def over(self, store: Store) -> DocumentVectorRetriever:
-        """See `Retriever`.
-
-        Raises:
-            NotAvailableError: the store cannot search whole documents.
-        """
-        return DocumentVectorRetriever(
-            _required(store.capabilities.document_search), *self._embedders
-        )
-
-    @property
-    def in_process(self) -> bool:
-        """See `Retriever`."""
-        return self._documents.in_process
-
-    def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
-        """Embeds the query."""
-        return self._queries.preparation(query)
-
-    def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
-        """The best documents by their nearest chunk."""
-        vector = self._queries.vector(query)
-        return self._documents.search_docs_by_vector(chunk_query(query, Mode.VECTOR, vector))
-
-
-def _required(searcher: DocLevelSearcher | None) -> DocLevelSearcher:
-    if searcher is None:
-        raise NotAvailableError("the other store cannot search whole documents: give one that can")
-    return searcher
-
-
-SPARSE = "sparse"
-"""The lane's name: a mode, and a key of ``min_scores`` and `Hit.scores`."""
-
-
-class _SparseLane:
-    """What both lanes do: the query is encoded when the lane runs."""
+class _BySparseVector(_Lane[R]):
+    """A lane that encodes the query when it runs."""
 
     name = SPARSE
 
-    def __init__(self, encoder: SparseEncoder) -> None:
+    def __init__(self, repo: R, encoder: SparseEncoder) -> None:
+        super().__init__(repo)
         self._encoder = encoder
         self._last: tuple[str, SparseVector] | None = None
+
+    def over(self, store: Store) -> Self:
+        """See `Retriever`.
+
+        Raises:
+            NotAvailableError: the store keeps no sparse vectors, or finds no documents by them.
+        """
+        if store.capabilities.sparse is None:
+            raise NotAvailableError("the other store keeps no sparse vectors: give one that does")
+        return super().over(store)
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
         """Encodes the query."""
@@ -322,63 +214,103 @@ class _SparseLane:
         return vector
 
 
-class SparseRetriever(_SparseLane):
-    """Finds the chunks with the greatest dot product of sparse vectors."""
+class BM25Retriever(_OfChunks):
+    """The keyword lane over chunks."""
 
-    def __init__(self, chunks: ChunkRepo, encoder: SparseEncoder) -> None:
-        super().__init__(encoder)
-        self._chunks = chunks
+    name: str = "bm25"
 
-    def over(self, store: Store) -> SparseRetriever:
-        """See `Retriever`.
-
-        Raises:
-            NotAvailableError: the store keeps no sparse vectors.
-        """
-        _check(store)
-        return SparseRetriever(store.chunks, self._encoder)
+    def __init__(self, chunks: ChunkRepo, name: str = "bm25") -> None:
+        super().__init__(chunks)
+        self.name = name
 
     @property
-    def in_process(self) -> bool:
-        """See `Retriever`."""
-        return self._chunks.in_process
+    def chunks(self) -> ChunkRepo:
+        """What it searches."""
+        return self._repo
+
+    def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
+        """The best chunks by Lucene's BM25; none for a query of layers."""
+        if query.layer is not Layer.DETAIL:
+            return []
+        return self._repo.search(chunk_query(query, Mode.BM25))
+
+
+class VectorRetriever(_ByVector[ChunkRepo], _OfChunks):
+    """The vector lane over chunks; the query is embedded when the lane runs."""
+
+    name = "vector"
+
+    def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
+        """The nearest chunks by cosine similarity; none for a query of layers."""
+        if query.layer is not Layer.DETAIL:
+            return []
+        return self._repo.search(chunk_query(query, Mode.VECTOR, self._vector(query)))
+
+
+class SparseRetriever(_BySparseVector[ChunkRepo], _OfChunks):
+    """Finds the chunks with the greatest dot product of sparse vectors."""
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
         """The best chunks; none for a query of layers, which have no sparse vectors."""
-        return self._chunks.search(self._asked(query)) if query.layer is Layer.DETAIL else []
+        return self._repo.search(self._asked(query)) if query.layer is Layer.DETAIL else []
 
 
-class DocumentSparseRetriever(_SparseLane):
+class LayerRetriever(_ByVector[LayerRepo], _OfLayers):
+    """A lane over abstracts or overviews: by keyword, or by vector."""
+
+    name: str = ""
+
+    def __init__(
+        self,
+        layers: LayerRepo,
+        mode: Mode,
+        embedder: Embedder | None = None,
+        following: Embedder | None = None,
+    ) -> None:
+        super().__init__(layers, embedder, following)
+        self.name = str(mode)
+        self._mode = mode
+
+    def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
+        """Embeds the query."""
+        return None if self._mode is Mode.BM25 else super().preparation(query)
+
+    def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
+        """The best layers of ``query.layer``; none for a query of chunks."""
+        if query.layer is Layer.DETAIL:
+            return []
+        vector = None if self._mode is Mode.BM25 else self._vector(query)
+        asked = chunk_query(query, self._mode, vector)
+        return self._repo.search(
+            LayerQuery(layer=query.layer, **attrs.asdict(asked, recurse=False))
+        )
+
+
+class DocumentBM25Retriever(_OfDocuments):
+    """The keyword lane over whole documents."""
+
+    name = "bm25"
+
+    def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
+        """The best documents by BM25 over their full text."""
+        return self._repo.search_docs(chunk_query(query, Mode.BM25))
+
+
+class DocumentVectorRetriever(_ByVector[DocLevelSearcher], _OfDocuments):
+    """The vector lane over whole documents: the nearest of all their chunks counts."""
+
+    name = "vector"
+
+    def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
+        """The best documents by their nearest chunk."""
+        return self._repo.search_docs_by_vector(
+            chunk_query(query, Mode.VECTOR, self._vector(query))
+        )
+
+
+class DocumentSparseRetriever(_BySparseVector[DocLevelSearcher], _OfDocuments):
     """Finds whole documents by the best of all their chunks."""
-
-    def __init__(self, documents: DocLevelSearcher, encoder: SparseEncoder) -> None:
-        super().__init__(encoder)
-        self._documents = documents
-
-    def over(self, store: Store) -> DocumentSparseRetriever:
-        """See `Retriever`.
-
-        Raises:
-            NotAvailableError: the store keeps no sparse vectors, or finds no documents by them.
-        """
-        _check(store)
-        searcher = store.capabilities.document_search
-        if searcher is None:
-            raise NotAvailableError(
-                "the other store cannot search whole documents: give one that can"
-            )
-        return DocumentSparseRetriever(searcher, self._encoder)
-
-    @property
-    def in_process(self) -> bool:
-        """See `Retriever`."""
-        return self._documents.in_process
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
         """The best documents."""
-        return self._documents.search_docs_by_vector(self._asked(query))
-
-
-def _check(store: Store) -> None:
-    if store.capabilities.sparse is None:
-        raise NotAvailableError("the other store keeps no sparse vectors: give one that does")
+        return self._repo.search_docs_by_vector(self._asked(query))

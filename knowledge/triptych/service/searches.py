@@ -82,7 +82,7 @@ class Searches(ServiceBase):
         from triptych.answers.context import ContextSettings
 
         own, searched = split_options(options, CONTEXT_DEFAULTS)
-        settings = ContextSettings.of(token_budget, **own)
+        settings = ContextSettings(token_budget=token_budget, **own)
         contexts = self._parts.contexts(self.searches)
         return contexts.build(query_of(query, searched), settings)
 

@@ -348,7 +348,7 @@ class PipelineView:
 
         own, searched = split_options(options, CONTEXT_DEFAULTS)
         budget = self.pipeline.token_budget if token_budget is None else token_budget
-        settings = ContextSettings.of(budget, **own)
+        settings = ContextSettings(token_budget=budget, **own)
         contexts = self.service._parts.contexts(self.searches)
         return contexts.build(self._for_context(query, searched), settings)
 

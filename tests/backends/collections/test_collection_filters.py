@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from triptych.records import ChunkQuery, Filter, Mode, parse_filter
-from triptych.search.hit_reader import subject_of
+from triptych.search.hydration import subject_of
 
 pytest.importorskip("qdrant_client")
 pytest.importorskip("qdrant_edge")

@@ -176,7 +176,7 @@ def test_a_filter_selects_what_the_memory_store_selects(
     tree = parse_filter(where)
     if "$updated_at" in str(where):
         # The memory store's own time of the put: the rows' are compared one by one.
-        from triptych.search.hit_reader import subject_of
+        from triptych.search.hydration import subject_of
 
         assert tree is not None
         expected = [

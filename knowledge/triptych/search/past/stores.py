@@ -33,38 +33,6 @@ class Wants:
     layers: bool
 
 
-@attrs.frozen
-class PastStore:
-    """A store as of a moment, and what its searches should say.
-
-    ``lanes`` makes, of an engine, the one over this store, and names the lanes that it lacks.
-    """
-
-    store: Store
-    warnings: tuple[str, ...]
-    lanes: Callable[[SearchEngine], tuple[SearchEngine, Sequence[str]]]
-
-    def engine(
-        self, engine: SearchEngine, mode: Mode | str | None
-    ) -> tuple[SearchEngine, tuple[str, ...]]:
-        """The engine over this store, and what searches in ``mode`` should say.
-
-        Raises:
-            NotAvailableError: the mode is a lane that cannot search the past.
-        """
-        made, left_out = self.lanes(engine)
-        if mode in left_out:
-            raise NotAvailableError(
-                f"the lane {mode!r} searches what is stored now only: leave as_of "
-                "out, or give its retriever a method over (see Retriever)"
-            )
-        if not left_out or mode not in (None, Mode.HYBRID):
-            return made, self.warnings
-        names = ", ".join(map(repr, left_out))
-        warning = f"searched without {names}: a lane that cannot search the past"
-        return made, (*self.warnings, warning)
-
-
 class _Scratch:
     """The store of one moment. It is closed when it is retired and nobody uses it any more."""
 
@@ -78,7 +46,7 @@ class _Scratch:
         self._lock = threading.Lock()
 
     def lanes(self, engine: SearchEngine) -> tuple[SearchEngine, Sequence[str]]:
-        """The engine over this store, made once."""
+        """The engine over this store, made once, and the names of the lanes that it lacks."""
         with self._lock:
             if id(engine) not in self._engines:
                 left_out: list[str] = []
@@ -122,8 +90,11 @@ class PastStores:
         moment: Moment,
         dataset_ids: Sequence[str],
         wants: Wants,
-    ) -> Iterator[PastStore]:
-        """A store that holds these datasets as of ``moment``, for the length of the block.
+        engine: SearchEngine,
+        mode: Mode | str | None,
+    ) -> Iterator[tuple[Store, SearchEngine, tuple[str, ...]]]:
+        """A store that holds these datasets as of ``moment``, for the length of the block; the
+        engine over it, and what its searches should say.
 
         Each document is at one version, that of the moment. What another writer commits while the
         store is filled is seen as by a search that begins then: by the one list of documents that
@@ -133,14 +104,27 @@ class PastStores:
             moment: when.
             dataset_ids: the datasets that are searched; they exist.
             wants: what the search needs; texts without a vector that it needs are embedded.
+            engine: what searches the store of now.
+            mode: the lanes that are asked for.
 
         Raises:
-            NotAvailableError: the store keeps no versions, or there is no scratch store.
+            NotAvailableError: the store keeps no versions, there is no scratch store, or the mode
+                is a lane that cannot search the past.
             CancelledError: the deadline passed. The next call goes on from here.
         """
         scratch, warnings = self._filled(moment, dataset_ids, wants)
         try:
-            yield PastStore(scratch.store, tuple(warnings), scratch.lanes)
+            made, left_out = scratch.lanes(engine)
+            if mode in left_out:
+                raise NotAvailableError(
+                    f"the lane {mode!r} searches what is stored now only: leave as_of "
+                    "out, or give its retriever a method over (see Retriever)"
+                )
+            if left_out and mode in (None, Mode.HYBRID):
+                names = ", ".join(map(repr, left_out))
+                lacking = f"searched without {names}: a lane that cannot search the past"
+                warnings = (*warnings, lacking)
+            yield scratch.store, made, tuple(warnings)
         finally:
             self._release(scratch)
 
