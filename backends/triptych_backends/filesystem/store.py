@@ -23,10 +23,9 @@ from triptych_backends.filesystem.disk import Disk, disk_errors
 from triptych_backends.filesystem.documents import FilesDocuments
 from triptych_backends.filesystem.formats import FormatError, dump, parse
 from triptych_backends.filesystem.journal import Intent, Journal
-from triptych_backends.filesystem.layout import DATASETS, DERIVED, JOURNAL, OWN, STORE
+from triptych_backends.filesystem.layout import DATASETS, DERIVED, JOURNAL, LOCK, OWN, STORE
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.filesystem.writer import Writer, WritersLock
-from triptych_backends.index.folder import LOCK
 from triptych_backends.sqlite import SqliteStore
 from triptych_backends.sqlite.connection import FORK_WAIT
 from triptych_backends.sqlite.location import refuse_unusable

@@ -12,9 +12,9 @@ from triptych.errors import StoreError, StoreLockedError
 from triptych_backends.file_locks import lock_now, unlock
 from triptych_backends.filesystem.change_set import ChangeSet
 from triptych_backends.filesystem.disk import disk_errors
+from triptych_backends.filesystem.layout import LOCK
 from triptych_backends.filesystem.reconcile import reconcile
 from triptych_backends.filesystem.workspace import Workspace
-from triptych_backends.index.folder import LOCK
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.0005, 0.01
 

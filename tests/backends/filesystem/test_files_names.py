@@ -10,9 +10,10 @@ from hypothesis import example, given, settings, strategies as st
 
 from triptych.errors import ValidationError
 from triptych.records import NewDocument, check_document_name
-from triptych.testing.sparse import encode
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.filesystem.layout import (
+    decode,
+    encode,
     fallback,
     fold,
     folder_of,
@@ -21,7 +22,6 @@ from triptych_backends.filesystem.layout import (
     name_of,
     path_of,
 )
-from triptych_backends.postgres.postings import decode
 
 pytestmark = pytest.mark.property
 

@@ -6,6 +6,7 @@ import pytest
 
 from triptych_backends.filesystem.layout import (
     case_folded_path,
+    decode,
     fallback,
     folder_of,
     id_of,
@@ -13,7 +14,6 @@ from triptych_backends.filesystem.layout import (
     name_of,
     path_of,
 )
-from triptych_backends.postgres.postings import decode
 
 
 @pytest.mark.parametrize(

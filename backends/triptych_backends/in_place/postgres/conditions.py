@@ -30,8 +30,7 @@ from triptych.records.filters import (
 )
 from triptych.records.metadata import ComparisonKey
 from triptych_backends.in_place.postgres.columns import Column, identifier, in_calendar, is_flat
-from triptych_backends.in_place.table import ROW_VERSION
-from triptych_backends.sql.document_rows import moment_of
+from triptych_backends.in_place.table import ROW_VERSION, moment_of
 
 _TRUE, _FALSE = sql.SQL("true"), sql.SQL("false")
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
