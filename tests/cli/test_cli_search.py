@@ -373,6 +373,8 @@ def test_get_suggests_names_that_are_near(shell: Shell) -> None:
     shell("put", "deep")
     for typed, meant in (
         ("start.md", "guide/start.md"),
+        ("GUIDE.md", "guide.md"),
+        ("Start.md", "guide/start.md"),
         ("gide.md", "guide.md"),
         ("strat.md", "guide/start.md"),
     ):

@@ -69,7 +69,7 @@ _MEANT = {
     "index": "`triptych add FOLDER`, or `triptych put` for files once",
     "count": "`triptych list --count`",
     **{each: f"`triptych list --{each}`" for each in ("datasets", "folders", "pipelines")},
-    **{each: f"`triptych admin {each}`" for each in ("create", "keys", "spaces")},
+    **{each: f"`triptych admin {each}`" for each in ("create", "fetch", "keys", "spaces")},
     "version": "`triptych --version`, of documents `triptych history`",
 }
 

@@ -72,7 +72,7 @@ def find_document(service: Service, text: str, dataset: str | None) -> NamedDocu
         ValidationError: it names several documents.
     """
     from triptych.contracts.rules import missing_dataset
-    from triptych_adapters.services import did_you_mean
+    from triptych_adapters.near_names import did_you_mean
 
     datasets = list(service.list_datasets())
     if dataset is not None:

@@ -20,9 +20,8 @@ from contextlib import (
 from typing import Any, Final
 
 from triptych import deadlines
-from triptych.answers.answerer import AnswerStream
 from triptych.answers.pack import ContextPack
-from triptych.answers.records import Answer
+from triptych.answers.records import Answer, AnswerStream
 from triptych.errors import (
     NotAvailableError,
     ProviderError,

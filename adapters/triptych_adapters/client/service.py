@@ -14,7 +14,7 @@ import attrs
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.access import Access
-from triptych.answers.answerer import AnswerStream
+from triptych.answers.records import AnswerStream
 from triptych.contracts import LLM, Capabilities
 from triptych.contracts.change_pages import check_poll, next_wait
 from triptych.derivation.batches import PutReportBuilder, check_progress

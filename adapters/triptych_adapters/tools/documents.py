@@ -13,7 +13,8 @@ from triptych.records import DocumentInfo, SourceDocument
 from triptych.records.serialization import to_dict
 from triptych.text.injection import suspicious
 from triptych.text.tokens import MOST_CHARACTERS
-from triptych_adapters.services import did_you_mean, documents_of
+from triptych_adapters.near_names import did_you_mean
+from triptych_adapters.services import documents_of
 from triptych_adapters.tools.base import (
     CURSOR,
     DOCUMENT,

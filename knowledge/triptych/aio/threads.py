@@ -12,9 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, ParamSpec, TypeVar
 
 from triptych import deadlines
-from triptych.answers.answerer import AnswerStream
 from triptych.answers.pack import ContextPack
-from triptych.answers.records import Answer
+from triptych.answers.records import Answer, AnswerStream
 from triptych.deadlines import deadline
 from triptych.errors import NotAvailableError
 

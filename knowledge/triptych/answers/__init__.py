@@ -4,11 +4,17 @@
 them, with citations that are checked. These are the records that they use.
 """
 
-from triptych.answers.answerer import AnswerStream
 from triptych.answers.options import AnswerPrompt, AskOptions, ContextOptions
 from triptych.answers.pack import ContextPack
 from triptych.answers.pieces import Citation, Piece, Verification
-from triptych.answers.records import Abstention, Answer, AnswerReceipt, AnswerSentence, CitedSource
+from triptych.answers.records import (
+    Abstention,
+    Answer,
+    AnswerReceipt,
+    AnswerSentence,
+    AnswerStream,
+    CitedSource,
+)
 from triptych.answers.replay import MissingPiece, Replay
 from triptych.text.tokens import ESTIMATE, TokenCounter, default_counter
 

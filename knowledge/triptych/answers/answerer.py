@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import attrs
 
@@ -16,73 +15,15 @@ from triptych.answers.context import ContextBuilder, ContextSettings
 from triptych.answers.metering import MeteredLLM, check_llm
 from triptych.answers.options import NO_ANSWER, AnswerPrompt, answer_messages
 from triptych.answers.pack import ContextPack
-from triptych.answers.records import Abstention, Answer, CitedSource
+from triptych.answers.records import Abstention, Answer, AnswerStream, CitedSource
 from triptych.answers.retrieval import Retrieved
 from triptych.contracts import LLM, AnswerabilityJudge
-from triptych.errors import NotAvailableError, ProviderError, UnusableAnswerError, ValidationError
+from triptych.errors import ProviderError, UnusableAnswerError, ValidationError
 from triptych.records import Answerability, Layer, Message, ModelUsage, Prices, Query, check_whole
 from triptych.records.reports import FailureWarning
 from triptych.search.model_rewriters import make_standalone
 from triptych.telemetry import Operation
 from triptych.text.tokens import TokenCounter
-
-
-class AnswerStream(Iterator[str]):
-    """The pieces of an answer; joined, they are ``answer.text``::
-
-        with kb.ask_stream("…", dataset_id="docs") as stream:
-            for piece in stream:
-                print(piece, end="")
-        print(stream.answer.citations)
-
-    The search is done when the stream is made; the model is asked when it is read. Each piece has
-    been checked: citations of what does not exist are not in it. Close the stream where it is not
-    read to its end.
-    """
-
-    def __init__(self, pack: ContextPack, pieces: Generator[str, None, Answer]) -> None:
-        self._pack = pack
-        self._pieces = pieces
-        self._answer: Answer | None = None
-
-    @property
-    def pack(self) -> ContextPack:
-        """What the model is shown: the pieces that citations name."""
-        return self._pack
-
-    @property
-    def answer(self) -> Answer:
-        """The whole answer.
-
-        Raises:
-            NotAvailableError: the stream has not been read to its end.
-        """
-        if self._answer is None:
-            raise NotAvailableError("the answer is not whole yet: read the stream to its end")
-        return self._answer
-
-    def __next__(self) -> str:
-        try:
-            return next(self._pieces)
-        except StopIteration as end:
-            if isinstance(end.value, Answer):
-                self._answer = end.value
-            raise StopIteration from None
-
-    def close(self) -> None:
-        """Let go of the model; it stops writing. Idempotent."""
-        self._pieces.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 @attrs.frozen(kw_only=True, slots=True)

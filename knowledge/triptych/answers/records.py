@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Generator, Iterator
+from types import TracebackType
+from typing import ClassVar, Literal, Self
 
 import attrs
 
 from triptych.answers.options import AnswerPrompt
 from triptych.answers.pack import ContextPack, ContextReceipt
 from triptych.answers.pieces import Citation, Piece
+from triptych.errors import NotAvailableError
 from triptych.records import Message, ModelUsage
 from triptych.signatures import content_sha256
 
@@ -172,3 +175,61 @@ def messages_sha256(messages: tuple[Message, ...]) -> str:
     if not messages:
         return ""
     return content_sha256("".join(f"{m.role}:{len(m.content)}:{m.content}" for m in messages))
+
+
+class AnswerStream(Iterator[str]):
+    """The pieces of an answer; joined, they are ``answer.text``::
+
+        with kb.ask_stream("…", dataset_id="docs") as stream:
+            for piece in stream:
+                print(piece, end="")
+        print(stream.answer.citations)
+
+    The search is done when the stream is made; the model is asked when it is read. Each piece has
+    been checked: citations of what does not exist are not in it. Close the stream where it is not
+    read to its end.
+    """
+
+    def __init__(self, pack: ContextPack, pieces: Generator[str, None, Answer]) -> None:
+        self._pack = pack
+        self._pieces = pieces
+        self._answer: Answer | None = None
+
+    @property
+    def pack(self) -> ContextPack:
+        """What the model is shown: the pieces that citations name."""
+        return self._pack
+
+    @property
+    def answer(self) -> Answer:
+        """The whole answer.
+
+        Raises:
+            NotAvailableError: the stream has not been read to its end.
+        """
+        if self._answer is None:
+            raise NotAvailableError("the answer is not whole yet: read the stream to its end")
+        return self._answer
+
+    def __next__(self) -> str:
+        try:
+            return next(self._pieces)
+        except StopIteration as end:
+            if isinstance(end.value, Answer):
+                self._answer = end.value
+            raise StopIteration from None
+
+    def close(self) -> None:
+        """Let go of the model; it stops writing. Idempotent."""
+        self._pieces.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Unpack
 
-from triptych.answers.answerer import AnswerStream
 from triptych.answers.options import ASK_DEFAULTS, CONTEXT_DEFAULTS, AskOptions, ContextOptions
 from triptych.answers.pack import ContextPack, ContextReceipt
 from triptych.answers.pieces import Citation, Verification
-from triptych.answers.records import Answer, AnswerReceipt
+from triptych.answers.records import Answer, AnswerReceipt, AnswerStream
 from triptych.answers.replay import Replay
 from triptych.records import Query, Result
 from triptych.records.queries import SearchOptions, split_options

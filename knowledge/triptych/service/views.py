@@ -48,9 +48,9 @@ from triptych.search.pipeline_record import Pipeline
 from triptych.search.query import check_queries
 
 if TYPE_CHECKING:
-    from triptych.answers.answerer import AnswerStream, AskRequest
+    from triptych.answers.answerer import AskRequest
     from triptych.answers.pack import ContextPack
-    from triptych.answers.records import Answer
+    from triptych.answers.records import Answer, AnswerStream
     from triptych.search.pipeline import SearchPipeline
     from triptych.search.semantic_cache import CachedSearches
     from triptych.service import Service
