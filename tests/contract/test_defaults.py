@@ -39,6 +39,18 @@ class TestServiceOnDefaults(ServiceTests):
         return harness
 
 
+@pytest.mark.parametrize("kit", [BackendConformance, ServiceTests])
+def test_no_test_of_the_kit_hides_another(kit: type) -> None:
+    homes = [
+        (name, kind.__name__)
+        for kind in kit.__mro__
+        for name in vars(kind)
+        if name.startswith("test_")
+    ]
+    names = [name for name, _ in homes]
+    assert [home for home in homes if names.count(home[0]) > 1] == []
+
+
 def test_the_stores_that_ship_say_that_they_can_do_everything(tmp_path: Path) -> None:
     with MemoryStore() as memory, SqliteStore.open(tmp_path / "kb.db") as sql:
         for store in (memory, sql):

@@ -175,7 +175,7 @@ class FilesCopies:
             dataset_id, state.versions, version, is_stored, replace=replace
         )
         with workspace.database.reading() as session:
-            check_widths(session, dataset_id, state)
+            check_widths(session, dataset_id, state.units)
         return _Wanted(state, path, new, old if replaces else None)
 
     def _write(self, dataset_id: str, wanted: Sequence[_Wanted]) -> None:

@@ -11,6 +11,7 @@ from triptych_backends.filesystem.checks import check_files, list_problems, repa
 from triptych_backends.filesystem.contents import FileLayer, find_layer
 from triptych_backends.filesystem.writer import Writer
 from triptych_backends.sql.layers import SqlLayers
+from triptych_backends.sql.state_loader import check_widths
 from triptych_backends.sqlite import SqliteStore
 from triptych_backends.sqlite.store import SqliteChunks
 
@@ -98,6 +99,9 @@ class FilesLayers(SqlLayers):
                 if known is None or known.sidecar.version != layer.sig.source_version:
                     return False
                 change = writer.change(layer.dataset_id)
+            # Now, for the file is written before the mirror would refuse it.
+            with workspace.database.reading() as session:
+                check_widths(session, layer.dataset_id, [layer])
             path = change.layer_place(name, kind)
             found = find_layer(workspace.disk, path)
             stored = found.file.data if isinstance(found, FileLayer) else None

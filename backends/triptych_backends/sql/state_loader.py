@@ -98,14 +98,16 @@ def _load(
     _load_layers(tx, dataset.id, state.name, state.layers)
 
 
-def check_widths(session: Session, dataset_id: str, state: NameState) -> None:
+def check_widths(
+    session: Session, dataset_id: str, units: Iterable[DerivedChunk | DerivedLayer]
+) -> None:
     """Refuse vectors that are not as wide as their spaces' others, before anything is written.
 
     Raises:
         ModelMismatchError: one is not.
     """
     widths = dict(session.all(_WIDTHS, dataset=dataset_id))
-    rules.check_widths(widths, [(unit.sig.embed_sig, unit.vector) for unit in state.units])
+    rules.check_widths(widths, [(unit.sig.embed_sig, unit.vector) for unit in units])
 
 
 def load_or_remove_set(

@@ -129,7 +129,7 @@ class HistoryTests(HarnessTests):
         assert reader.deleted_version("d") == first.version
         assert reader.deleted_version("e") == reader.deleted_version("none") == 0
 
-    def test_absence_is_no_error(self, store: Store) -> None:
+    def test_absence_of_versions_is_no_error(self, store: Store) -> None:
         reader = or_skip(store.capabilities.versions)
         put(store, "d", "a", "one")
         for dataset_id, name in (("d", "b"), ("other", "a")):

@@ -103,7 +103,7 @@ class LayerTests(HarnessTests):
                     got = there(store.layers.get(dataset_id, name, L0))
                     assert got.content == f"text {version}"
 
-    def test_absence_is_no_error(self, store: Store) -> None:
+    def test_absence_of_layers_is_no_error(self, store: Store) -> None:
         put(store, "d", "a", "text")
         assert store.layers.put(layer_of(store, "d", "a", "abstract"))
         assert store.layers.get("d", "a", L1) is None
@@ -200,7 +200,7 @@ class LayerTests(HarnessTests):
                 found = store.layers.search(layer_query(query))
                 assert ids(found) == [(name, NO_CHUNK) for name in names]
 
-    def test_vectors_of_another_space_are_never_compared(self, store: Store) -> None:
+    def test_vectors_of_layers_of_another_space_are_never_compared(self, store: Store) -> None:
         def near(space: str) -> list[str]:
             query = vector_query(vector_of("q"), "d", space=space)
             return [found.doc_name for found in store.layers.search(layer_query(query))]
@@ -219,7 +219,7 @@ class LayerTests(HarnessTests):
         words = layer_query(keyword_query("fish", "d"))
         assert ids(store.layers.search(words)) == [("a", NO_CHUNK), ("folder/", NO_CHUNK)]
 
-    def test_vectors_of_another_width_are_refused(self, store: Store) -> None:
+    def test_vectors_of_layers_of_another_width_are_refused(self, store: Store) -> None:
         fill(store, "d", {"a": "text"})
         kept = layer_of(store, "d", "a", "kept")
         assert store.layers.put(kept)
@@ -246,7 +246,7 @@ class LayerTests(HarnessTests):
         found = store.layers.search(layer_query(keyword_query("fish", "d", where=whoever)))
         assert ids(found) == [("fresh", NO_CHUNK), ("old prompt", NO_CHUNK)]
 
-    def test_fetch_tells_what_a_key_stands_for(self, store: Store) -> None:
+    def test_fetch_tells_what_a_key_of_a_layer_stands_for(self, store: Store) -> None:
         set_config(store, "d")
         put(store, "d", "a", "text", k="v")
         for name in ("a", "folder/", ""):
@@ -276,7 +276,7 @@ class LayerTests(HarnessTests):
             near = layer_query(vector_query(vector_of(f"{letter}quux"), "d"))
             assert [candidate.score for candidate in store.layers.search(near)] == [1.0]
 
-    def test_stored_vectors_are_safe_from_the_callers_hands(self, store: Store) -> None:
+    def test_stored_vectors_of_layers_are_safe_from_the_callers_hands(self, store: Store) -> None:
         set_config(store, "d")
         put(store, "d", "a", "text")
         layer = layer_of(store, "d", "a", "fish")
