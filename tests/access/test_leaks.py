@@ -331,6 +331,30 @@ def test_errors_name_nothing_of_others(by_filter: Pair, by_dataset: Pair) -> Non
         assert "zoo" not in str(error.value)
 
 
+@pytest.mark.parametrize("if_version", [None, 0, 1, 9])
+def test_a_writer_of_a_prefix_learns_no_name_outside_it(
+    kb: Service, monkeypatch: pytest.MonkeyPatch, if_version: int | None
+) -> None:
+    kb.put_document("kb", "blue/secret.md", "Hidden.")
+    access = Access(can_write=True, where={"doc_prefix": "red/"})
+    writer = kb.restricted(access)
+    read: list[str] = []
+    get = kb.store.documents.get
+    monkeypatch.setattr(
+        type(kb.store.documents), "get", lambda self, d, name: read.append(name) or get(d, name)
+    )
+    said = []
+    for name in ("blue/secret.md", "blue/nothing.md"):
+        with pytest.raises(AccessDeniedError) as error:
+            writer.put_document("kb", name, "x", if_version=if_version)
+        (failure,) = writer.put_documents(
+            "kb", [NewDocument(name=name, content="x", if_version=if_version)]
+        ).failed
+        said.append((str(error.value).replace(name, "it"), str(failure.error).replace(name, "it")))
+    assert said[0] == said[1]
+    assert read == []
+
+
 def test_the_doctor_reports_of_the_callers_documents(by_dataset: Pair) -> None:
     report = by_dataset.ours.doctor()
     assert report.checked["datasets"] == 1

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ import pytest
 import triptych
 from support.cli_run import fresh_shell
 from support.servers import Served, started
+from support.sync_folder import until
 from triptych.sync import SyncRoot
 from triptych_adapters.http.limits import listen
 from triptych_adapters.keys import KeyStore
@@ -212,6 +216,40 @@ def test_a_stop_answers_what_is_under_way(tmp_path: Path) -> None:
             assert server.stop() == 0
             thread.join()
         assert answers[0].json()["added"] == 300
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are found in /proc")
+def test_workers_that_die_are_replaced_at_once(tmp_path: Path) -> None:
+    """One is killed, and while its replacement starts that and the other one."""
+    with started(tmp_path, "--write", "--workers", "2") as server:
+        pid = server.process.pid
+        until(lambda: len(workers_of(pid)) == 2)
+        one, other = workers_of(pid)
+        httpx.get(f"{server.url}/v1/live", timeout=60).raise_for_status()
+        os.kill(one, signal.SIGKILL)
+        until(lambda: {*workers_of(pid)} - {one, other})
+        (third,) = {*workers_of(pid)} - {one, other}
+        os.kill(third, signal.SIGSTOP)
+        time.sleep(2)  # by now it has been asked whether it lives, and has not answered
+        for each in (third, other):
+            os.kill(each, signal.SIGKILL)
+        until(lambda: is_live(server.url), seconds=40)
+
+
+def workers_of(pid: int) -> list[int]:
+    """The processes of a supervisor that serve, or begin to."""
+    found = []
+    for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with suppress(OSError):
+            if b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes():
+                found.append(int(each))
+    return found
+
+
+def is_live(url: str) -> bool:
+    with suppress(httpx.HTTPError):
+        return httpx.get(f"{url}/v1/live", timeout=1).is_success
+    return False
 
 
 def test_keys_of_the_store_are_checked(tmp_path: Path) -> None:

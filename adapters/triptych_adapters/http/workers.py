@@ -170,10 +170,24 @@ def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
             with suppress(KeyboardInterrupt):
                 _Once(config).run([listening])
         else:
-            supervisor = Multiprocess(config, [listening])
+            supervisor = _Supervisor(config, [listening])
             supervisor.run()
             if any(each.exitcode == STARTUP_FAILURE for each in supervisor.processes):
                 raise StoreError("a worker could not start: its last lines of the log say why")
+
+
+class _Supervisor(Multiprocess):
+    """Replaces a worker that dies, whatever it was doing."""
+
+    def keep_subprocess_alive(self) -> None:
+        """Ask each worker whether it lives.
+
+        Its end of the pipe is its own: while this process held it too, the question whether a
+        worker lives that was killed before it could answer waited for its whole time.
+        """
+        for process in self.processes:
+            process.child_conn.close()
+        super().keep_subprocess_alive()
 
 
 class _Once(uvicorn.Server):

@@ -112,14 +112,16 @@ class AccessDocuments:
         check_sync_roots(view.capabilities.settings, [(new.name, new.sync_root)])
         if view.tree is None:
             return new
-        stored = view.store.documents.get(dataset_id, new.name)
-        if stored is not None and not view.admits(stored):
+        documents = view.store.documents
+        # The text of a hidden one is not read: how long that takes would tell of it.
+        info = documents.get_info(dataset_id, new.name)
+        stored = documents.get(dataset_id, new.name) if info and view.admits(info) else None
+        # Versions are compared last, so that a name tells nothing where none may be put.
+        after = plan_put(dataset_id, attrs.evolve(new, if_version=None), stored, 0)
+        if not all(view.admits(each) for each in (info, stored, after) if each is not None):
             raise view.refused(new.name)
         version = 0 if stored is None else stored.version
         check_if_version(dataset_id, new, version, None if stored is None else stored.system)
-        after = plan_put(dataset_id, attrs.evolve(new, if_version=None), stored, 0)
-        if not view.admits(after):
-            raise view.refused(new.name)
         return attrs.evolve(new, if_version=0 if has_expired(stored) else version)
 
     def load(self, document: SourceDocument) -> None:

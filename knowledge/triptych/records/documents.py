@@ -249,7 +249,7 @@ class DerivedChunk:
 
     @property
     def chunk_id(self) -> str:
-        """The chunk's stable id, a UUID (see `triptych.signatures.chunk_id`)."""
+        """The chunk's stable id, a UUID."""
         return chunk_id(self.dataset_id, self.doc_name, self.sig.input_sig, self.occurrence)
 
     def __attrs_post_init__(self) -> None:

@@ -186,7 +186,7 @@ class Hit:
         """The chunk's stable id, a UUID; None for layers and documents: their names are their ids.
 
         It stays while the chunk's text, its headings and the document's title stay, whatever is
-        edited elsewhere in the document (see `triptych.signatures.chunk_id`).
+        edited elsewhere in the document (see `chunk_id` of `triptych.records.documents`).
         `triptych.shortcuts.get_chunk` reads the chunk.
         """
         if self.chunk_index == NO_CHUNK:
