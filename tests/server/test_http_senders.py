@@ -92,6 +92,18 @@ def key(kb: Service, **options: Any) -> tuple[str, dict[str, str]]:
     return made.key.id, {"Authorization": f"Bearer {made.token}"}
 
 
+def test_a_key_is_checked_within_the_time_of_the_request(kb: Service) -> None:
+    def waits(header: str | None) -> Service:
+        for _ in range(2_000):
+            deadlines.check()
+            time.sleep(0.01)
+        return kb
+
+    client = Client(create_app(kb, authenticate=waits))
+    answer = client("GET", "/v1/datasets", headers={"Prefer": "wait=1"})
+    assert answer.status_code == 503
+
+
 def test_a_revoked_key_reads_no_further_changes(kb: Service) -> None:
     key_id, headers = key(kb)
     limits = Limits(seconds=30)

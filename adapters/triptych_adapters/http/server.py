@@ -275,6 +275,11 @@ def _wanted_seconds(request: Request, limits: Limits) -> float:
     return min(limits.seconds, float(found[1])) if found else limits.seconds
 
 
+def _within(seconds: float, function: Callable[[], T]) -> T:
+    with deadline(seconds):
+        return function()
+
+
 async def _disconnected(request: Request) -> None:
     while True:
         message = await request.receive()
@@ -311,7 +316,12 @@ class Server:
             raise AuthenticationError("this route needs an Authorization header")
         if self.authenticate is None:
             return self.service
-        return await sender_of(request.scope).admit(self.authenticate, header, self.calls.apart)
+        seconds = _wanted_seconds(request, self.limits)
+
+        def apart(function: Callable[[], T]) -> Awaitable[T]:
+            return self.calls.apart(functools.partial(_within, seconds, function))
+
+        return await sender_of(request.scope).admit(self.authenticate, header, apart)
 
     async def answer(
         self, request: Request, call: Callable[[], Any], *, long: bool = False, status: int = 200
