@@ -651,7 +651,7 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
         HistoryTests.test_a_deleted_dataset_leaves_no_versions,
         {},
     ),
-    ("documents.get_version", reads_any_version, HistoryTests.test_absence_is_no_error, {}),
+    ("documents.get_version", reads_any_version, HistoryTests.test_absence_of_versions_is_no_error, {}),
     (
         "documents.list",
         lists_like_a_dictionary,
@@ -831,7 +831,7 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
     (
         "layers.put",
         checks_no_width_of_layers,
-        LayerTests.test_vectors_of_another_width_are_refused,
+        LayerTests.test_vectors_of_layers_of_another_width_are_refused,
         {},
     ),
     (
@@ -849,7 +849,7 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
     (
         "layers.search",
         compares_layers_of_any_space,
-        LayerTests.test_vectors_of_another_space_are_never_compared,
+        LayerTests.test_vectors_of_layers_of_another_space_are_never_compared,
         {},
     ),
     (

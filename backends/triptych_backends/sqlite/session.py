@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+import sys
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property, lru_cache
@@ -143,6 +144,10 @@ _ADVICE = {
 
 def store_error(error: BaseException, where: str) -> StoreError:
     """What a driver's ``error`` in the store ``where`` means to its user."""
+    # A `DBAPIError` of SQLAlchemy holds the driver's own.
+    orig = getattr(error, "orig", None)
+    if isinstance(orig, BaseException):
+        error = orig
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if isinstance(code, int) else None
     if primary in _LOCKED:
@@ -163,9 +168,18 @@ def store_error(error: BaseException, where: str) -> StoreError:
         return corrupt(where, error)
     if primary in _ADVICE:
         return StoreError(f"the store {where} failed ({error}): {_ADVICE[primary]}")
-    if "closed" in text:
+    if type(error).__name__ == "ResourceClosedError" or "closed" in text:
         return closed_error(where)
     return StoreError(f"the store {where} failed: {error}")
+
+
+def _drivers() -> tuple[type[Exception], ...]:
+    """What the driver raises; what SQLAlchemy makes of it, where SQLAlchemy is in use."""
+    exc = sys.modules.get("sqlalchemy.exc")
+    ours = (sqlite3.Error, UnicodeDecodeError)
+    if exc is None:
+        return ours
+    return (*ours, exc.DBAPIError, exc.ResourceClosedError, exc.TimeoutError)
 
 
 @contextmanager
@@ -173,7 +187,10 @@ def driver_errors(where: str) -> Iterator[None]:
     """Let no driver's error out."""
     try:
         yield
-    except (sqlite3.Error, UnicodeDecodeError) as error:
+    except Exception as error:
+        # Asked for here: a command that only reads never imports SQLAlchemy.
+        if not isinstance(error, _drivers()):
+            raise
         raise store_error(error, where) from error
 
 
