@@ -651,7 +651,12 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
         HistoryTests.test_a_deleted_dataset_leaves_no_versions,
         {},
     ),
-    ("documents.get_version", reads_any_version, HistoryTests.test_absence_of_versions_is_no_error, {}),
+    (
+        "documents.get_version",
+        reads_any_version,
+        HistoryTests.test_absence_of_versions_is_no_error,
+        {},
+    ),
     (
         "documents.list",
         lists_like_a_dictionary,
