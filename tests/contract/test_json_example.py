@@ -15,8 +15,9 @@ from support.json_files import full_disk
 from triptych.errors import CorruptStoreError, StoreError, StoreLockedError
 from triptych.records import NewDocument
 from triptych.testing.conformance import BackendConformance
-from triptych.testing.harness import Child, Contents, Harness
+from triptych.testing.harness import Contents, Harness
 from triptych.testing.service import ServiceTests
+from triptych.testing.work import Child
 
 
 def contents(path: Path, dataset_id: str) -> Contents:

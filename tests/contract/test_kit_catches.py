@@ -30,7 +30,7 @@ from triptych.testing.chunks import ChunkTests
 from triptych.testing.deletes import DeleteTests
 from triptych.testing.documents import CONTENTS, DocumentTests
 from triptych.testing.filters import FILTERS, CollectionTests, FilterTests
-from triptych.testing.harness import Child, Harness, HarnessTests
+from triptych.testing.harness import Harness, HarnessTests
 from triptych.testing.history import HistoryTests
 from triptych.testing.layers import LayerTests
 from triptych.testing.oracle import DATASETS
@@ -41,6 +41,7 @@ from triptych.testing.spaces import SpaceTests
 from triptych.testing.sparse import SparseTests
 from triptych.testing.stateful import run_stateful
 from triptych.testing.vectors import DENSE, SPARSE_LANE, VectorTests
+from triptych.testing.work import Child
 from triptych_backends.memory import MemoryStore
 from triptych_backends.memory.truth import Truth
 from triptych_backends.sqlite import SqliteStore

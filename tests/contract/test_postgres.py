@@ -8,8 +8,9 @@ import pytest
 
 from support.postgres import PostgresServer
 from triptych.testing.conformance import BackendConformance
-from triptych.testing.harness import Child, Contents, Harness
+from triptych.testing.harness import Contents, Harness
 from triptych.testing.service import ServiceTests
+from triptych.testing.work import Child
 
 pytest.importorskip("psycopg", reason="psycopg is not installed: the extra postgres has it")
 

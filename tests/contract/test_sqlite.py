@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from triptych.testing.conformance import BackendConformance
-from triptych.testing.harness import Child, Contents, Harness
+from triptych.testing.harness import Contents, Harness
+from triptych.testing.work import Child
 from triptych_backends.sqlite import SqliteStore
 
 

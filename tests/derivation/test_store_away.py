@@ -47,7 +47,7 @@ CALLS: dict[str, tuple[str, str, Callable[[Service], object]]] = {
     "put": ("documents", "put_many", lambda kb: kb.put_documents("d", dict.fromkeys(TEXTS, "x"))),
     "derive": ("chunks", "replace_many", lambda kb: kb.put_documents("e", TEXTS)),
     "one by one": ("documents", "put", _put_one_by_one),
-    "restricted": ("documents", "get", _put_ours),
+    "restricted": ("documents", "get_info", _put_ours),
     "rebuild": ("chunks", "replace_many", _rebuild),
     "metadata": (
         "documents",

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from triptych_backends.index import LocalIndex
-from triptych_backends.index.helper import Orders, follow
+from triptych_backends.index.follower import Orders, follow
 from triptych_backends.sql import SqlChangeLog
 from triptych_backends.sqlite.database import SqliteDatabase
 

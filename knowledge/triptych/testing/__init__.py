@@ -33,19 +33,21 @@ if TYPE_CHECKING:
         failing_store as failing_store,
         fenced_text as fenced_text,
     )
-    from triptych.testing.harness import Child as Child, Contents as Contents, Harness as Harness
+    from triptych.testing.harness import Contents as Contents, Harness as Harness
     from triptych.testing.search import assert_backends_rank_alike as assert_backends_rank_alike
     from triptych.testing.service import ServiceTests as ServiceTests
     from triptych.testing.stateful import run_stateful as run_stateful
+    from triptych.testing.work import Child as Child
 
 _HOMES = {
     "conformance": "BackendConformance",
     "fakes": "CoveringEmbedder Failing FakeEmbedder FakeLLM FakeSparseEncoder ScriptedLLM "
     "failing_store fenced_text",
-    "harness": "Child Contents Harness",
+    "harness": "Contents Harness",
     "search": "assert_backends_rank_alike",
     "service": "ServiceTests",
     "stateful": "run_stateful",
+    "work": "Child",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -13,7 +13,7 @@ import pytest
 
 from triptych.contracts import Store
 from triptych.records import Finding
-from triptych.testing.work import Worker
+from triptych.testing.work import Child, Worker
 
 GUARANTEES = range(1, 11)
 
@@ -46,18 +46,6 @@ def guarantees_of(test: Callable[..., Any]) -> tuple[int, ...]:
 
 P = TypeVar("P")
 THREADS = 4
-
-
-@attrs.frozen(kw_only=True)
-class Child:
-    """How another process opens the same store: ``module:function`` called with ``argument``.
-
-    ``function`` may be dotted (``Store.open``). The module must be importable with the parent's
-    ``sys.path``.
-    """
-
-    opener: str
-    argument: str
 
 
 @attrs.frozen(kw_only=True)

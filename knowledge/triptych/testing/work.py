@@ -29,7 +29,18 @@ from triptych.testing.fakes import FakeEmbedder, kept_open
 if TYPE_CHECKING:
     from triptych.chunking import ChunkerSet
     from triptych.contracts import Embedder, SparseEncoder, Store, WorkLeases
-    from triptych.testing.harness import Child
+
+
+@attrs.frozen(kw_only=True)
+class Child:
+    """How another process opens the same store: ``module:function`` called with ``argument``.
+
+    ``function`` may be dotted (``Store.open``). The module must be importable with the parent's
+    ``sys.path``.
+    """
+
+    opener: str
+    argument: str
 
 
 class Worker:
