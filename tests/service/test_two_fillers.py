@@ -73,8 +73,18 @@ def assert_whole(url: str, log: Path) -> None:
 def test_two_processes_embed_each_text_once(
     url: str, tasks: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    log = tmp_path / "asked.log"
+    # One may be done before the other has begun: of two puts at any time, else on a busy machine.
+    for number in range(3):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        if len(askers_of(url, tasks, folder / "asked.log")) == 2 or tasks != ("embed", "embed"):
+            return
+    raise AssertionError("one of the two did all the work, three times")
+
+
+def askers_of(url: str, tasks: tuple[str, str], log: Path) -> set[str]:
+    """Which of two processes asked an embedder for what both were to fill."""
     if "embed" in tasks:
         with open_store(url, log) as kb:
             kb.put_documents("d", notes(), embed="later")
@@ -84,10 +94,8 @@ def test_two_processes_embed_each_text_once(
         assert_done(process)
     texts = [text for _, text in asked(log)]
     assert Counter(texts) == Counter(set(notes_as_logged()))
-    askers = {call.split("/")[0] for call, _ in asked(log)}
-    if tasks == ("embed", "embed"):  # of two puts one may be done before the other has begun
-        assert len(askers) == 2, "one of the two did all the work"
     assert_whole(url, log)
+    return {call.split("/")[0] for call, _ in asked(log)}
 
 
 @pytest.mark.parametrize("url", [URLS[0], pytest.param(URLS[1], marks=pytest.mark.slow)])

@@ -41,8 +41,10 @@ llm = OpenAILLM("m", base_url=sys.argv[1])
 
 def started(script: str, url: str) -> subprocess.Popen[str]:
     code = BEGIN + textwrap.dedent(script)
+    # From 3.12 on Python warns of every fork beside threads, which is what is tried here.
+    warned = ["-W", "error::ResourceWarning", "-W", "ignore::DeprecationWarning:__main__"]
     return subprocess.Popen(
-        [sys.executable, "-W", "error::ResourceWarning", "-c", code, url],
+        [sys.executable, *warned, "-c", code, url],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
