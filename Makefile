@@ -107,7 +107,7 @@ format: venv ## let ruff put the sources in shape
 bench: venv ## Triptych beside its peers, those that are installed, at 10,000 and 100,000 chunks (an hour or more)
 	$(PY) bench/peers.py --chunks 10000 100000
 
-crash: venv ## hundreds of kills, growth, and every test that draws examples, at length (an hour or more)
+crash: venv ## hundreds of kills, growth, and every test that draws examples, at length (about fifty minutes)
 	$(PYTEST) --target crash --hypothesis-profile long
 
 clean: ## remove .venv, caches and build results
