@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -22,7 +23,7 @@ import pytest
 import triptych
 from support.mcp_clients import served
 from support.sync_folder import until
-from triptych import Service
+from triptych import Service, deadlines
 from triptych.records import Query, QueryVariant
 from triptych_adapters.http import Limits, server as http_server
 from triptych_adapters.keys import KeyStore, authenticator
@@ -96,6 +97,21 @@ def begun(url: str, headers: dict[str, str]) -> httpx.Response:
 def call(query: str) -> dict[str, Any]:
     params = {"name": "knowledge_search", "arguments": {"query": query}}
     return {"jsonrpc": "2.0", "id": next(_IDS), "method": "tools/call", "params": params}
+
+
+def test_a_key_is_checked_within_the_time_of_a_call(kb: Service) -> None:
+    def waits(header: str | None) -> Service:
+        for _ in range(2_000):
+            deadlines.check()
+            time.sleep(0.01)
+        return kb
+
+    limits = Limits(seconds=1)
+    app = make_app(make_server(None, ServerOptions()), authenticate=waits, limits=limits)
+    with served(app) as url:
+        answer = begun(url, ACCEPT)
+    assert answer.status_code == 503
+    assert answer.json()["error_description"] == "the key could not be checked"
 
 
 def test_a_key_has_its_share_of_sessions(kb: Service, url: str) -> None:

@@ -175,7 +175,7 @@ def mcp(
         from triptych_adapters.keys import authenticator
         from triptych_adapters.mcp.http import LIMITS, PATH, check_binding, make_app, serve_http
 
-        limits = attrs.evolve(LIMITS, share=key_share)
+        limits = attrs.evolve(LIMITS, share=key_share, seconds=timeout)
         authenticate = authenticator(service)
         check_binding(host, allow_host or (), keys=authenticate is not None)
         app = make_app(

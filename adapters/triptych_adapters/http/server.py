@@ -59,13 +59,21 @@ class Sender:
     renew: Callable[[], None] | None = None
     _look: Callable[[], Awaitable[object]] | None = None
 
-    async def admit(self, asks: Authenticator, header: str | None, apart: Apart) -> Service:
+    async def admit(
+        self, asks: Authenticator, header: str | None, apart: Apart, seconds: float
+    ) -> Service:
         """What the sender may use, by the Authorization ``header``; called once.
+
+        Each check of the key may take ``seconds``.
 
         Raises:
             TriptychError: the sender is refused, or has too many requests under way.
         """
-        service: Service = await apart(functools.partial(asks, header))
+
+        def check(look: Callable[[], T]) -> Awaitable[T]:
+            return apart(functools.partial(_within, seconds, look))
+
+        service = await check(functools.partial(asks, header))
         name = _digest(header)
         share = self._shares.get(name)
         if share is None:
@@ -78,7 +86,7 @@ class Sender:
             )
         share.under_way += 1
         self.id, self._shares[name] = name, share
-        self._look = functools.partial(apart, functools.partial(_look_again, asks, header))
+        self._look = functools.partial(check, functools.partial(_look_again, asks, header))
         return service
 
     def turn(self, *, long: bool = False) -> asyncio.Semaphore | None:
@@ -317,11 +325,9 @@ class Server:
         if self.authenticate is None:
             return self.service
         seconds = _wanted_seconds(request, self.limits)
-
-        def apart(function: Callable[[], T]) -> Awaitable[T]:
-            return self.calls.apart(functools.partial(_within, seconds, function))
-
-        return await sender_of(request.scope).admit(self.authenticate, header, apart)
+        return await sender_of(request.scope).admit(
+            self.authenticate, header, self.calls.apart, seconds
+        )
 
     async def answer(
         self, request: Request, call: Callable[[], Any], *, long: bool = False, status: int = 200

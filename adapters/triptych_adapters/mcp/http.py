@@ -96,7 +96,7 @@ def make_app(
     calls = Calls(limits)
     if authenticate is not None:
         sessions = _Sessions(app, limits.share_of(limits.sessions))
-        app = _Keys(sessions, authenticate, calls)
+        app = _Keys(sessions, authenticate, calls, limits.seconds)
     # Hosts and origins are judged by the SDK, which takes any port.
     app = Guard(app, limits=limits, calls=calls, hosts=["*"], origins=None, described=False)
     return CORSMiddleware(app, **cors_options(origins)) if origins else app
@@ -105,10 +105,13 @@ def make_app(
 class _Keys:
     """ASGI middleware: who asks, before anything of what they ask is read."""
 
-    def __init__(self, app: _Sessions, authenticate: Authenticator, calls: Calls) -> None:
+    def __init__(
+        self, app: _Sessions, authenticate: Authenticator, calls: Calls, seconds: float
+    ) -> None:
         self._app = app
         self._authenticate = authenticate
         self._calls = calls
+        self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -116,8 +119,9 @@ class _Keys:
             return
         sender = sender_of(scope)
         try:
+            header = Headers(scope=scope).get("authorization")
             scope["state"][SERVICE] = await sender.admit(
-                self._authenticate, Headers(scope=scope).get("authorization"), self._calls.apart
+                self._authenticate, header, self._calls.apart, self._seconds
             )
             # A session of the protocol belongs to the key that began it: the SDK compares these.
             scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=sender.id, scopes=[]))
