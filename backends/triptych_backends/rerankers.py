@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych.errors import NotAvailableError, ProviderError
+from triptych.records import check_whole
 from triptych_backends.embedders.lazy import Lazy
 from triptych_backends.embedders.onnx_folder import ONNX_EXTRA, OnnxFolder
-from triptych_backends.embedders.shared import TextWorkers, check_whole, checked_question, require
+from triptych_backends.embedders.shared import TextWorkers, checked_question, require
 
 _MOST_TOKENS = 512
 """What most cross-encoders were trained with, where no file says how many."""
@@ -142,8 +143,9 @@ class CrossEncoder:
         batch: int = 1,
         threads: int | None = None,
     ) -> None:
-        check_whole("max_tokens", max_tokens, _LEAST_TOKENS)
-        check_whole("batch", batch, 1)
+        if max_tokens is not None:
+            check_whole(max_tokens, "max_tokens", least=_LEAST_TOKENS)
+        check_whole(batch, "batch", least=1)
         self._model = OnnxFolder(Path(folder), user=_USER, kind="cross-encoder")
         self._sigmoid = bool(sigmoid)
         self._batch = batch

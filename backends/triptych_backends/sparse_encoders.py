@@ -16,13 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych.errors import NotAvailableError, ProviderError, ValidationError
-from triptych.records import SparseVector
+from triptych.records import SparseVector, check_whole
 from triptych_backends.embedders.lazy import Lazy
 from triptych_backends.embedders.multilingual import WEIGHTS_SHA256, one_openmp_thread
 from triptych_backends.embedders.onnx_folder import ONNX_EXTRA, OnnxFolder
 from triptych_backends.embedders.shared import (
     TextWorkers,
-    check_whole,
     checked_texts,
     package_file,
     require,
@@ -182,8 +181,10 @@ class SpladeEncoder:
         max_tokens: int | None = None,
         threads: int | None = None,
     ) -> None:
-        check_whole("top_k", top_k, 1)
-        check_whole("max_tokens", max_tokens, _LEAST_TOKENS)
+        if top_k is not None:
+            check_whole(top_k, "top_k", least=1)
+        if max_tokens is not None:
+            check_whole(max_tokens, "max_tokens", least=_LEAST_TOKENS)
         self._model = OnnxFolder(Path(folder).expanduser(), user=_SPLADE, kind="SPLADE model")
         self._top_k = top_k
         self._max_tokens = max_tokens or _configured_length(self._model.folder)

@@ -73,14 +73,6 @@ def _refuse_lone_surrogate(text: str, position: int) -> None:
         ) from error
 
 
-def check_whole(name: str, value: int | None, least: int) -> None:
-    """Raise ValidationError unless ``value``, where it is given, is a whole number from ``least``
-    up."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if value is not None and (not whole or value < least):
-        raise ValidationError(f"{name} is a whole number from {least} up, not {value!r}")
-
-
 def _missing(package: str, extra: str, user: str) -> NotAvailableError:
     return lacking(f"{user} needs the package {package}, which is not installed", extra)
 

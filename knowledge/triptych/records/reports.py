@@ -42,9 +42,13 @@ _Report = TypeVar("_Report", bound=attrs.AttrsInstance)
 
 
 def summed(left: _Report, right: _Report) -> _Report:
-    """The counts of two reports of one kind added up, and their lists joined."""
+    """The counts of two reports of one kind added up, and their lists joined; what one of them
+    does not know (None) is not known of both."""
     names = [field.name for field in attrs.fields(type(left))]
-    return type(left)(**{name: getattr(left, name) + getattr(right, name) for name in names})
+    pairs = {name: (getattr(left, name), getattr(right, name)) for name in names}
+    return type(left)(
+        **{name: None if None in pair else pair[0] + pair[1] for name, pair in pairs.items()}
+    )
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -5,37 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
 
 import attrs
 
 from triptych.errors import DeletionHeldError
 from triptych.parsing.files import Skipped
 from triptych.records import Failure, RebuildReport
-from triptych.records.reports import raise_first
+from triptych.records.reports import raise_first, summed
 
 WAVE = 60.0
 """Seconds without a deletion after which the next one is counted from the beginning. A watched
 folder that is emptied tells of its files a few at a time, and each few alone are no half."""
-
-
-class Summed:
-    """Numbers and tuples that are added field by field; what one of two does not know (None) is
-    not known of both."""
-
-    __slots__ = ()
-
-    def __add__(self, other: Self) -> Self:
-        """Both together."""
-        kind: Any = type(self)
-        both = {
-            field.name: (getattr(self, field.name), getattr(other, field.name))
-            for field in attrs.fields(kind)
-        }
-        made: Self = kind(
-            **{name: None if None in pair else pair[0] + pair[1] for name, pair in both.items()}
-        )
-        return made
 
 
 @attrs.define(slots=True)
@@ -108,7 +88,7 @@ class HeldDeletions:
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class SyncReport(Summed):
+class SyncReport:
     """What a sync did.
 
     Attributes:
@@ -148,6 +128,10 @@ class SyncReport(Summed):
     pending: int = 0
     expired: int = 0
 
+    def __add__(self, other: SyncReport) -> SyncReport:
+        """Both together."""
+        return summed(self, other)
+
     def raise_for_failures(self) -> None:
         """Raise the first failure's error, whose notes name the others; held deletions are some."""
         raise_first((*self.failed, *(each.failure for each in self.held)))
@@ -170,7 +154,7 @@ class SyncReport(Summed):
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class SyncPlan(Summed):
+class SyncPlan:
     """What a sync would do, and what it would cost; nothing was written.
 
     Attributes:
@@ -198,3 +182,7 @@ class SyncPlan(Summed):
     chunks: int | None = 0
     embedded: int | None = 0
     model_calls: int | None = 0
+
+    def __add__(self, other: SyncPlan) -> SyncPlan:
+        """Both together."""
+        return summed(self, other)

@@ -22,10 +22,9 @@ from triptych.records import (
 )
 from triptych.records.filters import NAME
 from triptych.records.metadata import same_metadata
-from triptych.records.reports import raise_first
+from triptych.records.reports import raise_first, summed
 from triptych.service import Service
 from triptych.signatures import content_sha256
-from triptych.sync.report import Summed
 from triptych.sync.target import DELETED_AT_ONCE, delete_documents
 
 PAGE: Final = 200
@@ -83,7 +82,7 @@ class RowSource(Protocol):
 
 
 @attrs.frozen(kw_only=True)
-class RowReport(Summed):
+class RowReport:
     """What a pass did.
 
     Attributes:
@@ -107,6 +106,10 @@ class RowReport(Summed):
     failed: tuple[Failure, ...] = ()
     embedded: int = 0
     pending: int = 0
+
+    def __add__(self, other: RowReport) -> RowReport:
+        """Both together."""
+        return summed(self, other)
 
     @property
     def changed(self) -> int:
