@@ -39,7 +39,7 @@ def documents_of(service: Service, dataset_id: str, **options: Any) -> Iterator[
     """All that `Service.list_documents` lists with these options, page by page.
 
     Raises:
-        NotFoundError: there is no such dataset, or none any more.
+        NotFoundError: the dataset does not exist, or none any more.
     """
     while True:
         page = service.list_documents(dataset_id, limit=_PAGE, **options)

@@ -141,7 +141,7 @@ def build_reranker(
 
     Raises:
         ValidationError: no reranker has this name, its provider's key is missing, its folder has
-            no model, or "llm" is named and there is no language model.
+            no model, or "llm" is named and no language model is configured.
         NotAvailableError: the extra ``http`` or ``local`` is not installed.
     """
     if reranker == "none":

@@ -191,7 +191,7 @@ def import_parquet(
 
     Raises:
         NotAvailableError: the extra ``parquet`` is not installed.
-        NotFoundError: there is no such file.
+        NotFoundError: the file does not exist.
         ValidationError: it is no Parquet file.
         TriptychError: as `Service.put_documents`.
     """
@@ -276,7 +276,7 @@ def iter_exported(
     meanwhile is left out.
 
     Raises:
-        NotFoundError: there is no such dataset.
+        NotFoundError: the dataset does not exist.
         NotAvailableError: versions are asked for, and the store keeps none.
     """
     after = ""

@@ -11,7 +11,7 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from triptych.derivation.living import unified_diff
+from triptych.derivation.living_documents import unified_diff
 from triptych.records import NewDocument, SourceDocument
 from triptych.testing.builders import loaded
 from triptych_backends.filesystem import FilesStore

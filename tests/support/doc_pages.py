@@ -65,7 +65,7 @@ CAMEL_HOMES = (
     "triptych.errors",
     "triptych.evaluation",
     "triptych.events",
-    "triptych.derivation.living",
+    "triptych.derivation.living_documents",
     "triptych.layers",
     "triptych.parsing",
     "triptych.records",

@@ -229,7 +229,7 @@ def _footnote(source: CitedSource, files: SourceFiles) -> Text:
 
 
 def _read(path: Path) -> tuple[Message, ...]:
-    """The messages in ``path``; none where there is no such file.
+    """The messages in ``path``; none if the file does not exist.
 
     Raises:
         ValidationError: the file cannot be read, holds something else, or is to be in a folder

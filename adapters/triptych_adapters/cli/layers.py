@@ -260,7 +260,7 @@ def ledger(
 
     check_local(session.settings(), "making layers")
     with session.service() as service:
-        service.list_documents(dataset, limit=1)  # raises where there is no such dataset
+        service.list_documents(dataset, limit=1)  # raises if the dataset does not exist
         builder = LayerBuilder(service)
         usage, broken = builder.ledger(dataset), builder.quarantined(dataset)
     session.output.show(

@@ -320,7 +320,7 @@ class RemoteService(Service):
             rewrite: replace stale layers that a person wrote.
 
         Raises:
-            NotFoundError: there is no such dataset, or no document or folder of a name.
+            NotFoundError: the dataset does not exist, or no document or folder of a name.
             CancelledError: the deadline passed, or a limit was given and the server's time is
                 over. What was made stays.
         """

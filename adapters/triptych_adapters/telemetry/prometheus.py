@@ -132,7 +132,7 @@ class _FolderCollector(Collector):
         """The sums. ``MultiProcessCollector.collect`` fails on a file that has just been made."""
         files = [str(each) for each in self._folder.glob("*.db") if _has_counts(each)]
         # prometheus_client annotates nothing in its multiprocess module.
-        merged: Iterable[Family] = MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]
+        merged: Iterable[Family] = MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]  # has no annotations
         return merged
 
 
@@ -175,7 +175,7 @@ def _forget_the_dead(folder: Path) -> None:
             pid = int(file.stem.rpartition("_")[2])
             if not _is_alive(pid):
                 # prometheus_client annotates nothing in its multiprocess module.
-                mark_process_dead(pid, path=str(folder))  # type: ignore[no-untyped-call]
+                mark_process_dead(pid, path=str(folder))  # type: ignore[no-untyped-call]  # has no annotations
 
 
 def _has_counts(file: Path) -> bool:

@@ -88,7 +88,7 @@ def _place(base: Base, named: str, path: str, datasets: list[str]) -> tuple[str,
     """The dataset and the path, with the slash of a folder.
 
     Raises:
-        NotFoundError: there is no such dataset, folder or document.
+        NotFoundError: the dataset does not exist, folder or document.
     """
     if not path:
         base.service.count_documents(named)  # whether there is such a dataset

@@ -1,4 +1,4 @@
-"""What is wrong in the files themselves, their sidecars and the journal: told, and repaired."""
+"""What is wrong in the files themselves, their sidecars and the journal: found and repaired."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class InPlaceSource(ABC, Generic[Opened]):
         """Close every connection. Idempotent."""
 
     def read_one(self, dataset_id: str, ask: Callable[[Opened], T], absent: U) -> T | U:
-        """What ``ask`` reads of one table; ``absent`` where there is no such dataset."""
+        """What ``ask`` reads of one table; ``absent`` if the dataset does not exist."""
         return self.read([dataset_id], lambda tables: ask(tables[0]) if tables else absent)
 
     @property

@@ -81,7 +81,7 @@ def read_arrays(path: Path, *, verify: bool = True) -> dict[str, Array]:
     """Map a container's arrays, read-only; without `verify` their checksums are believed, and
     nothing of them is read.
 
-    Raises DamagedError when a checksum fails, FileNotFoundError when there is no such file.
+    Raises DamagedError when a checksum fails, FileNotFoundError when the file does not exist.
     """
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size

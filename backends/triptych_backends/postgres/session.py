@@ -26,7 +26,7 @@ class PostgresDialect:
         from sqlalchemy.dialects.postgresql import psycopg
 
         # SQLAlchemy annotates no constructor of its dialects.
-        return psycopg.dialect(paramstyle="format")  # type: ignore[no-untyped-call]
+        return psycopg.dialect(paramstyle="format")  # type: ignore[no-untyped-call]  # has no annotations
 
     def in_list(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """See `Dialect.in_list`."""

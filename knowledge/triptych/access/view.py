@@ -167,7 +167,7 @@ class AccessView:
         return tuple(each for each in dataset_ids if self.access.names(each))
 
     def missing(self, dataset_id: str) -> NotFoundError:
-        """The error where there is no such dataset for the caller."""
+        """The error if the dataset does not exist for the caller."""
         return missing_dataset(dataset_id, self.datasets())
 
     # Documents

@@ -60,7 +60,7 @@ class AskRequest:
 
         Raises:
             ValidationError: one of the arguments is invalid.
-            NotAvailableError: there is no language model.
+            NotAvailableError: no language model is configured.
         """
         if prompt is not None and not isinstance(prompt, AnswerPrompt):
             raise ValidationError(

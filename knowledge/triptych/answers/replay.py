@@ -17,7 +17,7 @@ from triptych.answers.pieces import Citation, Piece, Verification, check_format,
 from triptych.answers.records import AnswerReceipt, messages_sha256
 from triptych.contracts import LayerRepo, VersionReader
 from triptych.derivation.layers import LayerService
-from triptych.derivation.living import LivingDocuments
+from triptych.derivation.living_documents import LivingDocuments
 from triptych.errors import ValidationError
 from triptych.records import Layer, Message
 from triptych.signatures import content_sha256

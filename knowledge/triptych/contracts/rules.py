@@ -66,7 +66,7 @@ def only_dataset(datasets: Sequence[str]) -> str:
 
 
 def missing_dataset(dataset_id: str, datasets: Sequence[str]) -> NotFoundError:
-    """The error where there is no such dataset; it names the first ten of those there are."""
+    """The error if the dataset does not exist; it names the first ten of those there are."""
     known = ", ".join(map(repr, datasets[:10])) or "none yet"
     error = NotFoundError(f"there is no dataset {dataset_id!r}; the datasets are: {known}")
     return error.hinted("`triptych list --datasets` lists them all") if datasets[10:] else error

@@ -94,7 +94,7 @@ class Archive:
     What is read later is as it was then, or an error.
 
     Raises:
-        NotFoundError: there is no such file.
+        NotFoundError: the file does not exist.
         ValidationError: it is not an archive of Triptych.
         SchemaVersionError: a newer version of Triptych wrote it.
         CorruptStoreError: it is cut short or damaged, or was not written by Triptych.

@@ -58,7 +58,7 @@ def write_archive(
     equal files, byte for byte.
 
     Raises:
-        NotFoundError: there is no such dataset.
+        NotFoundError: the dataset does not exist.
         ValidationError: ``path`` exists, and is not to be overwritten.
         StoreError: the store cannot be read, is itself a copy that has not ended, or holds what no
             store would take from an archive; or the file cannot be written.

@@ -20,7 +20,7 @@ from triptych.derivation.folder_tree import (
     parent_of,
     summaries_of,
 )
-from triptych.derivation.living import LivingDocuments
+from triptych.derivation.living_documents import LivingDocuments
 from triptych.errors import (
     CancelledError,
     ConflictError,

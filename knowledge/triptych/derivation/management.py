@@ -10,7 +10,7 @@ import attrs
 from triptych import deadlines
 from triptych.contracts import ChunkRepo
 from triptych.derivation.batches import BATCH_CHARACTERS
-from triptych.derivation.living import LivingDocuments, document_pages, put_again
+from triptych.derivation.living_documents import LivingDocuments, document_pages, put_again
 from triptych.derivation.writer import Writer
 from triptych.errors import ConflictError, ValidationError
 from triptych.records import (

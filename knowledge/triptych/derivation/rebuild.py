@@ -14,7 +14,7 @@ from triptych.derivation.batches import BATCH_CHARACTERS, check_progress
 from triptych.derivation.deriver import Deriver, SetFiller
 from triptych.derivation.folder_tree import is_folder
 from triptych.derivation.layers import LayerService
-from triptych.derivation.living import document_pages, remove_expired
+from triptych.derivation.living_documents import document_pages, remove_expired
 from triptych.derivation.writer import Writer
 from triptych.errors import CancelledError, ConflictError, ModelMismatchError, StoreAwayError
 from triptych.records import (

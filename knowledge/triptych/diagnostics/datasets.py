@@ -9,7 +9,7 @@ from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Capabilities, DocumentRepo, Store
 from triptych.derivation.folder_tree import is_folder, pages_of
-from triptych.derivation.living import document_pages
+from triptych.derivation.living_documents import document_pages
 from triptych.diagnostics.checks import FindingCollector
 from triptych.diagnostics.documents import LeftOut, examine_document
 from triptych.errors import CancelledError, StoreError

@@ -11,7 +11,7 @@ from triptych._internal.progress import ProgressCallback
 from triptych.contracts import Capabilities, Embedder, Store
 from triptych.copies.notes import abandoned_drafts, forget_copies, unfinished_copy
 from triptych.derivation.deriver import Deriver
-from triptych.derivation.living import document_pages
+from triptych.derivation.living_documents import document_pages
 from triptych.derivation.rebuild import RebuildRunner
 from triptych.diagnostics.checks import CHECKS, FindingCollector
 from triptych.diagnostics.datasets import Counted, DatasetExaminer

@@ -81,7 +81,7 @@ def collect_answers(
     """Ask every question, one after the other. A model that fails is counted, and the next asked.
 
     Raises:
-        NotAvailableError: there is no language model.
+        NotAvailableError: no language model is configured.
         ProviderError: it failed for every question.
     """
     options: dict[str, Any] = {} if token_budget is None else {"token_budget": token_budget}

@@ -76,7 +76,7 @@ def calibrate(
     Raises:
         ValidationError: there are fewer than 10 questions whose answer was found, or fewer than 10
             without an answer.
-        NotFoundError: there is no such dataset.
+        NotFoundError: the dataset does not exist.
         NotAvailableError: the store has no statistics of terms.
     """
     config = service.chunks.config(dataset_id)

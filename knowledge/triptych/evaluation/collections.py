@@ -41,7 +41,7 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
     """The bytes of a file.
 
     Raises:
-        NotFoundError: it is not there, is no regular file, or cannot be read.
+        NotFoundError: it is not there, is not a regular file, or cannot be read.
     """
     try:
         return read_regular(path)
@@ -52,7 +52,7 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
 def one_by_one(
     items: Sequence[_T], doing: str, phase: str, progress: ProgressCallback | None
 ) -> Iterator[_T]:
-    """``items``, with a look at the deadline before each; ``progress`` is told what is done."""
+    """``items``: the deadline is checked before each, and ``progress`` is called after it."""
     for number, item in enumerate(items, start=1):
         deadlines.check(doing)
         yield item

@@ -46,7 +46,7 @@ def read_beir(path: str | os.PathLike[str], *, split: str = "test") -> Collectio
     and text, their metadata the title.
 
     Raises:
-        NotFoundError: there is no such file or folder, or a part of the layout is missing.
+        NotFoundError: the file or folder does not exist, or a part of the layout is missing.
         MalformedFileError: a line is not what it should be; it is named.
     """
     folder = _Folder.open(Path(path))

@@ -58,7 +58,7 @@ def read_golden(path: str | os.PathLike[str]) -> Collection:
     """The golden set in a YAML file; a query without ``id`` is named by its place, from 1.
 
     Raises:
-        NotFoundError: there is no such file.
+        NotFoundError: the file does not exist.
         MalformedFileError: the file is not a golden set; it names the line.
     """
     file = Path(path)

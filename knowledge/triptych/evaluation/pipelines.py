@@ -97,7 +97,7 @@ def evaluate_pipelines(
 
     Raises:
         ValidationError: there are no pipelines, or no questions with an answer.
-        NotFoundError: there is no such dataset.
+        NotFoundError: the dataset does not exist.
         NotAvailableError: a pipeline cannot be served.
     """
     queries = [query for query in collection.queries if not query.unanswerable]

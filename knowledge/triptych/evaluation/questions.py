@@ -87,7 +87,7 @@ def propose_questions(
 
     Raises:
         ValidationError: a number is below its least.
-        NotFoundError: there is no such dataset, or nothing in it.
+        NotFoundError: the dataset does not exist, or nothing in it.
         ProviderSetupError: the model's key, name or address is wrong.
         ProviderError: no call came to anything.
     """

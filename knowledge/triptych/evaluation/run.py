@@ -127,7 +127,7 @@ def evaluate(
     Raises:
         ValidationError: an argument is invalid, or a golden set names a file by an ending
             that several documents have.
-        NotFoundError: there is no such dataset.
+        NotFoundError: the dataset does not exist.
         NotAvailableError: a mode that was named could not serve a single query.
     """
     granularity = _granularity(granularity)

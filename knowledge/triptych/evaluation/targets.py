@@ -141,7 +141,7 @@ def find_targets(
 
     Raises:
         ValidationError: a file is named by an ending that several documents have.
-        NotFoundError: there is no such dataset.
+        NotFoundError: the dataset does not exist.
     """
     names = DocumentNames(names_in(service, dataset_id))
     contents: dict[str, str] = {}

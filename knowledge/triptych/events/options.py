@@ -1,4 +1,4 @@
-"""What a reloader is told and tells: its times, its clock, how its parts wait, and its reports."""
+"""The options of a reloader, its clock, how its parts wait, and the records of its rebuilds."""
 
 from __future__ import annotations
 

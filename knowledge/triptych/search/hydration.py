@@ -13,7 +13,7 @@ import attrs
 from triptych.contracts import DocLevelSearcher, HitReader, Store
 from triptych.derivation.deriver import Deriver
 from triptych.derivation.layers import inputs_of, layer_stale_reason
-from triptych.derivation.living import LivingDocuments
+from triptych.derivation.living_documents import LivingDocuments
 from triptych.errors import ModelMismatchError, NotAvailableError
 from triptych.records import (
     Candidate,

@@ -13,7 +13,7 @@ import attrs
 from triptych import deadlines, telemetry
 from triptych.contracts import Capabilities, Postprocessor, QueryRewriter, Ranker, Store
 from triptych.derivation.deriver import Deriver
-from triptych.derivation.living import LivingDocuments
+from triptych.derivation.living_documents import LivingDocuments
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import (
     Candidate,

@@ -10,7 +10,7 @@ from triptych.contracts import ChunkRepo
 from triptych.contracts.rules import CHANGE_EMBEDDER, missing_dataset
 from triptych.derivation.deriver import Deriver
 from triptych.derivation.layers import Inputs
-from triptych.derivation.living import LivingDocuments, count_waiting
+from triptych.derivation.living_documents import LivingDocuments, count_waiting
 from triptych.errors import ModelMismatchError, NotAvailableError, ValidationError
 from triptych.records import (
     Candidate,

@@ -113,7 +113,7 @@ class ServiceBase(CloseOnExit):
             raise StoreError("this knowledge base is closed: open it again")
 
     def _require_dataset(self, dataset_id: str) -> None:
-        """Raise NotFoundError: there is no such dataset."""
+        """Raise NotFoundError: the dataset does not exist."""
         if dataset_id not in self.documents.list_datasets():
             raise self._missing(dataset_id)
 

@@ -9,7 +9,7 @@ import attrs
 
 from triptych import telemetry
 from triptych.derivation.erasure import BEYOND, DAMAGED, count_held
-from triptych.derivation.living import remove_expired
+from triptych.derivation.living_documents import remove_expired
 from triptych.derivation.management import which_documents
 from triptych.errors import CorruptStoreError, ValidationError
 from triptych.records import (
@@ -107,7 +107,7 @@ class Datasets(ServiceBase):
 
         Raises:
             ValidationError: neither names nor where is given, or ``where`` alone is empty.
-            NotFoundError: there is no such dataset.
+            NotFoundError: the dataset does not exist.
             StoreError: the store failed. What was removed before stays removed.
         """
         check_names(dataset_id)
@@ -130,7 +130,7 @@ class Datasets(ServiceBase):
         meanwhile stays.
 
         Raises:
-            NotFoundError: there is no such dataset.
+            NotFoundError: the dataset does not exist.
             CancelledError: the deadline passed. What was removed stays removed.
         """
         return sum(remove_expired(self.documents, each) for each in self._asked(dataset_id))

@@ -11,7 +11,7 @@ from triptych import telemetry
 from triptych._internal.progress import ProgressCallback
 from triptych.contracts.change_pages import check_poll, follow_changes, read_changes
 from triptych.derivation.batches import check_progress
-from triptych.derivation.living import put_again, unified_diff
+from triptych.derivation.living_documents import put_again, unified_diff
 from triptych.derivation.management import which_documents
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import (
@@ -140,7 +140,7 @@ class Documents(ServiceBase):
 
         Raises:
             NotAvailableError: there is neither an embedder nor a sparse encoder.
-            NotFoundError: there is no such dataset.
+            NotFoundError: the dataset does not exist.
             ModelMismatchError, ConflictError: the dataset holds vectors of another model, or is
                 chunked otherwise: rebuild it. Of several datasets, it is in the report.
             CancelledError: the deadline passed; the vectors that were made are kept.
@@ -214,7 +214,7 @@ class Documents(ServiceBase):
                 last. Another order than by name reads all documents that match.
 
         Raises:
-            NotFoundError: there is no such dataset.
+            NotFoundError: the dataset does not exist.
             ConflictError: in another order than by name, ``after`` names a document that is gone.
         """
         check_names(dataset_id)
@@ -236,7 +236,7 @@ class Documents(ServiceBase):
         """How many documents there are, or how many of them pass ``where``.
 
         Raises:
-            NotFoundError: there is no such dataset.
+            NotFoundError: the dataset does not exist.
         """
         check_names(dataset_id)
         tree = None if where is None else parse_filter(where)
@@ -268,7 +268,7 @@ class Documents(ServiceBase):
         Raises:
             ValidationError: neither names nor where is given, ``where`` alone is empty, or a value
                 is invalid.
-            NotFoundError: there is no such dataset.
+            NotFoundError: the dataset does not exist.
         """
         check_names(dataset_id)
         if not isinstance(changes, Mapping):

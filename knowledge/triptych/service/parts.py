@@ -11,7 +11,7 @@ import attrs
 from triptych.contracts import Capabilities, Postprocessor, QueryRewriter, Retriever, Store
 from triptych.derivation.deriver import Deriver
 from triptych.derivation.layers import LayerService
-from triptych.derivation.living import LivingDocuments, VersionHistory, living_stats
+from triptych.derivation.living_documents import LivingDocuments, VersionHistory, living_stats
 from triptych.derivation.management import DocumentManager
 from triptych.derivation.rebuild import PendingEmbedder, RebuildRunner
 from triptych.derivation.writer import Writer

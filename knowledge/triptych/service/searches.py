@@ -34,7 +34,7 @@ class Searches(ServiceBase):
 
         Raises:
             ValidationError: a field of the query is invalid.
-            NotFoundError: there is no such dataset.
+            NotFoundError: the dataset does not exist.
             NotAvailableError: the mode cannot be served (in hybrid mode a warning).
             ModelMismatchError: vector mode over vectors of another model.
         """
@@ -114,7 +114,7 @@ class Searches(ServiceBase):
         ``max_pieces`` and ``counter``.
 
         Raises:
-            NotAvailableError: there is no language model.
+            NotAvailableError: no language model is configured.
             ProviderError: the model failed, or answered with an empty text.
             CancelledError: the deadline passed.
             TriptychError: as `context`.

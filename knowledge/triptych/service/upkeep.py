@@ -45,7 +45,7 @@ class Upkeep(ServiceBase):
         committed page by page: a rebuild that was cut off goes on where it stopped.
 
         Raises:
-            NotFoundError: there is no such dataset.
+            NotFoundError: the dataset does not exist.
             ModelMismatchError, ConflictError: documents are to be rebuilt by name, and their
                 dataset has another configuration: rebuild the dataset.
             CancelledError: the deadline passed; what was rebuilt stays.
@@ -78,7 +78,7 @@ class Upkeep(ServiceBase):
         """Counts of one dataset, or of all; also the model, width and count of the vectors.
 
         Raises:
-            NotFoundError: there is no such dataset.
+            NotFoundError: the dataset does not exist.
         """
         found = map(self._parts.stats, self._asked(dataset_id))
         stats = [each for each in found if each is not None]  # None: deleted meanwhile
@@ -141,7 +141,7 @@ class Upkeep(ServiceBase):
         ``dataset_id`` names the one dataset to look at, beside the store as a whole.
 
         Raises:
-            NotFoundError: there is no such dataset.
+            NotFoundError: the dataset does not exist.
             StoreError: the store cannot be read at all.
             CancelledError: the deadline passed; what was repaired stays.
         """

@@ -113,7 +113,7 @@ def config_of(service: Service, dataset_id: str) -> DatasetConfig:
     """The configuration of a dataset.
 
     Raises:
-        NotFoundError: there is no such dataset.
+        NotFoundError: the dataset does not exist.
     """
     datasets = service.list_datasets()
     config = service.chunks.config(dataset_id)
@@ -183,7 +183,7 @@ def fill_space(
 
     Raises:
         NotAvailableError: no next embedder is set, or the store keeps one space only.
-        NotFoundError: there is no such dataset.
+        NotFoundError: the dataset does not exist.
         CancelledError: the deadline passed; what was made is kept, and ``report`` says what.
     """
     check_progress(progress)

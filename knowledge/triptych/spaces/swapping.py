@@ -14,7 +14,7 @@ from triptych._internal.wording import counted
 from triptych.contracts import Store
 from triptych.derivation.batches import check_progress
 from triptych.derivation.folder_tree import is_folder
-from triptych.derivation.living import document_pages
+from triptych.derivation.living_documents import document_pages
 from triptych.errors import ConflictError, NotAvailableError
 from triptych.records import DerivedChunk, DerivedLayer, Layer, NameState
 from triptych.records.documents import has_expired
@@ -47,7 +47,7 @@ def space_service(service: Service, dataset_id: str) -> Iterator[tuple[Service, 
     Raises:
         NotAvailableError: no next embedder is set, the store keeps one space only, or the Service
             has no ``scratch``.
-        NotFoundError: there is no such dataset.
+        NotFoundError: the dataset does not exist.
         CancelledError: the deadline passed.
     """
     space = next_signature(service)
@@ -140,7 +140,7 @@ def list_spaces(service: Service, dataset_id: str | None = None) -> list[SpaceSt
     """The embedding spaces of a dataset, or of all: the one that serves first.
 
     Raises:
-        NotFoundError: there is no such dataset.
+        NotFoundError: the dataset does not exist.
     """
     keeps = service.capabilities.spaces is not None
     found = []
@@ -191,7 +191,7 @@ def swap_space(
 
     Raises:
         NotAvailableError: no next embedder is set, or the store keeps one space only.
-        NotFoundError: there is no such dataset.
+        NotFoundError: the dataset does not exist.
         ConflictError: documents lack vectors, and ``incomplete`` is not given.
         CancelledError: the deadline passed; the dataset is swapped or it is not, and `triptych
             embed` adds what is missing.
@@ -223,7 +223,7 @@ def drop_space(service: Service, dataset_id: str, embed_sig: str) -> bool:
     """Remove the vectors of a space that does not serve; whether there were any.
 
     Raises:
-        NotFoundError: there is no such dataset.
+        NotFoundError: the dataset does not exist.
         ConflictError: it serves.
         NotAvailableError: the store keeps one space only.
     """

@@ -44,7 +44,7 @@ def read_file(root: Path, relative: str, max_bytes: int) -> tuple[bytes, FileSta
     """The bytes of the file, and its times; None for those where they are no proof of the bytes.
 
     Raises:
-        OSError: it cannot be read, has left the root, is no regular file, or has grown over
+        OSError: it cannot be read, has left the root, is not a regular file, or has grown over
             ``max_bytes``.
     """
     with Tree(str(root)) as tree:
@@ -363,7 +363,7 @@ class FileSet:
         it, by its last part. A file of a folder is named by its path from there.
 
         Raises:
-            NotFoundError: there is no such file or folder.
+            NotFoundError: the file or folder does not exist.
             ValidationError: two files would get one name, or ``name`` is given for a folder.
         """
         if path.is_dir():

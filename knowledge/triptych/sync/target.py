@@ -14,7 +14,7 @@ from triptych._internal.progress import ProgressCallback
 from triptych.chunking import embedding_text
 from triptych.contracts import DocumentRepo
 from triptych.derivation.batches import batches
-from triptych.derivation.living import remove_expired
+from triptych.derivation.living_documents import remove_expired
 from triptych.errors import (
     CancelledError,
     ConflictError,
@@ -83,7 +83,7 @@ class SyncTarget:
         self._service = service
 
     def infos(self, dataset_id: str) -> Sequence[DocumentInfo]:
-        """All documents of a dataset, expired ones too; none where there is no such dataset."""
+        """All documents of a dataset, expired ones too; none if the dataset does not exist."""
         return self._service.documents.list(dataset_id)
 
     def info(self, dataset_id: str, name: str) -> DocumentInfo | None:

@@ -172,7 +172,7 @@ class LayerBuilder:
             rewrite: replace stale layers that a person wrote (those without a ``prompt_sig``).
 
         Raises:
-            NotFoundError: there is no such dataset, or no document or folder of a name.
+            NotFoundError: the dataset does not exist, or no document or folder of a name.
             CancelledError: the deadline passed.
         """
         check_text(dataset_id, "dataset_id")
@@ -191,7 +191,7 @@ class LayerBuilder:
 
     def _named(self, dataset_id: str, names: Collection[str]) -> Iterator[str]:
         service = self._service
-        service.list_documents(dataset_id, limit=1)  # raises where there is no such dataset
+        service.list_documents(dataset_id, limit=1)  # raises if the dataset does not exist
         for name in names:
             check_text(name, "a name")
             folder = name if is_folder(name) else f"{name}/"

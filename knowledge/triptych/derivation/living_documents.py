@@ -127,7 +127,7 @@ def count_waiting(
 def living_stats(
     store: Store, dataset_id: str, *, chunker_sig: str, embed_sig: str
 ) -> DatasetStats | None:
-    """What a dataset holds; None where there is no such dataset.
+    """What a dataset holds; None if the dataset does not exist.
 
     What waits for vectors is counted without what has expired.
     """
