@@ -233,6 +233,9 @@ def test_cached_answers_do_not_cross_accesses() -> None:
         same = kb.restricted(Access(where=OURS))
         assert same.search("zebra anchor", dataset_id="kb").cache_similarity is not None
         assert same.cache_stats().entries == 0
+        # What docs/how-to/access.md owns up to: that something was written shows, and not what.
+        kb.put_document("kb", "hidden.md", "A zebra.", THEIRS)
+        assert same.search("zebra anchor", dataset_id="kb").cache_similarity is None
 
 
 def test_logged_questions_are_not_shown() -> None:

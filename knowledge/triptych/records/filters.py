@@ -25,26 +25,6 @@ from triptych.records.metadata import (
 )
 from triptych.records.values import check_text
 
-__all__ = [
-    "EXPIRES_AT",
-    "HEADING",
-    "NAME",
-    "UPDATED_AT",
-    "VERSION",
-    "And",
-    "Condition",
-    "FilterTree",
-    "Not",
-    "Or",
-    "OrderOperator",
-    "Subject",
-    "all_of",
-    "conditions_of",
-    "guard_of",
-    "guarded",
-    "parse_filter",
-]
-
 OrderOperator: TypeAlias = Literal["lt", "lte", "gt", "gte"]
 Operator: TypeAlias = OrderOperator | Literal["in", "contains", "exists", "starts"]
 """Stores match on it with `assert_never`: the type checker names those that lack a new one."""
