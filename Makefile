@@ -43,7 +43,7 @@ $(VENV)/.installed: pyproject.toml
 	  echo "       Install one, or name it: make venv PYTHON=/path/to/python3.12" >&2; exit 1; fi; \
 	if ! "$$found" -c 'import ensurepip, venv' 2>/dev/null; then \
 	  echo "error: $$found has no venv module; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; fi; \
-	echo "Making $(VENV) with $$("$$found" --version)"; "$$found" -m venv --clear $(VENV)
+	echo "Making $(VENV) with $$("$$found" --version): this downloads packages for a minute or two"; "$$found" -m venv --clear $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check -e ".[local,dev]"
 	@touch $@
 
