@@ -18,6 +18,7 @@ from triptych.text import (
     score_text,
     snippet,
 )
+from triptych.text.analyzer import Analyzer
 from triptych.text.words import MAX_WORD_LENGTH, fold, index_terms, normalize, query_terms
 
 pytestmark = pytest.mark.property
@@ -50,7 +51,7 @@ def test_text_cut_outside_words_has_the_terms_of_its_halves(first: str, second: 
             assert analyzer.analyze(text[:cut]) + analyzer.analyze(text[cut:]) == whole
 
 
-CODE = st.text(st.sampled_from("abcXYZ019_.'+# ,\n\t\x00\x1f\x7f"), max_size=80)
+CODE = st.text(st.sampled_from("abcsXYZ019_.'+# ,\n\t\x00\x1f\x7f"), max_size=80)
 
 
 @relaxed
@@ -68,6 +69,16 @@ def test_numbering_is_analyze_numbered(texts: list[str], analyzer: object, again
             analyzer.analyze(text) for text in texts
         ]
         assert next(found, None) is None
+
+
+@relaxed
+@given(st.lists(CODE | TEXTS, max_size=6), st.sampled_from(languages()))
+def test_words_learnt_together_have_the_terms_of_each_alone(
+    texts: list[str], language: str
+) -> None:
+    learnt, alone = Analyzer(language), Analyzer(language)
+    learnt.numbering({}).encode_all(texts)
+    assert [learnt.analyze(text) for text in texts] == [alone.analyze(text) for text in texts]
 
 
 @relaxed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
@@ -65,12 +66,23 @@ class Dictionary:
         self._ends.extend((np.cumsum([len(word) for word in encoded]) + self._ends[-1]).tolist())
         self._blob += b"".join(encoded)
         self._prefixes += b"".join([word[:8].ljust(8, b"\0") for word in encoded])
-        # The old ones are a sorted run, which the sort finds.
-        order = [*self._order.tolist(), *range(known, count)]
-        order.sort(key=self._every.__getitem__)
-        self._order = np.array(order, np.int64)
+        added = sorted(range(known, count), key=self._every.__getitem__)
+        self._order = np.insert(self._order, self._places(added), added)
         self._ranks = np.empty(count, np.int64)
         self._ranks[self._order] = np.arange(count)
+
+    def _places(self, added: list[int]) -> list[int]:
+        """Where among the words in order each of others goes, which are in order themselves."""
+        order, every = self._order, self._every
+        prefixes = np.frombuffer(self._prefixes, ">u8").astype(np.uint64)
+        known, wanted = prefixes[order], prefixes[added]
+        places: list[int] = known.searchsorted(wanted).tolist()
+        ends = known.searchsorted(wanted, "right").tolist()
+        for at, end in enumerate(ends):
+            if places[at] < end:  # others begin with the same eight bytes
+                word = every[added[at]]
+                places[at] = bisect_left(order, word, places[at], end, key=every.__getitem__)
+        return places
 
     def vocabulary(self, kept: NDArray[np.int32]) -> SortedVocabulary:
         """The words at these ranks, ascending, as `ranks` gave them last."""
@@ -110,6 +122,7 @@ class TermDictionary:
 MAX_UNITS = 131_072
 MAX_TOKENS = 10_000_000
 BLOCK = 1 << 18
+_NARROW_BITS = 32
 
 
 class SegmentBuilder:
@@ -248,21 +261,25 @@ class SegmentBuilder:
         """
         tokens = numbers.pop()
         flat = np.frombuffer(tokens, np.int32) if tokens else np.empty(0, np.int32)
+        key: NDArray[Any]
         if self._shared:
             key = keys_of(flat, units(), count)
             return postings_lists(
                 key, count, most, lambda kept: SharedVocabulary(words.numbers, kept)
             )
-        key = words.ranks()[flat]
+        ranks = words.ranks()
+        # Half as wide where that holds both: sorted in little more than half of the time.
+        narrow = _bits(len(ranks)) + _bits(count) <= _NARROW_BITS
+        key = ranks.astype(np.uint32 if narrow else np.int64)[flat]
         del flat, tokens
         join_keys(key, units(), count)
         return postings_lists(key, count, most, words.vocabulary)
 
 
-def join_keys(terms: NDArray[np.int64], units: IntArray, unit_count: int) -> None:
-    """Make terms one 64-bit number each with their units, in place: by term, then unit."""
+def join_keys(terms: NDArray[Any], units: IntArray, unit_count: int) -> None:
+    """Make terms one number each with their units, in place: by term, then unit."""
     terms <<= _bits(unit_count)
-    terms |= units
+    terms |= units.astype(terms.dtype, copy=False)
 
 
 def keys_of(terms: IntArray, units: IntArray, unit_count: int) -> NDArray[np.int64]:
@@ -273,7 +290,7 @@ def keys_of(terms: IntArray, units: IntArray, unit_count: int) -> NDArray[np.int
 
 
 def postings_lists(
-    key: NDArray[np.int64],
+    key: NDArray[Any],
     unit_count: int,
     most: int,
     vocabulary: Callable[[NDArray[np.int32]], Vocabulary],
@@ -290,7 +307,7 @@ def postings_lists(
     ids, counts = np.empty(total, np.int32), np.empty(total, np.min_scalar_type(most))
     bits, at, before, last = _bits(unit_count), 0, -1, 0
     starts: list[NDArray[np.int64]] = []
-    terms: list[NDArray[np.int64]] = []
+    terms: list[NDArray[Any]] = []
     # In blocks, since each number in between takes eight bytes and more.
     for begin in range(0, len(key), BLOCK):
         first = np.flatnonzero(new[begin : begin + BLOCK])
@@ -351,7 +368,7 @@ def _bits(unit_count: int) -> int:
     return max(unit_count - 1, 0).bit_length()
 
 
-def _changes(values: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _changes(values: NDArray[Any]) -> NDArray[np.bool_]:
     """True where a sorted array has a value for the first time."""
     changes = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=changes[1:])

@@ -78,7 +78,7 @@ class IndexHelper:
         with self._changed:
             self._unseen.pop(dataset, None)
             if dataset in self._claims:
-                seconds = 1.0 + 100e-6 * self._claims[dataset]
+                seconds = 2.0 + 200e-6 * self._claims[dataset]
                 self._changed.wait_for(lambda: dataset not in self._claims, seconds)
             if dataset in self._news:
                 self._news.discard(dataset)

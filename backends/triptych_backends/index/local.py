@@ -6,6 +6,7 @@ import hashlib
 import logging
 import os
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych._internal.close_on_exit import CloseOnExit
+from triptych.errors import TriptychError
 from triptych.records import SparseVector
 from triptych.text import Analyzer, CorpusStats, get_analyzer
 from triptych_backends.index import bm25
@@ -272,7 +274,8 @@ class LocalIndex(CloseOnExit):
         Happens by itself in a thread of its own when a delta has grown, and in `close`. False
         where another process was at it, or the folder cannot be written.
         """
-        self._fresh([dataset] if dataset is not None else list(self._datasets))
+        names = [dataset] if dataset is not None else list(self._datasets)
+        self._fresh(names, publishes=False)
         done = True
         for name, index in list(self._datasets.items()):
             if dataset is None or name == dataset:
@@ -291,6 +294,7 @@ class LocalIndex(CloseOnExit):
 
         When many have been, and nobody searches them, the helper begins to publish them.
         """
+        self._unseen[dataset] = self._unseen.get(dataset, 0) + chunks
         if self._helper is not None:
             self._helper.written(dataset, chunks)
 
@@ -333,18 +337,20 @@ class LocalIndex(CloseOnExit):
         if self._path is not None:
             shutil.rmtree(self._path, ignore_errors=True)
 
-    def _fresh(self, datasets: Sequence[str]) -> dict[str, Snapshot]:
+    def _fresh(self, datasets: Sequence[str], *, publishes: bool = True) -> dict[str, Snapshot]:
+        """Snapshots that have all changes; ``publishes`` lets a thread publish one that grew."""
         head = self.feed.head()
         found = {}
         for name in dict.fromkeys(datasets):
             index = self._dataset(name)
+            self._unseen.pop(name, None)
             before = index.snapshot
             if self._helper is not None and self._helper.searched(name):
                 found[name] = index.adopt(head)
             else:
                 found[name] = index.fresh(head)
             # Where there are too many segments, a helper is about to merge them.
-            if found[name] is not before and (
+            if (publishes and found[name] is not before) and (
                 index.commit_due or (index.is_crowded and self.helper_process is None)
             ):
                 self._publish_soon(index)
@@ -373,6 +379,8 @@ class LocalIndex(CloseOnExit):
         self._cores = CpuGate()
         self._publisher: ThreadPoolExecutor | None = None
         self._waiting: set[str] = set()
+        # Chunks of each dataset that were committed here and that no search has met.
+        self._unseen: dict[str, int] = {}
         # Last: another thread that sees it after a fork finds the rest of this process's own.
         self._process = os.getpid()
 
@@ -395,11 +403,16 @@ class LocalIndex(CloseOnExit):
     def close(self, *, publish: bool = True) -> None:
         """Publish what is worth it and give back what is held. Idempotent.
 
+        What this process wrote in bulk is published as well, so that the next one's first search
+        need not replay it; not after an interrupt, when somebody waits for the end.
+
         Without `publish`, for a truth that can no longer be asked, nothing is written. A search
         after it opens the index again.
         """
         if self._process != os.getpid():
             return
+        if publish and self._path is not None and not _is_interrupted():
+            self._catch_up()
         self._stop_helper()
         with self._lock:
             datasets, self._datasets = list(self._datasets.values()), {}
@@ -408,11 +421,27 @@ class LocalIndex(CloseOnExit):
             publisher.shutdown()
         if publish and self._path is not None:
             for index in datasets:
-                if index.pending >= PUBLISH_AT_CLOSE:
+                if index.pending >= PUBLISH_AT_CLOSE or index.is_crowded:
                     index.publish()
         self._cores.close()
+
+    def _catch_up(self) -> None:
+        """Take in what this process wrote in bulk."""
+        written = [name for name, count in self._unseen.items() if count >= PUBLISH_AT_CLOSE]
+        if not written:
+            return
+        try:
+            self._fresh(written)
+        except TriptychError as error:
+            logger.warning("what was written is indexed by the next search: %s", error)
 
     def _stop_helper(self) -> None:
         """No file is written behind a caller who removes, or leaves, the folder."""
         if self._helper is not None:
             self._helper.stop()
+
+
+def _is_interrupted() -> bool:
+    """Whether this is called as the process is being ended."""
+    error = sys.exception()
+    return error is not None and not isinstance(error, Exception)

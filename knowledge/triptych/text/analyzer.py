@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from functools import cache
-from itertools import chain
+from itertools import chain, islice
 from typing import Final
 
 import Stemmer  # type: ignore[import-not-found]  # a C extension, which has no stubs
@@ -24,6 +24,7 @@ from triptych.text.words import (
     is_plain,
     normalize,
     query_terms,
+    split_ascii,
     split_token,
     tokens,
 )
@@ -179,20 +180,27 @@ class _RunCache(dict[str, tuple[str, ...]]):
         self._analyzer = analyzer
 
     def learn(self, runs: Iterable[str]) -> None:
-        """Take in the plain words among ``runs``, which are stemmed all at once."""
-        words = [
-            run
-            for run in runs
-            if run.islower()
-            and run.isalpha()
-            and run.isascii()
-            and len(run) <= CACHE_RUN_LENGTH
-            and run not in self
-        ]
-        if len(self) + len(words) > CACHE_RUNS:
+        """Take in those of ``runs`` that are ASCII: their words are stemmed all at once."""
+        new = [run for run in runs if run.isascii() and len(run) <= CACHE_RUN_LENGTH]
+        new = [run for run in new if run not in self]
+        if len(self) + len(new) > CACHE_RUNS:
             self.clear()
-            words = words[:CACHE_RUNS]
-        self.update(zip(words, zip(self._analyzer._stem_each(words)), strict=True))
+            new = new[:CACHE_RUNS]
+        plain = [run for run in new if run.islower() and run.isalpha()]
+        stem_each = self._analyzer._stem_each
+        self.update(zip(plain, zip(stem_each(plain)), strict=True))
+        if len(plain) == len(new):
+            return
+        rest = [run for run in new if run not in self]
+        split = split_ascii(rest)
+        words = chain.from_iterable(split)
+        stems = iter(stem_each(list(chain.from_iterable(words))))
+        for run, tokens_of_run in zip(rest, split, strict=True):
+            terms: list[str] = []
+            for token in tokens_of_run:
+                terms += dict.fromkeys(islice(stems, len(token)))
+            if len(terms) <= CACHE_RUN_TERMS:
+                self[run] = tuple(terms)
 
     def __missing__(self, run: str) -> tuple[str, ...]:
         terms = self._analyzer._analyze_run(run)

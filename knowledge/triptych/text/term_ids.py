@@ -155,35 +155,31 @@ class Numbering(dict[str, "int | tuple[int, ...]"]):
         """Work out the values of the runs that are ``missing``, and keep them."""
         pairs = zip(starts[missing].tolist(), ends[missing].tolist(), strict=True)
         runs = [joined[start:end] for start, end in pairs]
-        self._runs.learn({run for run in runs if run not in self})
-        # A run that the table holds is not kept here as well.
-        new: dict[str, int] = {}
-        for at, run in zip(missing.tolist(), runs, strict=True):
-            if len(run) > _KEY:
-                found = self[run]
-                values[at] = found if isinstance(found, int) else self._table.number_of(found)
-            elif run in new:
-                values[at] = values[new[run]]
-            else:
-                numbers = self._numbers(run)
-                one = len(numbers) == 1
-                values[at] = numbers[0] if one else self._table.number_of(numbers)
-                new[run] = at
-        places = np.array(list(new.values()), np.int64)
+        new = dict(zip(runs, missing.tolist(), strict=True))
+        self._runs.learn([run for run in new if run not in self])
+        value_of = {run: self._value(run) for run in new}
+        values[missing] = [value_of[run] for run in runs]
+        places = np.array([at for run, at in new.items() if len(run) <= _KEY], np.int64)
         self._table.add(keys[places], values[places])
 
+    def _value(self, run: str) -> int:
+        # A run that the table holds is not kept here as well.
+        found = self[run] if len(run) > _KEY else self._numbers(run)
+        return found if isinstance(found, int) else self._table.number_of(found)
+
     def __missing__(self, run: str) -> int | tuple[int, ...]:
-        numbers = self._numbers(run)
-        kept = numbers[0] if len(numbers) == 1 else numbers
-        if len(run) <= CACHE_RUN_LENGTH and len(numbers) <= CACHE_RUN_TERMS:
+        kept = self._numbers(run)
+        if len(run) <= CACHE_RUN_LENGTH and (isinstance(kept, int) or len(kept) <= CACHE_RUN_TERMS):
             if len(self) >= CACHE_RUNS:
                 self.clear()
             self[run] = kept
         return kept
 
-    def _numbers(self, run: str) -> tuple[int, ...]:
-        terms = self._terms
-        return tuple([terms.setdefault(term, len(terms)) for term in self._runs[run]])
+    def _numbers(self, run: str) -> int | tuple[int, ...]:
+        terms, found = self._terms, self._runs[run]
+        if len(found) == 1:
+            return terms.setdefault(found[0], len(terms))
+        return tuple([terms.setdefault(term, len(terms)) for term in found])
 
 
 class _RunTable:

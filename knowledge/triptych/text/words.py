@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import importlib
 import logging
+import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import pairwise
 from typing import Final
@@ -50,6 +51,15 @@ _PART: Final = regex.compile(
     r"(?:\p{Lu}\p{M}*+)+(?:s(?!\p{Ll}))?+(?!\p{Ll})|\p{Lu}?+[^\p{Lu}\p{N}_]++|\p{N}++", regex.V1
 )
 _MAX_PARTS: Final = 12
+# The same two for ASCII, in which most words are: less than half of the time.
+_ASCII_TOKEN: Final = re.compile(
+    rf"\w{{1,{MAX_WORD_LENGTH}}}+(?:[.']\w{{1,{MAX_WORD_LENGTH}}}+){{0,15}}+"
+    r"(?:(?:\+\+|\#)(?![\w+\#]))?+",
+    re.ASCII,
+)
+_ASCII_PART: Final = re.compile(r"[A-Z]+(?:s(?![a-z]))?+(?![a-z])|[A-Z]?+[a-z]++|[0-9]++|\n")
+# At most 16 pieces, as a token has.
+_ASCII_NAMES: Final = re.compile(r"\w++(?:\.\w++){0,15}", re.ASCII)
 _NUMBER: Final = regex.compile(r"[vV]?(\d+(?:\.\d+)+)", regex.V1)
 _INITIALS: Final = regex.compile(r"\p{L}\p{M}*(?:\.\p{L}\p{M}*)+", regex.V1)
 _LONG_MARKS: Final = regex.compile(r"\p{M}{30}+(?=\p{M})", regex.V1)
@@ -114,10 +124,11 @@ def split_token(token: str) -> list[str]:
     if is_plain(token):
         return [fold(token)]
     whole = token.replace("’", "'").strip("_")
-    if number := _NUMBER.fullmatch(whole):
-        return list(dict.fromkeys((fold(whole), fold(number[1]))))
-    if _INITIALS.fullmatch(whole):
-        return [fold(whole.replace(".", ""))]
+    if "." in whole:
+        if number := _NUMBER.fullmatch(whole):
+            return list(dict.fromkeys((fold(whole), fold(number[1]))))
+        if _INITIALS.fullmatch(whole):
+            return [fold(whole.replace(".", ""))]
     name = whole.rstrip("+#")
     pieces = [piece.strip("_") for piece in name.split(".")]
     words = [whole, name, *pieces]
@@ -132,9 +143,46 @@ def split_token(token: str) -> list[str]:
 def _parts(name: str) -> list[str]:
     if is_plain(name):
         return []
-    parts = _PART.findall(name)
+    parts = (_ASCII_PART if name.isascii() else _PART).findall(name)
     # What falls into very many parts is a hash or noise, not a name that somebody made of words.
     return [part for part in parts if len(part) > 1] if len(parts) <= _MAX_PARTS else []
+
+
+def split_ascii(runs: Iterable[str]) -> list[list[list[str]]]:
+    """What `split_token` gives for each token of each run of ASCII; names are split all at once.
+
+    Words that fold to the same may be there twice.
+    """
+    split: list[list[list[str]]] = []
+    names: list[str] = []
+    words_of: list[list[str]] = []
+
+    def words_in(token: str) -> list[str]:
+        whole = token.strip("_")
+        if not whole or not _ASCII_NAMES.fullmatch(token):
+            return split_token(token)
+        words = [whole.lower()]
+        pieces = [whole]
+        if "." in whole:
+            if whole[-1].isdigit() or whole[1:2] == ".":
+                return split_token(token)
+            pieces = [piece for each in whole.split(".") if (piece := each.strip("_"))]
+            words += map(str.lower, pieces)
+        for piece in pieces:
+            names.append(piece)
+            words_of.append(words)
+        return words
+
+    for run in runs:
+        token = run.strip(".'")
+        tokens_of_run = [token] if _ASCII_NAMES.fullmatch(token) else _ASCII_TOKEN.findall(run)
+        split.append(list(map(words_in, tokens_of_run)))
+    found = "\0".join(_ASCII_PART.findall("\n".join(names))).lower().split("\0\n\0")
+    for words, some in zip(words_of, found, strict=False):
+        parts = some.split("\0")
+        if len(parts) <= _MAX_PARTS:
+            words += [part for part in parts if len(part) > 1]
+    return split
 
 
 _HAN: Final = regex.compile(r"\p{Han}")

@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from triptych_backends.index.build import Dictionary
+from triptych.text import get_analyzer
+from triptych_backends.index.build import Dictionary, SegmentBuilder, TermDictionary
+from triptych_backends.index.change_log import Unit
 from triptych_backends.index.segment import SortedVocabulary
 
-WORDS = st.lists(st.lists(st.text("abéz文\U0001f600", max_size=12), max_size=30), max_size=5)
+TEXTS = st.text("abéz文\U0001f600\0", max_size=12)
+# Many words that begin alike.
+ALIKE = st.text("ab\0", max_size=4).map("beginning".__add__)
+WORDS = st.lists(st.lists(TEXTS | ALIKE, max_size=30), max_size=5)
 
 
 @pytest.mark.property
@@ -30,3 +35,25 @@ def test_growing_is_sorting_again(batches: list[list[str]], drawn: object) -> No
         assert np.array_equal(made.offsets, wanted.offsets)
         assert np.array_equal(made.prefixes, wanted.prefixes)
         assert made.prefixes.dtype == wanted.prefixes.dtype
+
+
+@pytest.mark.property
+@given(st.lists(st.lists(st.sampled_from("abcdefg"), max_size=9), min_size=1, max_size=40))
+def test_postings_are_the_same_however_wide_their_keys(texts: list[list[str]]) -> None:
+    made = []
+    for most in (32, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("triptych_backends.index.build._NARROW_BITS", most)
+            words = TermDictionary(get_analyzer("none"))
+            builder = SegmentBuilder(words, shared=False)
+            units = [
+                Unit(owner=at, key=at, name=f"{at % 7}", index=0, text=" ".join(text))
+                for at, text in enumerate(texts)
+            ]
+            builder.add(units, *words.encode_all([unit.text for unit in units]))
+            made.append(builder.finish().text)
+    narrow, wide = made
+    assert narrow.vocabulary.words() == wide.vocabulary.words()
+    for name in ("offsets", "ids", "counts"):
+        assert np.array_equal(getattr(narrow, name), getattr(wide, name))
+        assert getattr(narrow, name).dtype == getattr(wide, name).dtype

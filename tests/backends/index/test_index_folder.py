@@ -97,6 +97,20 @@ def test_a_large_delta_is_published_by_itself(tmp_path, monkeypatch):
     assert feed.calls["units"] == 0
 
 
+def test_what_is_published_with_little_effort_is_not_rewritten(tmp_path, monkeypatch):
+    monkeypatch.setattr(compact, "ONE_SEGMENT", 10_000)
+    monkeypatch.setattr(dataset, "PUBLISH_AT", 10)
+    feed, generator = MemoryChangeLog(), np.random.default_rng(2)
+    with opened(feed, tmp_path) as index:
+        for first in (0, 100, 200):
+            for owner in range(first, first + 40):
+                change(feed, owner, generator)
+            assert index.publish("x", "little")
+    with opened(feed, tmp_path) as index:
+        assert len(index.views("x", "chunk")) == 3
+        assert_right(index, feed)
+
+
 def test_another_process_is_followed_and_its_work_is_kept(tmp_path):
     feed, generator = filled(), np.random.default_rng(1)
     with opened(feed, tmp_path) as one, opened(feed, tmp_path) as two:
