@@ -20,7 +20,7 @@ from triptych.records import ScrubReport
 from triptych_backends.postgres.connection import Connections, ReplicaStatus
 from triptych_backends.postgres.errors import driver_errors
 from triptych_backends.postgres.location import PostgresLocation
-from triptych_backends.postgres.postings import fold
+from triptych_backends.postgres.postings import fold, unshare
 from triptych_backends.postgres.projection import Projection
 from triptych_backends.postgres.replicas import ReplicatedConnections, make_connections
 from triptych_backends.postgres.schema import prepare, require_current
@@ -58,6 +58,7 @@ def drop_terms(session: PostgresSession) -> int:
     No process uses the id of one again: the ids that it knows (`TermIds`) had postings after its
     last write, and others have written nothing since.
     """
+    unshare(session)  # what was written since `fold`
     ((count,),) = session.text(
         "WITH gone AS (DELETE FROM search_term t WHERE NOT EXISTS "
         "(SELECT FROM search_posting p WHERE p.term = t.id) RETURNING 1) SELECT count(*) FROM gone"

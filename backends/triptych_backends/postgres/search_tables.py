@@ -29,7 +29,7 @@ _WORDS = (
         PRIMARY KEY (dataset_id, field, term) INCLUDE (id)
     )
     """,
-    # The units that hold each term, in one row or several: how many were added, less those that
+    # The units that hold a term, in one row or several: how many were added, less those that
     # were removed, the greatest count and the least length, and the postings themselves.
     """
     CREATE TABLE search_posting (
@@ -42,6 +42,17 @@ _WORDS = (
     """,
     "ALTER TABLE search_posting ALTER COLUMN block SET STORAGE EXTERNAL",
     "CREATE INDEX search_posting_term ON search_posting (term)",
+    # What writes added for terms that few of their units hold (`postings.add`).
+    """
+    CREATE TABLE search_recent (
+        dataset_id bigint NOT NULL,
+        field smallint NOT NULL,
+        bucket integer NOT NULL,
+        block bytea NOT NULL
+    ) WITH (toast_tuple_target = 8160)
+    """,
+    "ALTER TABLE search_recent ALTER COLUMN block SET STORAGE EXTERNAL",
+    "CREATE INDEX search_recent_bucket ON search_recent (dataset_id, field, bucket)",
     """
     CREATE TABLE search_stat (
         dataset_id bigint NOT NULL,
@@ -107,7 +118,12 @@ class Group:
 
 
 GROUPS = (
-    Group("words", 2, ("search_posting", "search_unit", "search_term", "search_stat"), _WORDS),
+    Group(
+        "words",
+        3,
+        ("search_posting", "search_recent", "search_unit", "search_term", "search_stat"),
+        _WORDS,
+    ),
     Group("vectors", 1, ("search_sparse", "search_vector"), _VECTORS),
 )
 
@@ -121,7 +137,7 @@ def empty_words(session: PostgresSession, dataset: int, field: int | None = None
         f"(ARRAY(SELECT t.id FROM search_term t WHERE {one}))",
         bound,
     )
-    for table in ("search_unit", "search_term", "search_stat"):
+    for table in ("search_recent", "search_unit", "search_term", "search_stat"):
         session.text(f"DELETE FROM {table} t WHERE {one}", bound)
 
 
