@@ -142,11 +142,8 @@ def _answers(database: PostgresDatabase) -> HealthCheck:
 def _examine(session: PostgresSession, dataset: Dataset, found: FindingCollector) -> None:
     rows = session.text("SELECT block FROM search_recent WHERE dataset_id = %s", (dataset.id,))
     shared = decode_shared([row[0] for row in rows])
-    bound = {
-        "dataset": dataset.id,
-        "terms": shared.terms.tolist(),
-        "signs": np.sign(shared.records["count"]).tolist(),
-    }
+    signs = np.sign(shared.records["count"])
+    bound = {"dataset": dataset.id, "terms": shared.terms.tolist(), "signs": signs.tolist()}
 
     def ask(sql: str) -> tuple[Any, ...]:
         return session.text(sql, bound, prepare=False)[0]

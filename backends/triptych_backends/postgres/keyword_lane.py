@@ -44,7 +44,7 @@ _WORTH = 30
 _NOTHING = 1e-12  # more than what rounding leaves of a unit that was removed
 _PRESET = (
     # Tables without statistics yet would be read from end to end.
-    "SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), "
+    "set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), "
     "set_config('enable_mergejoin', 'off', true)"
 )
 
@@ -93,11 +93,11 @@ def find_by_words(asked: Asked, query: str, *, wanted: Callable[[], None]) -> li
     words = sorted({term for counted in repeats.values() for term in counted})
     if asked.limit <= 0 or not words:
         return []
-    asked.session.text(_PRESET)
+    collection = _collection(asked)
     known = _known_terms(asked, words)
     if any(is_scattered(each.rows, each.units, each.size) for each in known):
         wanted()
-    statistics = _statistics(asked, known)
+    statistics = _statistics(asked, known, collection)
     weights = {language: weigh(statistics, counted) for language, counted in repeats.items()}
     norms = next(iter(weights.values()))
     terms: list[_Term] = []
@@ -283,18 +283,25 @@ def _known_terms(asked: Asked, words: Sequence[str]) -> list[_KnownTerm]:
     return known
 
 
-def _statistics(asked: Asked, known: Sequence[_KnownTerm]) -> Statistics:
-    if asked.predicates.corpus:
-        return _bounded_statistics(asked, known)
-    rows = asked.session.text(
-        "SELECT coalesce(sum(units), 0), coalesce(sum(length), 0) FROM search_stat "
+def _collection(asked: Asked) -> tuple[int, int]:
+    """How many units there are, and their length in all; and all that follows uses indexes."""
+    ((units, length, *_),) = asked.session.text(
+        f"SELECT coalesce(sum(units), 0), coalesce(sum(length), 0), {_PRESET} FROM search_stat "
         "WHERE dataset_id = ANY(%s::bigint[]) AND field = %s",
         (asked.ids, FIELD_CODES[asked.unit]),
     )
+    return units, length
+
+
+def _statistics(
+    asked: Asked, known: Sequence[_KnownTerm], collection: tuple[int, int]
+) -> Statistics:
+    if asked.predicates.corpus:
+        return _bounded_statistics(asked, known)
     frequencies: Counter[str] = Counter()
     for each in known:
         frequencies[each.word] += each.units
-    return Statistics(rows[0][0], rows[0][1], frequencies)
+    return Statistics(*collection, frequencies)
 
 
 def _bounded_statistics(asked: Asked, known: Sequence[_KnownTerm]) -> Statistics:
@@ -323,8 +330,8 @@ def _bounded_statistics(asked: Asked, known: Sequence[_KnownTerm]) -> Statistics
 def read_statistics(asked: Asked, words: Sequence[str]) -> CorpusStats:
     """See `DocLevelSearcher.corpus_stats`."""
     stored = {stored_term(word): word for word in words}
-    known = _known_terms(asked, list(stored))
-    found = _statistics(asked, known)
+    collection = _collection(asked)
+    found = _statistics(asked, _known_terms(asked, list(stored)), collection)
     return CorpusStats(
         document_count=found.count,
         total_length=found.length,

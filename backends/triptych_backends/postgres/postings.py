@@ -27,23 +27,13 @@ LONGEST_BLOCK = 8_192
 FREQUENT = 16
 """Units of a write that hold a term, from which on the term has a row of its own."""
 
-_FEW, _BUCKETS, _MANY_BUCKETS = 2_048, 16, 512
+_FEW, _BUCKETS, _MANY_BUCKETS = 4_096, 16, 512
 _SHARED = np.dtype([("term", "<i4"), *((name, POSTING[name]) for name in POSTING.names or ())])
 _NO_LENGTH = 2**31 - 1
 _BEGIN = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _END = b"\xff\xff"
-
-
-def _row(**types: str) -> tuple[tuple[str, ...], np.dtype[np.void]]:
-    """Columns of numbers before a block, and how COPY takes them in its binary format."""
-    cells = [
-        cell for name, kind in types.items() for cell in ((f"{name} size", ">i4"), (name, kind))
-    ]
-    return tuple(types), np.dtype([("fields", ">i2"), *cells, ("block size", ">i4")])
-
-
-_OWN = _row(term=">i4", units=">i4", peak=">i4", shortest=">i4")
-_RECENT = _row(dataset_id=">i8", field=">i2", bucket=">i4")
+_WIDE = {"dataset_id": ">i8", "field": ">i2"}
+"""Columns of numbers that are no integer."""
 
 
 class Postings(NamedTuple):
@@ -90,22 +80,20 @@ def buckets(column: str) -> str:
 
 def add(session: PostgresSession, dataset: int, field: int, postings: Postings) -> None:
     """Add rows for what one write adds to a dataset's units of one kind, or removes from them."""
-    order = np.argsort(postings.terms, kind="stable")
-    terms, records = postings.terms[order], postings.records[order]
-    sizes = np.diff(np.flatnonzero(_is_first(terms)), append=len(terms))
-    is_rare = np.repeat(sizes < FREQUENT, sizes)
-    write(session, Postings(terms[~is_rare], records[~is_rare]))
-    shared = np.empty(np.count_nonzero(is_rare), _SHARED)
-    shared["term"] = terms[is_rare]
-    for name in POSTING.names or ():
-        shared[name] = records[name][is_rare]
-    count = _BUCKETS if len(sizes) <= _FEW else _MANY_BUCKETS
-    bucket = count + shared["term"] % count
+    is_rare = _times(postings.terms) < FREQUENT
+    write(session, Postings(postings.terms[~is_rare], postings.records[~is_rare]))
+    terms, records = postings.terms[is_rare], postings.records[is_rare]
+    count = _BUCKETS if len(terms) <= _FEW else _MANY_BUCKETS
+    bucket = (count + terms % count).astype(np.uint16)  # these are sorted fastest
     order = np.argsort(bucket, kind="stable")
-    starts = np.flatnonzero(_is_first(bucket[order]))
-    values: dict[str, Any] = {"dataset_id": dataset, "field": field}
-    values["bucket"] = bucket[order][starts]
-    _copy(session, "search_recent", _RECENT, values, starts, shared[order])
+    bucket = bucket[order]
+    shared = np.empty(len(order), _SHARED)
+    shared["term"] = terms[order]
+    for name in POSTING.names or ():
+        shared[name] = records[name][order]
+    starts = np.flatnonzero(_is_first(bucket))
+    values = {"dataset_id": dataset, "field": field, "bucket": bucket[starts]}
+    _copy(session, "search_recent", values, starts, shared)
 
 
 def write(session: PostgresSession, postings: Postings) -> None:
@@ -125,13 +113,12 @@ def write(session: PostgresSession, postings: Postings) -> None:
         "peak": np.maximum(np.maximum.reduceat(counts, starts), 0),
         "shortest": np.minimum.reduceat(lengths, starts),
     }
-    _copy(session, "search_posting", _OWN, values, starts, records)
+    _copy(session, "search_posting", values, starts, records)
 
 
 def _copy(
     session: PostgresSession,
     table: str,
-    row: tuple[tuple[str, ...], np.dtype[np.void]],
     values: Mapping[str, Any],
     starts: NDArray[np.int64],
     records: NDArray[np.void],
@@ -139,26 +126,35 @@ def _copy(
     """Put rows into a table: the columns of numbers, then the records from a start to the next."""
     if not len(starts):
         return
-    names, kind = row
-    heads = np.zeros(len(starts), kind)
-    heads["fields"] = len(names) + 1
-    for name in names:
-        heads[name], heads[f"{name} size"] = values[name], kind[name].itemsize
+    types = [(name, _WIDE.get(name, ">i4")) for name in values]
+    cells = [cell for name, kind in types for cell in ((f"{name} size", ">i4"), (name, kind))]
+    heads = np.zeros(len(starts), np.dtype([("fields", ">i2"), *cells, ("block size", ">i4")]))
+    heads["fields"] = len(values) + 1
+    for name, value in values.items():
+        heads[name], heads[f"{name} size"] = value, heads[name].itemsize
     ends = np.append(starts[1:], len(records))
     heads["block size"] = (ends - starts) * records.itemsize
-    head, body, size = heads.tobytes(), records.tobytes(), kind.itemsize
+    head, body, size = heads.tobytes(), records.tobytes(), heads.itemsize
     parts = [_BEGIN]
     edges = zip(
         (starts * records.itemsize).tolist(), (ends * records.itemsize).tolist(), strict=True
     )
     for at, (start, end) in enumerate(edges):
         parts += (head[at * size : (at + 1) * size], body[start:end])
-    sql = f"COPY {table} ({', '.join(names)}, block) FROM STDIN (FORMAT BINARY)"
+    sql = f"COPY {table} ({', '.join(values)}, block) FROM STDIN (FORMAT BINARY)"
     with session.driver.cursor() as cursor, cursor.copy(sql) as copy:
         copy.write(b"".join([*parts, _END]))
 
 
-def _is_first(values: NDArray[np.int32] | NDArray[np.int64]) -> NDArray[np.bool_]:
+def _times(terms: NDArray[np.int32]) -> NDArray[np.int64]:
+    """How often the term at each place is among ``terms``."""
+    if terms.max(initial=0) < 64 * len(terms):
+        return np.bincount(terms)[terms]  # without sorting them
+    _, places, counts = np.unique(terms, return_inverse=True, return_counts=True)
+    return counts[places]
+
+
+def _is_first(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Where a run of equal values begins."""
     found = np.ones(len(values), np.bool_)
     found[1:] = values[1:] != values[:-1]

@@ -17,6 +17,7 @@ FIELD_CODES: dict[Field, int] = {"chunk": 0, "document": 1, "abstract": 2, "over
 """How the tables write each kind of unit."""
 
 _LONGEST = 400
+_REST = ("search_unit", "search_term", "search_stat")
 
 _WORDS = (
     # A term's id is of one dataset and field.
@@ -98,11 +99,13 @@ _VECTORS = (
     """,
     "CREATE INDEX search_sparse_space ON search_sparse (space_id)",
 )
+# To compress documents takes five times as long as to store them.
+_STORAGE = ("ALTER TABLE document ALTER COLUMN content SET STORAGE EXTERNAL",)
 
 
 @attrs.frozen
 class Group:
-    """Search tables that are made, and made again, together.
+    """Search tables that are made, and made again, together; or how the truth's are stored.
 
     Attributes:
         name: what `search_version` calls it.
@@ -118,12 +121,8 @@ class Group:
 
 
 GROUPS = (
-    Group(
-        "words",
-        3,
-        ("search_posting", "search_recent", "search_unit", "search_term", "search_stat"),
-        _WORDS,
-    ),
+    Group("words", 3, ("search_posting", "search_recent", *_REST), _WORDS),
+    Group("storage", 1, (), _STORAGE),
     Group("vectors", 1, ("search_sparse", "search_vector"), _VECTORS),
 )
 
@@ -137,7 +136,7 @@ def empty_words(session: PostgresSession, dataset: int, field: int | None = None
         f"(ARRAY(SELECT t.id FROM search_term t WHERE {one}))",
         bound,
     )
-    for table in ("search_recent", "search_unit", "search_term", "search_stat"):
+    for table in ("search_recent", *_REST):
         session.text(f"DELETE FROM {table} t WHERE {one}", bound)
 
 
