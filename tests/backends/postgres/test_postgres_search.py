@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import psycopg
 import pytest
 
 from support.postgres import PostgresServer
@@ -200,6 +201,26 @@ def test_few_postings_at_a_time_rank_as_all_do(
         for limit in (1, 3, 20):
             for where in (Filter(), filter_of(odd={"$ne": 1})):
                 _same(here, there, keyword_query(text, "north", "south", top_k=limit, where=where))
+
+
+def test_a_lane_makes_few_round_trips(
+    pair: tuple[Store, PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server may be a network away."""
+    _, there = pair
+    asked: list[object] = []
+    execute = psycopg.Connection.execute
+
+    def noted(self: psycopg.Connection[Any], query: Any, *args: Any, **options: Any) -> Any:
+        asked.append(query)
+        return execute(self, query, *args, **options)
+
+    monkeypatch.setattr(psycopg.Connection, "execute", noted)
+    assert there.chunks.search(keyword_query("w1 w40", "north", top_k=7))
+    assert len(asked) <= 7, asked
+    asked.clear()
+    assert there.chunks.search(vector_query(vector_of("w1 w40"), "north", top_k=7))
+    assert len(asked) <= 5, asked
 
 
 def test_an_index_finds_what_a_scan_finds_also_with_filters(
