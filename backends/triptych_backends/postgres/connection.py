@@ -12,6 +12,7 @@ import attrs
 import psycopg
 from psycopg import sql
 from psycopg.types.numeric import IntLoader
+from psycopg.types.string import BytesBinaryDumper
 
 from triptych import deadlines
 from triptych.errors import StoreAwayError, StoreError
@@ -282,6 +283,8 @@ def connect(
         # Sums of whole numbers are of this type.
         driver.adapters.register_loader("numeric", _WholeLoader)
         driver.adapters.register_loader("numeric", _WholeBinaryLoader)
+        # Among the driver's own, one that is not compiled comes before it where COPY looks.
+        driver.adapters.register_dumper(bytes, BytesBinaryDumper)
         millis = int(location.statement_timeout * 1000)
         driver.execute(
             sql.SQL(

@@ -20,7 +20,7 @@ from triptych.records import ScrubReport
 from triptych_backends.postgres.connection import Connections, ReplicaStatus
 from triptych_backends.postgres.errors import driver_errors
 from triptych_backends.postgres.location import PostgresLocation
-from triptych_backends.postgres.postings import fold
+from triptych_backends.postgres.postings import fold, unshare
 from triptych_backends.postgres.projection import Projection
 from triptych_backends.postgres.replicas import ReplicatedConnections, make_connections
 from triptych_backends.postgres.schema import prepare, require_current
@@ -40,13 +40,13 @@ _TABLES = (
 # A rewritten table's oldest transaction is the oldest that any open one may read.
 _IS_CLEAN = "SELECT age(relfrozenxid) <= age(%s::xid) FROM pg_class WHERE oid = %s::regclass"
 
-# A column that is given the type that it has loses its statistics. It also loses a storage of its
-# own, which only the numbers of postings have.
+# A column that is given the type that it has loses its statistics, and a storage of its own.
 _FORGET = (
     "SELECT string_agg('ALTER ' || quote_ident(a.attname) || ' TYPE ' || format_type(a.atttypid, "
     "a.atttypmod) || CASE a.attcollation WHEN 0 THEN '' ELSE ' COLLATE ' || "
-    "a.attcollation::regcollation END, ', ') "
-    "FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid AND y.typstorage = a.attstorage "
+    "a.attcollation::regcollation END || CASE a.attstorage WHEN y.typstorage THEN '' ELSE "
+    "', ALTER ' || quote_ident(a.attname) || ' SET STORAGE EXTERNAL' END, ', ') "
+    "FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid "
     "WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped "
     "AND a.atttypid <> ALL ('{bool,int2,int4,int8,float8}'::regtype[]::oid[])"
 )
@@ -58,6 +58,7 @@ def drop_terms(session: PostgresSession) -> int:
     No process uses the id of one again: the ids that it knows (`TermIds`) had postings after its
     last write, and others have written nothing since.
     """
+    unshare(session)  # what was written since `fold`
     ((count,),) = session.text(
         "WITH gone AS (DELETE FROM search_term t WHERE NOT EXISTS "
         "(SELECT FROM search_posting p WHERE p.term = t.id) RETURNING 1) SELECT count(*) FROM gone"

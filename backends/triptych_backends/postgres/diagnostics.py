@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from triptych.diagnostics import Check, FindingCollector
 from triptych.diagnostics.health import answering
 from triptych.errors import StoreError
 from triptych.records import Finding, HealthCheck
 from triptych_backends.postgres.connection import ReplicaStatus
 from triptych_backends.postgres.database import PostgresDatabase
+from triptych_backends.postgres.postings import decode_shared
 from triptych_backends.postgres.search_tables import empty_words
 from triptych_backends.postgres.session import PostgresSession
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, Dataset, find_datasets
@@ -66,7 +69,9 @@ _MISCOUNTED = (
     "SELECT (SELECT count(*) FROM (SELECT s.field, s.units, s.length FROM search_stat s "
     "WHERE s.dataset_id = %(dataset)s AND s.units > 0 EXCEPT SELECT field, count(*), sum(length) "
     "FROM search_unit WHERE dataset_id = %(dataset)s GROUP BY field) x) + (SELECT count(*) FROM "
-    "(SELECT t.id, sum(p.units) AS units FROM search_term t JOIN search_posting p ON p.term = t.id "
+    "(SELECT t.id, sum(p.units) AS units FROM search_term t JOIN (SELECT term, units FROM "
+    "search_posting UNION ALL SELECT * FROM unnest(%(terms)s::int[], %(signs)s::int[])) p "
+    "ON p.term = t.id "
     "WHERE t.dataset_id = %(dataset)s GROUP BY t.id HAVING sum(p.units) <> 0) t FULL JOIN "
     "(SELECT term AS id, count(*) AS units FROM search_unit, unnest(terms) AS term "
     "WHERE dataset_id = %(dataset)s GROUP BY term) u USING (id) "
@@ -135,8 +140,13 @@ def _answers(database: PostgresDatabase) -> HealthCheck:
 
 
 def _examine(session: PostgresSession, dataset: Dataset, found: FindingCollector) -> None:
+    rows = session.text("SELECT block FROM search_recent WHERE dataset_id = %s", (dataset.id,))
+    shared = decode_shared([row[0] for row in rows])
+    signs = np.sign(shared.records["count"])
+    bound = {"dataset": dataset.id, "terms": shared.terms.tolist(), "signs": signs.tolist()}
+
     def ask(sql: str) -> tuple[Any, ...]:
-        return session.text(sql, {"dataset": dataset.id}, prepare=False)[0]
+        return session.text(sql, bound, prepare=False)[0]
 
     missing, names = ask(_LACKING)
     where, place = dataset.name, f"dataset {dataset.name!r}"

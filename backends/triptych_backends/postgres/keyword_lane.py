@@ -20,7 +20,13 @@ from triptych_backends.index import Scored
 from triptych_backends.index.bm25 import Statistics, Weights, count_terms, weigh
 from triptych_backends.index.ranking import SLACK
 from triptych_backends.postgres.lanes import NAMES, Asked, best, scored
-from triptych_backends.postgres.postings import decode, is_scattered
+from triptych_backends.postgres.postings import (
+    Postings,
+    buckets,
+    decode,
+    decode_shared,
+    is_scattered,
+)
 from triptych_backends.postgres.search_tables import FIELD_CODES, stored_term
 
 # The extension intarray has operators of these names, too.
@@ -38,7 +44,7 @@ _WORTH = 30
 _NOTHING = 1e-12  # more than what rounding leaves of a unit that was removed
 _PRESET = (
     # Tables without statistics yet would be read from end to end.
-    "SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), "
+    "set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), "
     "set_config('enable_mergejoin', 'off', true)"
 )
 
@@ -47,7 +53,8 @@ _PRESET = (
 class _Term:
     """A term of one dataset, its weight in the query, and what is known of its postings.
 
-    ``units`` hold it; ``most`` is the most that it adds to a score.
+    ``units`` hold it; ``most`` is the most that it adds to a score. ``shared`` are those of its
+    postings that are read already.
     """
 
     id: int
@@ -55,11 +62,12 @@ class _Term:
     weight: float
     units: int
     most: float
+    shared: Postings
 
 
 class _KnownTerm(NamedTuple):
     """A term that units of a dataset hold: in how many, how often at most, and how short at least;
-    its postings are in so many rows."""
+    its postings are in so many rows, and in ``shared``, which was read from ``size`` bytes."""
 
     dataset: int
     word: str
@@ -68,6 +76,8 @@ class _KnownTerm(NamedTuple):
     peak: int
     shortest: int
     rows: int
+    shared: Postings
+    size: int
 
 
 def find_by_words(asked: Asked, query: str, *, wanted: Callable[[], None]) -> list[Scored]:
@@ -83,11 +93,11 @@ def find_by_words(asked: Asked, query: str, *, wanted: Callable[[], None]) -> li
     words = sorted({term for counted in repeats.values() for term in counted})
     if asked.limit <= 0 or not words:
         return []
-    asked.session.text(_PRESET)
+    collection = _collection(asked)
     known = _known_terms(asked, words)
-    if any(is_scattered(each.rows, each.units) for each in known):
+    if any(is_scattered(each.rows, each.units, each.size) for each in known):
         wanted()
-    statistics = _statistics(asked, known)
+    statistics = _statistics(asked, known, collection)
     weights = {language: weigh(statistics, counted) for language, counted in repeats.items()}
     norms = next(iter(weights.values()))
     terms: list[_Term] = []
@@ -96,7 +106,7 @@ def find_by_words(asked: Asked, query: str, *, wanted: Callable[[], None]) -> li
         if weight is not None:
             norm = norms.slope * each.shortest + norms.base
             most = weight * (1 - norm / (each.peak + norm))
-            terms.append(_Term(each.id, each.dataset, weight, each.units, most))
+            terms.append(_Term(each.id, each.dataset, weight, each.units, most, each.shared))
     terms.sort(key=lambda term: (-term.weight, term.id))
     if not terms:
         return []
@@ -175,14 +185,18 @@ class _Ranking:
 
     def _read_lists(self, count: int) -> None:
         """Add what the next ``count`` terms' postings give."""
-        weights = {term.id: term.weight for term in self._terms[self._read : self._read + count]}
+        read = self._terms[self._read : self._read + count]
+        weights = {term.id: term.weight for term in read}
         self._read += count
         rows = self._asked.session.text(
             "SELECT term, block FROM search_posting WHERE term = ANY(%s::int[])",
             (list(weights),),
             prepare=False,
         )
-        terms, records = decode([row[0] for row in rows], [row[1] for row in rows])
+        lists = [decode([row[0] for row in rows], [row[1] for row in rows])]
+        lists += [term.shared for term in read]
+        terms = np.concatenate([each.terms for each in lists])
+        records = np.concatenate([each.records for each in lists])
         ids = np.array(sorted(weights), np.int32)
         by_id = np.array([weights[pk] for pk in ids.tolist()])
         counts = records["count"].astype(np.float64)
@@ -238,31 +252,56 @@ class _Ranking:
         )
 
 
+_KNOWN_TERMS = (
+    "SELECT t.dataset_id, t.term, t.id, p.units, p.peak, p.shortest, p.rows, "
+    f"(SELECT string_agg(r.block, '') FROM search_recent r WHERE r.dataset_id = t.dataset_id "
+    f"AND r.field = t.field AND r.bucket IN ({buckets('t.id')})) FROM search_term t, LATERAL "
+    "(SELECT coalesce(sum(units), 0) AS units, coalesce(max(peak), 0) AS peak, "
+    "coalesce(min(shortest), 2147483647) AS shortest, count(*)::int AS rows "
+    "FROM search_posting WHERE term = t.id) p WHERE t.dataset_id = ANY(%s::bigint[]) "
+    "AND t.field = %s AND t.term = ANY(%s::text[]) ORDER BY t.dataset_id, t.term"
+)
+
+
 def _known_terms(asked: Asked, words: Sequence[str]) -> list[_KnownTerm]:
     """Those of ``words`` that any unit holds, for each dataset."""
     rows = asked.session.text(
-        "SELECT t.dataset_id, t.term, t.id, sum(p.units), max(p.peak), min(p.shortest), "
-        "count(*)::int FROM search_term t JOIN search_posting p ON p.term = t.id WHERE "
-        "t.dataset_id = ANY(%s::bigint[]) AND t.field = %s AND t.term = ANY(%s::text[]) "
-        "GROUP BY t.dataset_id, t.term, t.id HAVING sum(p.units) > 0 ORDER BY t.dataset_id, t.term",
-        (asked.ids, FIELD_CODES[asked.unit], list(words)),
-        prepare=False,
+        _KNOWN_TERMS, (asked.ids, FIELD_CODES[asked.unit], list(words)), prepare=False
     )
-    return [_KnownTerm(*row) for row in rows]
+    known = []
+    for dataset, word, pk, units, peak, shortest, count, block in rows:
+        found = decode_shared([block or b""])
+        mine = found.terms == pk
+        shared = Postings(found.terms[mine], found.records[mine])
+        counts, lengths = shared.records["count"], shared.records["length"]
+        units += int(np.sign(counts).sum())
+        if units > 0:
+            peak = max(peak, counts.max(initial=0))
+            shortest = min(shortest, lengths[counts > 0].min(initial=shortest))
+            size = len(block or b"")
+            known.append(_KnownTerm(dataset, word, pk, units, peak, shortest, count, shared, size))
+    return known
 
 
-def _statistics(asked: Asked, known: Sequence[_KnownTerm]) -> Statistics:
-    if asked.predicates.corpus:
-        return _bounded_statistics(asked, known)
-    rows = asked.session.text(
-        "SELECT coalesce(sum(units), 0), coalesce(sum(length), 0) FROM search_stat "
+def _collection(asked: Asked) -> tuple[int, int]:
+    """How many units there are, and their length in all; and all that follows uses indexes."""
+    ((units, length, *_),) = asked.session.text(
+        f"SELECT coalesce(sum(units), 0), coalesce(sum(length), 0), {_PRESET} FROM search_stat "
         "WHERE dataset_id = ANY(%s::bigint[]) AND field = %s",
         (asked.ids, FIELD_CODES[asked.unit]),
     )
+    return units, length
+
+
+def _statistics(
+    asked: Asked, known: Sequence[_KnownTerm], collection: tuple[int, int]
+) -> Statistics:
+    if asked.predicates.corpus:
+        return _bounded_statistics(asked, known)
     frequencies: Counter[str] = Counter()
     for each in known:
         frequencies[each.word] += each.units
-    return Statistics(rows[0][0], rows[0][1], frequencies)
+    return Statistics(*collection, frequencies)
 
 
 def _bounded_statistics(asked: Asked, known: Sequence[_KnownTerm]) -> Statistics:
@@ -291,8 +330,8 @@ def _bounded_statistics(asked: Asked, known: Sequence[_KnownTerm]) -> Statistics
 def read_statistics(asked: Asked, words: Sequence[str]) -> CorpusStats:
     """See `DocLevelSearcher.corpus_stats`."""
     stored = {stored_term(word): word for word in words}
-    known = _known_terms(asked, list(stored))
-    found = _statistics(asked, known)
+    collection = _collection(asked)
+    found = _statistics(asked, _known_terms(asked, list(stored)), collection)
     return CorpusStats(
         document_count=found.count,
         total_length=found.length,

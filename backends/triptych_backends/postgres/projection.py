@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from triptych.text import Analyzer, get_analyzer
 from triptych_backends.index import Field
 from triptych_backends.postgres.binary import halfvecs, integer_arrays, sparsevec, text_array
-from triptych_backends.postgres.postings import POSTING, Postings, write
+from triptych_backends.postgres.postings import POSTING, Postings, add
 from triptych_backends.postgres.search_tables import (
     FIELD_CODES,
     empty_words,
@@ -302,7 +302,7 @@ class Projection:
         records = np.empty(len(ids), POSTING)
         records["key"] = np.array([row[0] for row in rows], np.int64)[units]
         records["count"], records["length"] = counts, sizes[units]
-        write(session, Postings(ids, records))
+        add(session, dataset, code, Postings(ids, records))
         session.text(
             "INSERT INTO search_stat AS s VALUES (%s, %s, %s, %s, %s) ON CONFLICT (dataset_id, "
             "field) DO UPDATE SET units = s.units + excluded.units, "
@@ -334,7 +334,7 @@ def _remove(session: PostgresSession, dataset: int, code: int, keys: Sequence[in
     records["length"] = np.repeat(np.array([row[1] for row in rows], np.int32), sizes)
     records["count"] = -np.array([count for row in rows for count in row[3]], np.int32)
     terms = np.array([term for row in rows for term in row[2]], np.int32)
-    write(session, Postings(terms, records))
+    add(session, dataset, code, Postings(terms, records))
     session.text(
         "UPDATE search_stat SET units = units - %s, length = length - %s "
         "WHERE dataset_id = %s AND field = %s",

@@ -17,6 +17,7 @@ FIELD_CODES: dict[Field, int] = {"chunk": 0, "document": 1, "abstract": 2, "over
 """How the tables write each kind of unit."""
 
 _LONGEST = 400
+_REST = ("search_unit", "search_term", "search_stat")
 
 _WORDS = (
     # A term's id is of one dataset and field.
@@ -29,7 +30,7 @@ _WORDS = (
         PRIMARY KEY (dataset_id, field, term) INCLUDE (id)
     )
     """,
-    # The units that hold each term, in one row or several: how many were added, less those that
+    # The units that hold a term, in one row or several: how many were added, less those that
     # were removed, the greatest count and the least length, and the postings themselves.
     """
     CREATE TABLE search_posting (
@@ -42,6 +43,17 @@ _WORDS = (
     """,
     "ALTER TABLE search_posting ALTER COLUMN block SET STORAGE EXTERNAL",
     "CREATE INDEX search_posting_term ON search_posting (term)",
+    # What writes added for terms that few of their units hold (`postings.add`).
+    """
+    CREATE TABLE search_recent (
+        dataset_id bigint NOT NULL,
+        field smallint NOT NULL,
+        bucket integer NOT NULL,
+        block bytea NOT NULL
+    ) WITH (toast_tuple_target = 8160)
+    """,
+    "ALTER TABLE search_recent ALTER COLUMN block SET STORAGE EXTERNAL",
+    "CREATE INDEX search_recent_bucket ON search_recent (dataset_id, field, bucket)",
     """
     CREATE TABLE search_stat (
         dataset_id bigint NOT NULL,
@@ -87,11 +99,13 @@ _VECTORS = (
     """,
     "CREATE INDEX search_sparse_space ON search_sparse (space_id)",
 )
+# To compress documents takes five times as long as to store them.
+_STORAGE = ("ALTER TABLE document ALTER COLUMN content SET STORAGE EXTERNAL",)
 
 
 @attrs.frozen
 class Group:
-    """Search tables that are made, and made again, together.
+    """Search tables that are made, and made again, together; or how the truth's are stored.
 
     Attributes:
         name: what `search_version` calls it.
@@ -107,7 +121,8 @@ class Group:
 
 
 GROUPS = (
-    Group("words", 2, ("search_posting", "search_unit", "search_term", "search_stat"), _WORDS),
+    Group("words", 3, ("search_posting", "search_recent", *_REST), _WORDS),
+    Group("storage", 1, (), _STORAGE),
     Group("vectors", 1, ("search_sparse", "search_vector"), _VECTORS),
 )
 
@@ -121,7 +136,7 @@ def empty_words(session: PostgresSession, dataset: int, field: int | None = None
         f"(ARRAY(SELECT t.id FROM search_term t WHERE {one}))",
         bound,
     )
-    for table in ("search_unit", "search_term", "search_stat"):
+    for table in ("search_recent", *_REST):
         session.text(f"DELETE FROM {table} t WHERE {one}", bound)
 
 

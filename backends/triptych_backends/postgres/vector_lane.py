@@ -71,6 +71,9 @@ def find_by_vector(
         if len(found) == asked.limit:
             return found
         # An index gives up after so many vectors that do not pass.
+        asked.session.text(
+            "SELECT set_config('enable_sort', 'on', true), set_config('enable_seqscan', 'on', true)"
+        )
     elif any(each.vectors >= LEAST and not each.is_indexed for each in spaces):
         wanted()
     near = None if asked.predicates.selection else _nearest(asked, parameters)
@@ -136,16 +139,22 @@ def _probed(
         # The index's own expression and condition, with the numbers written out.
         near = f"v.embedding::halfvec({width}) <#> %(query)s::halfvec({width})"
         found += asked.session.text(
-            "SELECT c.key, c.owner, c.position, v.space_id, v.id FROM search_vector v "
-            f"{_units_of(asked)} WHERE v.space_id = {space.id} "
-            f"{_selected(asked)} ORDER BY {near} LIMIT %(reach)s",
+            f"SELECT {_FOUND} FROM (SELECT c.key, c.owner, c.position, v.space_id, v.id "
+            f"FROM search_vector v {_units_of(asked)} WHERE v.space_id = {space.id} "
+            f"{_selected(asked)} ORDER BY {near} LIMIT %(reach)s) f {_truth_of(asked)}",
             {**parameters, "reach": reach},
             prepare=False,
         )
-    asked.session.text(
-        "SELECT set_config('enable_sort', 'on', true), set_config('enable_seqscan', 'on', true)"
-    )
     return found
+
+
+_FOUND = "f.key, f.owner, f.position, f.space_id, f.id, w.data, n.name"
+"""Columns of what a lane finds: ``id`` is the vector's."""
+
+
+def _truth_of(asked: Asked) -> str:
+    """The truth's vector ``w`` of the few units ``f``, and the names ``n`` of their owners."""
+    return f"JOIN vector w ON w.id = f.id JOIN ({NAMES[asked.unit]}) n ON n.id = f.owner"
 
 
 def _units(unit: Field) -> str:
@@ -172,24 +181,25 @@ def _nearest(asked: Asked, parameters: dict[str, Any]) -> list[tuple[Any, ...]] 
         "WITH near AS MATERIALIZED (SELECT v.id, v.space_id, -(v.embedding <#> %(query)s::halfvec) "
         "AS score FROM search_vector v WHERE v.space_id = ANY(%(spaces)s::bigint[]) "
         "ORDER BY score DESC LIMIT %(reach)s) "
-        "SELECT c.key, c.owner, c.position, n.space_id, n.id, n.score, "
+        f"SELECT {_FOUND}, f.score, "
         "(SELECT CASE WHEN count(*) < %(reach)s THEN '-Infinity' ELSE min(score) END FROM near) "
-        f"FROM near n JOIN ({_units(asked.unit)}) c ON c.vector_id = n.id",
+        "FROM (SELECT c.key, c.owner, c.position, r.space_id, r.id, r.score FROM near r "
+        f"JOIN ({_units(asked.unit)}) c ON c.vector_id = r.id) f {_truth_of(asked)}",
         {**parameters, "reach": reach},
         prepare=False,
     )
     peaks: dict[int, float] = {}
     for row in rows:
         group = row[1] if asked.unit == "document" else row[0]
-        peaks[group] = max(peaks.get(group, -math.inf), row[5])
-    seen_to = rows[0][6] if rows else math.inf
+        peaks[group] = max(peaks.get(group, -math.inf), row[7])
+    seen_to = rows[0][8] if rows else math.inf
     if seen_to == -math.inf:
         return rows
     if len(peaks) < asked.limit:
         return None
     # A document's best chunk may be another one than it seems, and be as far off again.
     bar = sorted(peaks.values(), reverse=True)[asked.limit - 1] - 2 * parameters["margin"]
-    return [row for row in rows if row[5] >= bar] if bar > seen_to else None
+    return [row for row in rows if row[7] >= bar] if bar > seen_to else None
 
 
 def _scanned(asked: Asked, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -204,22 +214,24 @@ def _scanned(asked: Asked, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
         f"{_selected(asked)})"
     )
     if asked.unit != "document":
-        return asked.session.text(
-            f"{found}, best AS (SELECT score FROM found ORDER BY score DESC LIMIT %(limit)s) "
+        rest = (
+            ", best AS (SELECT score FROM found ORDER BY score DESC LIMIT %(limit)s) "
             "SELECT key, owner, position, space_id, vector_id FROM found "
-            "WHERE score >= (SELECT min(score) FROM best) - %(margin)s",
-            parameters,
-            prepare=False,
+            "WHERE score >= (SELECT min(score) FROM best) - %(margin)s"
         )
-    return asked.session.text(
-        f"{found}, peaks AS (SELECT owner, max(score) AS peak FROM found GROUP BY owner), "
-        "best AS (SELECT peak FROM peaks ORDER BY peak DESC LIMIT %(limit)s) "
-        "SELECT f.key, f.owner, f.position, f.space_id, f.vector_id FROM found f "
-        "JOIN peaks p ON p.owner = f.owner WHERE f.score >= p.peak - %(margin)s "
-        "AND p.peak >= (SELECT min(peak) FROM best) - %(margin)s",
-        parameters,
-        prepare=False,
-    )
+    else:
+        rest = (
+            ", peaks AS (SELECT owner, max(score) AS peak FROM found GROUP BY owner), "
+            "best AS (SELECT peak FROM peaks ORDER BY peak DESC LIMIT %(limit)s) "
+            "SELECT f.key, f.owner, f.position, f.space_id, f.vector_id FROM found f "
+            "JOIN peaks p ON p.owner = f.owner WHERE f.score >= p.peak - %(margin)s "
+            "AND p.peak >= (SELECT min(peak) FROM best) - %(margin)s"
+        )
+    rows = asked.session.text(found + rest, parameters, prepare=False)
+    # In one statement all vectors would be read: how few rows there are is not known before.
+    stored, names = _vectors_and_names(asked, rows)
+    data = dict(stored)
+    return [(*row, data[row[4]], names[row[1]]) for row in rows]
 
 
 def _vectors_and_names(
@@ -247,13 +259,12 @@ def _rescored(
     """The best of ``rows`` by the truth's vectors."""
     if not rows:
         return []
-    stored, names = _vectors_and_names(asked, rows)
-    known = decode_vectors(stored, asked.where)
+    known = decode_vectors(list({row[4]: row[5] for row in rows}.items()), asked.where)
     scores = dict(zip(known.keys, exact(query, known.vectors).tolist(), strict=True))
     found = scored(
         [
-            (key, owner, position, spaces[space], scores[vector], names[owner])
-            for key, owner, position, space, vector, *_ in rows
+            (key, owner, position, spaces[space], scores[vector], name)
+            for key, owner, position, space, vector, _, name, *_ in rows
         ],
         asked.names,
     )

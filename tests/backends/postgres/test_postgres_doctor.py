@@ -20,7 +20,11 @@ from triptych_backends.postgres import PostgresStore
             "FROM search_unit LIMIT 1",
             "index.surplus",
         ),
-        ("UPDATE search_posting SET units = units + 1", "index.words"),
+        (
+            "INSERT INTO search_posting SELECT id, 1, 1, 1, '' FROM search_term LIMIT 1",
+            "index.words",
+        ),
+        ("UPDATE search_recent SET block = block || block", "index.words"),
         ("UPDATE search_stat SET length = 1", "index.words"),
         ("DELETE FROM search_vector", "index.vectors"),
     ],

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import psycopg
 import pytest
 
 from support.postgres import PostgresServer
@@ -135,26 +136,58 @@ def test_joined_rows_of_postings_rank_as_before(postgres_server: PostgresServer)
     url = postgres_server.schema_url("folded")
     with MemoryStore() as here, PostgresStore.open(url) as there:
         for store in (here, there):
-            fill_at_once(store, "d", {"0.md": "w1"})
-        for at in range(40):
+            fill_at_once(store, "d", {f"first {at}.md": f"w1 w{at}" for at in range(20)})
+
+        def put_again(name: str) -> None:
             text = _text(chance)
             for store in (here, there):
-                put(store, "d", f"{at % 13}.md", text)
-                assert derive(store, "d", f"{at % 13}.md")
+                put(store, "d", name, text)
+                assert derive(store, "d", name)
+
+        def same() -> None:
+            for text in QUERIES:
+                for limit in (1, 5, 500):
+                    _same(here, there, keyword_query(text, "d", top_k=limit))
+
+        for at in range(40):
+            put_again(f"{at % 13}.md")
         for store in (here, there):
             assert store.documents.delete("d", "3.md")
-        counts = "SELECT count(*), sum(units), sum(octet_length(block)) / 16 FROM search_posting"
-        ((rows, units, postings),) = _rows(postgres_server, there, counts)
-        assert postings > units
+        counts = (
+            "SELECT count(*), sum(units), sum(octet_length(block)) / 16, "
+            "(SELECT count(*) FROM search_recent), "
+            "(SELECT sum(octet_length(block)) / 20 FROM search_recent), "
+            "(SELECT sum(cardinality(terms)) FROM search_unit) FROM search_posting"
+        )
+        ((rows, units, own, recent, shared, lives),) = _rows(postgres_server, there, counts)
+        assert 0 < rows < recent
+        assert units == own
+        assert shared > lives
+        same()
         there.build_indexes()
-        ((fewer, same, left),) = _rows(postgres_server, there, counts)
-        assert (same, left) == (units, units)
-        assert fewer < rows
-        for text in QUERIES:
-            for limit in (1, 5, 500):
-                _same(here, there, keyword_query(text, "d", top_k=limit))
+        folded = _rows(postgres_server, there, counts)
+        assert folded[0][1:] == (lives, lives, 0, None, lives)
+        same()
         there.build_indexes()
-        assert _rows(postgres_server, there, counts) == [(fewer, same, left)]
+        assert _rows(postgres_server, there, counts) == folded
+        put_again("first 0.md")  # what was joined is removed in a row that is not
+        put_again("5.md")
+        same()
+        assert there.capabilities.diagnostics is not None
+        assert not [*there.capabilities.diagnostics.check_integrity(["d"])]
+
+
+def test_a_write_adds_few_rows_of_postings(postgres_server: PostgresServer) -> None:
+    """Terms that few units of a write hold share rows; fewer where the write is small."""
+    with PostgresStore.open(postgres_server.schema_url("shared")) as store:
+        rows = []
+        for dataset, words in (("small", 1_000), ("large", 10_000)):
+            text = " ".join(f"w{at}" for at in range(words))
+            fill_at_once(store, dataset, {"a": text, **{str(at): "often" for at in range(20)}})
+            counts = "SELECT (SELECT count(*) FROM search_recent), count(*) FROM search_posting"
+            rows += _rows(postgres_server, store, counts)
+    # Two kinds of units; only "often" has rows of its own.
+    assert rows == [(2 * 16, 2), (2 * 16 + 2 * 512, 4)]
 
 
 @pytest.mark.parametrize("at_once", [1, 100])
@@ -168,6 +201,26 @@ def test_few_postings_at_a_time_rank_as_all_do(
         for limit in (1, 3, 20):
             for where in (Filter(), filter_of(odd={"$ne": 1})):
                 _same(here, there, keyword_query(text, "north", "south", top_k=limit, where=where))
+
+
+def test_a_lane_makes_few_round_trips(
+    pair: tuple[Store, PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server may be a network away."""
+    _, there = pair
+    asked: list[object] = []
+    execute = psycopg.Connection.execute
+
+    def noted(self: psycopg.Connection[Any], query: Any, *args: Any, **options: Any) -> Any:
+        asked.append(query)
+        return execute(self, query, *args, **options)
+
+    monkeypatch.setattr(psycopg.Connection, "execute", noted)
+    assert there.chunks.search(keyword_query("w1 w40", "north", top_k=7))
+    assert len(asked) <= 7, asked
+    asked.clear()
+    assert there.chunks.search(vector_query(vector_of("w1 w40"), "north", top_k=7))
+    assert len(asked) <= 5, asked
 
 
 def test_an_index_finds_what_a_scan_finds_also_with_filters(
@@ -212,6 +265,7 @@ def test_nothing_outlives_its_dataset(
         for table in (
             "search_unit",
             "search_posting",
+            "search_recent",
             "search_term",
             "search_vector",
             "search_sparse",
