@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import reduction
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +33,8 @@ _CGROUP: Final = Path("/sys/fs/cgroup")
 _MEMINFO: Final = Path("/proc/meminfo")
 _END: Final = 2.0
 """Seconds that a worker has to end after its last request."""
+_BURST, _YIELD = 0.002, 0.0005
+"""Seconds after a connection in which a process leaves the next to others, and for how long."""
 _log = logging.getLogger(__name__)
 
 
@@ -119,8 +122,7 @@ def run(config: uvicorn.Config, listening: socket.socket) -> None:
         with suppress(KeyboardInterrupt):
             _Once(config).run([listening])
         return
-    listening.set_inheritable(True)
-    supervisor = _Supervisor(config, [listening])
+    supervisor = _Supervisor(config, [_Shared(fileno=listening.detach())])
     supervisor.run()
     if any(each.exitcode == STARTUP_FAILURE for each in supervisor.processes):
         raise StoreError("a worker could not start: its last lines of the log say why")
@@ -133,6 +135,34 @@ class _Once(uvicorn.Server):
         """Stop; a second signal stops at once."""
         super().handle_exit(sig, frame)
         self._captured_signals.clear()
+
+
+class _Shared(socket.socket):
+    """A socket whose connections several processes take, one at a time.
+
+    asyncio accepts until there is none: who wakes first would have them all, and keep them.
+    """
+
+    _took = False
+    _last = 0.0
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """The next connection; after each there seems to be none, until the loop asks again."""
+        if self._took:
+            self._took = False
+            raise BlockingIOError
+        if time.monotonic() - self._last < _BURST:
+            time.sleep(_YIELD)  # also where all wait for few cores
+        found = super().accept()
+        self._took, self._last = True, time.monotonic()
+        return found
+
+    def __reduce__(self) -> Any:
+        return _taken_over, (reduction.DupFd(self.fileno()),)
+
+
+def _taken_over(descriptor: Any) -> _Shared:
+    return _Shared(fileno=descriptor.detach())
 
 
 class _Supervisor(Multiprocess):
