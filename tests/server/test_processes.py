@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from support.postgres import PostgresServer
 from triptych_adapters.http import processes
+from triptych_adapters.http.limits import listen
 from triptych_adapters.http.processes import available_memory, default_workers
 from triptych_factory import Settings
 
@@ -60,6 +63,26 @@ def test_where_nobody_says_how_much_is_free_it_is_half_of_the_memory(machine: Pa
 @pytest.mark.parametrize("url", ["memory://", "http://kb.example:8400"])
 def test_what_is_of_one_process_has_one(machine: Path, url: str) -> None:
     assert workers(url) == 1
+
+
+def test_connections_that_come_together_are_left_to_other_processes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """asyncio accepts until it hears that there is none."""
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    monkeypatch.setattr(processes, "_BURST", 60.0)
+    with (
+        processes._Shared(fileno=listen("127.0.0.1", 0).detach()) as listening,
+        socket.create_connection(listening.getsockname()),
+        socket.create_connection(listening.getsockname()),
+    ):
+        for paused in (0, 1):
+            connection, _ = listening.accept()
+            connection.close()
+            with pytest.raises(BlockingIOError):
+                listening.accept()
+            assert len(pauses) == paused
 
 
 def test_windows_has_one(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import sys
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,7 +14,7 @@ import triptych
 from support.chat_server import chat
 from support.servers import Served
 from support.sync_folder import until
-from support.two_workers import Worker, owner, started_workers, two_workers
+from support.two_workers import Worker, started_workers, two_workers
 from triptych_adapters.keys import KeyStore
 
 pytestmark = [
@@ -43,23 +40,6 @@ def server(folder: Path) -> Iterator[Served]:
 def pair(server: Served) -> Iterator[tuple[Worker, Worker]]:
     with two_workers(server) as pair:
         yield pair
-
-
-def test_connections_that_come_together_are_of_both(
-    server: Served, pair: tuple[Worker, Worker]
-) -> None:
-    with ExitStack() as stack:
-        ports = [
-            stack.enter_context(socket.create_connection(server.address)).getsockname()[1]
-            for _ in range(32)
-        ]
-
-        def owners() -> list[int]:
-            return [each for port in ports if (each := owner(server.process.pid, port))]
-
-        until(lambda: len(owners()) == len(ports))
-        counts = Counter(owners())
-    assert min(counts[each.pid] for each in pair) >= 4
 
 
 def test_a_write_with_an_idempotency_key_is_done_once(pair: tuple[Worker, Worker]) -> None:
