@@ -22,6 +22,7 @@ import triptych
 from support.cli_run import fresh_shell
 from support.servers import Served, started
 from support.sync_folder import until
+from support.two_workers import workers_of
 from triptych.sync import SyncRoot
 from triptych_adapters.http.limits import listen
 from triptych_adapters.keys import KeyStore
@@ -208,6 +209,7 @@ def test_a_stop_answers_what_is_under_way(tmp_path: Path) -> None:
             kind = {"Content-Type": "application/json"}
             answers.append(httpx.post(url, content=body(), headers=kind, timeout=60))
 
+        httpx.get(f"{server.url}/v1/live", timeout=60).raise_for_status()  # it has started
         with socket.create_connection(server.address):  # one that asks nothing
             thread = threading.Thread(target=put)
             thread.start()
@@ -234,16 +236,6 @@ def test_workers_that_die_are_replaced_at_once(tmp_path: Path) -> None:
         for each in (third, other):
             os.kill(each, signal.SIGKILL)
         until(lambda: is_live(server.url), seconds=40)
-
-
-def workers_of(pid: int) -> list[int]:
-    """The processes of a supervisor that serve, or begin to."""
-    found = []
-    for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        with suppress(OSError):
-            if b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes():
-                found.append(int(each))
-    return found
 
 
 def is_live(url: str) -> bool:

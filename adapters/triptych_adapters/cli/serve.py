@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 
@@ -30,8 +29,9 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, option("--port -p", "0: any.", min=0, max=65535)] = 8400,
     workers: Annotated[
-        int, option("--workers -w", "Processes on the one store.", min=1, max=64)
-    ] = 1,
+        int | None,
+        option("--workers -w", "Processes; by default what cores and memory carry.", min=1, max=64),
+    ] = None,
     write: Annotated[bool, option("--write", "Serve what writes and destroys, too.")] = False,
     allow_host: Annotated[
         list[str] | None, option("--allow-host HOST", "A further Host to answer to.")
@@ -66,6 +66,7 @@ def serve(
 
     try:
         from triptych_adapters.http.limits import Limits
+        from triptych_adapters.http.processes import default_workers
         from triptych_adapters.http.workers import ServeOptions, serve as run
     except ImportError as error:
         raise lacking(f"serving needs {error.name}, which is not installed", "server") from error
@@ -78,6 +79,7 @@ def serve(
     from triptych_factory.backends import check_local
 
     check_local(session.settings(), "serving")
+    workers = workers or default_workers(session.settings())
     options = ServeOptions(
         settings=session.settings(),
         host=host,
@@ -126,6 +128,10 @@ def mcp(
     port: Annotated[
         int, option("--port", "Where to listen; 0: any free port.", min=0, max=65535)
     ] = 8765,
+    workers: Annotated[
+        int,
+        option("--workers", "Processes; several keep no sessions, with --http.", min=1, max=64),
+    ] = 1,
     allow_host: Annotated[
         list[str] | None,
         option("--allow-host NAME", "A name that clients call this server by, beside localhost."),
@@ -159,7 +165,7 @@ def mcp(
         _print_config(session, settings, dataset, agent, write=write, http=http, port=port)
         return
     _require()
-    from triptych_adapters.mcp.server import ServerOptions, make_server
+    from triptych_adapters.mcp.server import ServerOptions, log_to_stderr, make_server
 
     options = ServerOptions(dataset_id=dataset, write=write, max_tokens=max_tokens, seconds=timeout)
     with session.service(
@@ -168,36 +174,43 @@ def mcp(
         if not http:
             from triptych_adapters.mcp.server import serve_stdio
 
-            _log_to_stderr()
+            log_to_stderr()
             serve_stdio(make_server(service, options), service.close)
             return
         from triptych_adapters.http.limits import listen
+        from triptych_adapters.http.processes import check_shared
         from triptych_adapters.keys import authenticator
-        from triptych_adapters.mcp.http import LIMITS, PATH, check_binding, make_app, serve_http
+        from triptych_adapters.mcp.http import (
+            LIMITS,
+            PATH,
+            check_binding,
+            make_app,
+            serve_http,
+            serve_processes,
+        )
 
         limits = attrs.evolve(LIMITS, share=key_share, seconds=timeout)
+        check_shared(settings, workers)
         authenticate = authenticator(service)
         check_binding(host, allow_host or (), keys=authenticate is not None)
-        app = make_app(
-            make_server(service if authenticate is None else None, options),
-            host=host,
-            hosts=allow_host or (),
-            origins=allow_origin or (),
-            authenticate=authenticate,
-            limits=limits,
-        )
+        names: dict[str, Any] = {
+            "host": host,
+            "hosts": allow_host or (),
+            "origins": allow_origin or (),
+        }
 
         def tell(name: str, number: int) -> None:
             session.output.note(f"serving http://{name}:{number}{PATH}")
 
+        server = make_server(service if authenticate is None else None, options)
+        app = make_app(server, authenticate=authenticate, limits=limits, **names)
         sock = listen(host, port)
-        _log_to_stderr()
-        serve_http(app, sock, tell, limits)
-
-
-def _log_to_stderr() -> None:
-    """Keep stdout for the protocol."""
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
+        log_to_stderr()
+        if workers == 1:
+            serve_http(app, sock, tell, limits)
+            return
+    # Each process opens the store for itself.
+    serve_processes(settings, options, sock, tell, workers=workers, limits=limits, **names)
 
 
 def _require() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import re
 import time
-import uuid
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from itertools import chain
@@ -75,7 +75,7 @@ class Guard:
         given = headers.get("x-request-id", "")
         answer = _Answer(
             send,
-            request_id=given if _ID.fullmatch(given) else uuid.uuid4().hex,
+            request_id=given if _ID.fullmatch(given) else f"{random.getrandbits(128):032x}",
             link=f"{scope.get('root_path', '').rstrip('/')}/v1/openapi.json",
             described=self._described,
         )

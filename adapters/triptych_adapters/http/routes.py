@@ -137,12 +137,15 @@ class RawRoute(Route):
         """The methods of every route of this path."""
         self._parts = path.strip("/").split("/")
         self._rest = self._parts[-1].endswith(":path}")
+        self._is_fixed = "{" not in path
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Whether the path is this route's, and the method, too."""
         if scope["type"] != "http":
             return Match.NONE, {}
         segments = _segments(scope)
+        if self._is_fixed and segments != self._parts:
+            return Match.NONE, {}
         fixed = len(self._parts) - self._rest
         if len(segments) < len(self._parts) or (not self._rest and len(segments) > fixed):
             return Match.NONE, {}

@@ -32,6 +32,9 @@ from triptych_adapters.keys.authenticator import Authenticator, KeyAuthenticator
 _LOOK_AGAIN: Final = 5.0
 """Seconds after which the key of a request whose answer lasts is looked at again."""
 
+_WATCH: Final = 0.05
+"""Seconds after which it is watched whether the client of a call goes away."""
+
 _WAIT: Final = re.compile(r"\bwait\s*=\s*\"?(\d{1,6})\b", re.IGNORECASE)
 
 Apart = Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -100,22 +103,42 @@ class Sender:
         Raises:
             TriptychError: the key is not valid any more. The answer was cancelled.
         """
-        answer = asyncio.ensure_future(answering)
+        task = asyncio.current_task()
+        assert task is not None
+        looks: list[asyncio.Task[None]] = []
+        loop = asyncio.get_running_loop()
+        # Most answers are there before: no task is begun for them.
+        later = loop.call_later(
+            _LOOK_AGAIN, lambda: looks.append(loop.create_task(self._look_on(task)))
+        )
         try:
-            while not (await asyncio.wait({answer}, timeout=_LOOK_AGAIN))[0]:
-                if self.renew is not None:
-                    await asyncio.to_thread(self.renew)
-                if self._look is not None:
-                    await self._look()
+            await answering
+        except asyncio.CancelledError:
+            if not looks or not looks[0].done():
+                raise
+            task.uncancel()
+            looks[0].result()
         finally:
-            if not answer.done():
-                answer.cancel()
-                await asyncio.wait({answer})
+            later.cancel()
+            for each in looks:
+                each.cancel()
             if self.id:
                 self._shares[self.id].under_way -= 1
                 if not self._shares[self.id].under_way:
                     del self._shares[self.id]
-        await answer
+
+    async def _look_on(self, answer: asyncio.Task[Any]) -> None:
+        """Look at the key every five seconds, and cancel the answer when it is not valid."""
+        try:
+            while True:
+                if self.renew is not None:
+                    await asyncio.to_thread(self.renew)
+                if self._look is not None:
+                    await self._look()
+                await asyncio.sleep(_LOOK_AGAIN)
+        except Exception:
+            answer.cancel()
+            raise
 
 
 def sender_of(scope: Scope) -> Sender:
@@ -215,10 +238,11 @@ class Caller:
         self._pool = pool
         self._scope = scope
         self._turn = turn or nullcontext()
-        # In a context of its own: a server that goes on reading from the connection here, after
-        # the body, does so for all later requests, and they would inherit this one's deadline.
-        loop = asyncio.get_running_loop()
-        self._gone = loop.create_task(_disconnected(request), context=contextvars.Context())
+        self._request = request
+        self._is_gone = False
+        self._gone: asyncio.Task[None] | None = None
+        # Most calls have ended before: no task is begun for them.
+        self._later = asyncio.get_running_loop().call_later(_WATCH, self._watched)
 
     async def run(self, function: Callable[[], T]) -> T:
         """Call ``function`` in a thread.
@@ -233,16 +257,33 @@ class Caller:
             context = contextvars.copy_context()
             loop = asyncio.get_running_loop()
             call = loop.run_in_executor(self._pool, context.run, function)
-            either: set[asyncio.Future[Any]] = {call, self._gone}
             try:
-                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                answer = await asyncio.shield(call)
             except asyncio.CancelledError:
                 await self._abandoned(call)
                 raise
-            if not call.done():
-                await self._abandoned(call)
-                raise ClientGoneError
-            return call.result()
+            except Exception:
+                if not self._is_gone:
+                    raise
+            else:
+                if not self._is_gone:
+                    return answer
+            raise ClientGoneError
+
+    def _watched(self) -> asyncio.Task[None]:
+        """The task that ends when the client goes away; it cancels the call."""
+        if self._gone is None:
+            # In a context of its own: a server that goes on reading from the connection here, after
+            # the body, does so for all later requests, and they would inherit this one's deadline.
+            loop, empty = asyncio.get_running_loop(), contextvars.Context()
+            self._gone = loop.create_task(_disconnected(self._request), context=empty)
+            self._gone.add_done_callback(self._left)
+        return self._gone
+
+    def _left(self, gone: asyncio.Task[None]) -> None:
+        if not gone.cancelled():
+            self._is_gone = True
+            self._scope.cancel()
 
     async def _abandoned(self, call: asyncio.Future[Any]) -> None:
         """End a call: what is closed next, such as a model's answer, must not be in use by it."""
@@ -262,7 +303,7 @@ class Caller:
         Raises:
             ClientGoneError: the client went away.
         """
-        done, _ = await asyncio.wait({self._gone}, timeout=seconds)
+        done, _ = await asyncio.wait({self._watched()}, timeout=seconds)
         if done:
             raise ClientGoneError
 
@@ -272,9 +313,11 @@ class Caller:
 
     async def end(self) -> None:
         """Stop waiting for the client to go away."""
-        self._gone.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._gone
+        self._later.cancel()
+        if self._gone is not None:
+            self._gone.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._gone
 
 
 def _wanted_seconds(request: Request, limits: Limits) -> float:

@@ -1,4 +1,4 @@
-"""What `serve` observes of itself, where that is asked for."""
+"""`serve`: the app of each process, what it observes of itself, its log."""
 
 from __future__ import annotations
 
@@ -6,30 +6,32 @@ import functools
 import json
 import logging
 import os
-import signal
 import socket
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
-import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.config import STARTUP_FAILURE
-from uvicorn.supervisors import Multiprocess
 
 from triptych import telemetry
-from triptych.errors import NotFoundError, StoreError, ValidationError
+from triptych.errors import NotFoundError, ValidationError
 from triptych.service import Service
 from triptych.sync import SyncReport
 from triptych_adapters.http.app import Metrics, create_app
 from triptych_adapters.http.guard import LOGGER, check_origins
 from triptych_adapters.http.limits import LOOPBACK_NAMES, Limits, check_loopback, listen
+from triptych_adapters.http.processes import (
+    check_shared,
+    counting_in,
+    end_with_parent,
+    run,
+    shared_folder,
+)
 from triptych_adapters.http.protocol import HeadProtocol, connections_of, limited_config
 from triptych_adapters.keys import authenticator
 from triptych_adapters.keys.authenticator import Authenticator
@@ -137,11 +139,7 @@ def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
     """
     if options.workers < 1:
         raise ValidationError("a server has at least one worker")
-    if options.workers > 1 and options.settings.url.startswith("memory:"):
-        raise ValidationError(
-            "a store in memory is one process's own: serve it with --workers 1, or a store with a "
-            "file with several"
-        )
+    check_shared(options.settings, options.workers)
     # Whatever is wrong with the store is seen here, not in workers that are started in vain.
     with _opened(options) as service:
         authenticated = options.authenticator(service) is not None
@@ -150,64 +148,35 @@ def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
     if not authenticated:
         check_loopback(options.host)
     listening = listen(options.host, options.port)
-    listening.set_inheritable(True)
-    config = limited_config(
-        functools.partial(_app, options),
-        options.limits,
-        factory=True,
-        workers=options.workers,
-        timeout_graceful_shutdown=max(1, round(options.drain_seconds)),
-        timeout_worker_healthcheck=60,
-    )
     log_to_stderr()
     with ExitStack() as held:
         held.enter_context(listening)
-        if options.metrics and options.workers > 1:
-            held.enter_context(shared_counters())
+        shared = None
+        if options.workers > 1:
+            shared = held.enter_context(shared_folder())
+            if options.metrics:
+                held.enter_context(shared_counters())
+        config = limited_config(
+            functools.partial(_app, options, shared),
+            options.limits,
+            factory=True,
+            workers=options.workers,
+            timeout_graceful_shutdown=max(1, round(options.drain_seconds)),
+            timeout_worker_healthcheck=60,
+        )
         started(_url(listening))
-        if options.workers == 1:
-            # What uvicorn raises once more after its shutdown is no failure.
-            with suppress(KeyboardInterrupt):
-                _Once(config).run([listening])
-        else:
-            supervisor = _Supervisor(config, [listening])
-            supervisor.run()
-            if any(each.exitcode == STARTUP_FAILURE for each in supervisor.processes):
-                raise StoreError("a worker could not start: its last lines of the log say why")
+        run(config, listening)
 
 
-class _Supervisor(Multiprocess):
-    """Replaces a worker that dies, whatever it was doing."""
-
-    def keep_subprocess_alive(self) -> None:
-        """Ask each worker whether it lives.
-
-        Its end of the pipe is its own: while this process held it too, the question whether a
-        worker lives that was killed before it could answer waited for its whole time.
-        """
-        for process in self.processes:
-            process.child_conn.close()
-        super().keep_subprocess_alive()
-
-
-class _Once(uvicorn.Server):
-    """A server whose process goes on after the signal that ended it."""
-
-    def handle_exit(self, sig: int, frame: Any) -> None:
-        """Stop; a second signal stops at once."""
-        super().handle_exit(sig, frame)
-        self._captured_signals.clear()
-
-
-def _app(options: ServeOptions) -> ASGIApp:
+def _app(options: ServeOptions, shared: Path | None) -> ASGIApp:
     """The app of one process, with a Service of its own."""
     log_to_stderr()
     HeadProtocol.limit(options.limits)
     if options.workers > 1:
-        threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+        end_with_parent()
     held, service = ExitStack(), _opened(options)
     held.callback(service.close)
-    authenticate = options.authenticator(service)
+    authenticate = counting_in(shared, options.authenticator(service))
     shown = observe_serving(service, held, metrics=options.metrics, otel=options.otel)
     own = (*LOOPBACK_NAMES, options.host, *options.hosts)
     hosts = None if authenticate is not None and not options.hosts else own
@@ -222,10 +191,10 @@ def _app(options: ServeOptions) -> ASGIApp:
         sync=functools.partial(_sync, options.settings),
         metrics=shown,
     )
-    return _Closing(app, held)
+    return ClosingApp(app, held)
 
 
-class _Closing:
+class ClosingApp:
     """An app that lets go of its Service and its observers after its last request."""
 
     def __init__(self, app: ASGIApp, held: ExitStack) -> None:
@@ -250,14 +219,6 @@ def _sync(settings: Settings, service: Service) -> SyncReport:
     if not known:
         raise NotFoundError("this store remembers no folders: `triptych add FOLDER` adds one")
     return directory_sync(service, settings, [each.root for each in known]).sync()
-
-
-def _end_with(parent: int) -> None:
-    """End this worker when the process that started it is gone."""
-    while os.getppid() == parent:
-        time.sleep(1)
-    logging.getLogger(__name__).warning("the process that started this worker is gone")
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _url(listening: socket.socket) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import struct
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Final, Protocol
 
 import attrs
@@ -19,6 +23,7 @@ _LONGEST: Final = 200  # code points of a header that is looked at
 _NOBODY: Final = Token("0" * 12, "0" * 48)
 _MOST_SERVICES: Final = 64  # each may hold a store of the past in memory
 _MOST_BUCKETS: Final = 10_000  # buckets that are kept; a key that has none begins with a full one
+_STATE: Final = struct.Struct("3d")
 _Allowed = tuple[tuple[str, ...] | None, bool, str]
 
 
@@ -45,7 +50,6 @@ class Authenticator(Protocol):
 
 @attrs.define
 class _Bucket:
-    rate: float  # a second
     most: float
     left: float
     at: float
@@ -54,11 +58,16 @@ class _Bucket:
 class RateLimiter:
     """How often a key may ask: a bucket of tokens for each (Turner, New directions, 1986).
 
-    Each process counts by itself. Thread-safe.
+    Each process counts by itself, unless they count in one folder. Thread-safe.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, *, shared: Path | None = None
+    ) -> None:
+        """``shared`` is a folder that this user alone may change; processes share no ``clock``
+        but that of the system (POSIX alone)."""
         self._clock = clock
+        self._shared = None if shared is None else _held(shared)
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -66,20 +75,50 @@ class RateLimiter:
         """Take so many tokens; 0.0 where they were there, else after how many seconds they are."""
         if requests_per_minute is None:
             return 0.0
-        now, most = self._clock(), float(requests_per_minute)
-        with self._lock:
-            bucket = self._buckets.get(key_id)
-            if bucket is None or bucket.most != most:
-                bucket = self._buckets[key_id] = _Bucket(most / 60, most, most, now)
+        most = float(requests_per_minute)
+        rate = most / 60
+        with self._lock, self._bucket(key_id, most) as bucket:
+            now = self._clock()
+            bucket.left = min(most, bucket.left + (now - bucket.at) * rate)
+            bucket.at = now
+            if bucket.left < requests:
+                return (requests - bucket.left) / rate
+            bucket.left -= requests
+            return 0.0
+
+    @contextmanager
+    def _bucket(self, key_id: str, most: float) -> Iterator[_Bucket]:
+        """The bucket of a key, which no other process has meanwhile; at first it is full."""
+        full = _Bucket(most, most, self._clock())
+        if self._shared is None:
+            bucket = self._buckets.get(key_id, full)
+            bucket = self._buckets[key_id] = bucket if bucket.most == most else full
             self._buckets.move_to_end(key_id)
             while len(self._buckets) > _MOST_BUCKETS:
                 self._buckets.popitem(last=False)
-            bucket.left = min(bucket.most, bucket.left + (now - bucket.at) * bucket.rate)
-            bucket.at = now
-            if bucket.left < requests:
-                return (requests - bucket.left) / bucket.rate
-            bucket.left -= requests
-            return 0.0
+            yield bucket
+            return
+        import fcntl
+
+        file = os.open(key_id, os.O_RDWR | os.O_CREAT, 0o600, dir_fd=self._shared)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)  # it ends with a process that is killed
+            kept = os.read(file, _STATE.size)
+            bucket = _Bucket(*_STATE.unpack(kept)) if kept else full
+            bucket = bucket if bucket.most == most else full
+            yield bucket
+            os.pwrite(file, _STATE.pack(bucket.most, bucket.left, bucket.at), 0)
+        finally:
+            os.close(file)
+
+
+def _held(folder: Path) -> int:
+    """The descriptor of a folder whose lock keeps it from what tidies temporary folders."""
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    return descriptor
 
 
 class KeyAuthenticator:
@@ -93,10 +132,10 @@ class KeyAuthenticator:
     def __init__(
         self, service: Service, keys: KeyStore, *, limiter: RateLimiter | None = None
     ) -> None:
-        """``limiter`` counts requests by key; None makes one."""
+        """``limiter`` counts requests by key; None makes one of this process."""
         self._service = service
         self._keys = keys
-        self._limiter = limiter or RateLimiter()
+        self.limiter = limiter or RateLimiter()
         self._services: OrderedDict[_Allowed, Service] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -129,7 +168,7 @@ class KeyAuthenticator:
         self._count(key, queries - 1)
 
     def _count(self, key: AccessKey, requests: int) -> None:
-        wait = self._limiter.take(key.id, key.requests_per_minute, requests)
+        wait = self.limiter.take(key.id, key.requests_per_minute, requests)
         if wait:
             raise TooManyRequestsError(
                 f"this key may ask {key.requests_per_minute} times a minute: try again in "

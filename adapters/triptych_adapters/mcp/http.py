@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import json
 import logging
@@ -11,6 +12,8 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -27,11 +30,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from triptych.errors import TooManyRequestsError, TriptychError, ValidationError
 from triptych_adapters.http.guard import Guard, check_origins, cors_options
 from triptych_adapters.http.limits import LOOPBACK_NAMES, Limits, check_loopback
+from triptych_adapters.http.processes import counting_in, end_with_parent, run, shared_folder
 from triptych_adapters.http.protocol import HeadProtocol, limited_config
 from triptych_adapters.http.server import Calls, sender_of
-from triptych_adapters.keys.authenticator import Authenticator
-from triptych_adapters.mcp.server import LOGGER, SERVICE
+from triptych_adapters.http.workers import ClosingApp
+from triptych_adapters.keys.authenticator import Authenticator, authenticator
+from triptych_adapters.mcp.server import LOGGER, SERVICE, ServerOptions, log_to_stderr, make_server
 from triptych_adapters.wire.errors import error_form
+from triptych_factory import Settings, wire
 
 PATH: Final = "/mcp"
 LIMITS: Final = Limits(body=4 << 20)
@@ -69,12 +75,15 @@ def make_app(
     origins: Sequence[str] = (),
     authenticate: Authenticator | None = None,
     limits: Limits = LIMITS,
+    sessions: bool = True,
 ) -> ASGIApp:
     """The ASGI app that serves ``server`` at `PATH`.
 
     ``hosts`` are the values of Host that it answers to, beside ``host`` and the loopback; with
     any port, or a port of their own. ``origins`` are the pages that may ask; none by default.
     With ``authenticate`` each request needs a key, and each key has its share of ``limits``.
+    ``sessions`` are those of the protocol's older era; without them any of several processes
+    answers each request.
     """
     check_origins(origins, keys=False)
     names = dict.fromkeys((*LOOPBACK_NAMES, host, *hosts))
@@ -88,6 +97,7 @@ def make_app(
     )
     app: ASGIApp = server.streamable_http_app(
         streamable_http_path=PATH,
+        stateless_http=not sessions,
         transport_security=settings,
         max_request_body_size=limits.body,
         max_sessions=limits.sessions,
@@ -95,8 +105,8 @@ def make_app(
     )
     calls = Calls(limits)
     if authenticate is not None:
-        sessions = _Sessions(app, limits.share_of(limits.sessions))
-        app = _Keys(sessions, authenticate, calls, limits.seconds)
+        counted = _Sessions(app, limits.share_of(limits.sessions))
+        app = _Keys(counted, authenticate, calls, limits.seconds)
     # Hosts and origins are judged by the SDK, which takes any port.
     app = Guard(app, limits=limits, calls=calls, hosts=["*"], origins=None, described=False)
     return CORSMiddleware(app, **cors_options(origins)) if origins else app
@@ -217,8 +227,7 @@ def serve_http(
     """Serve until SIGINT or SIGTERM. What is under way then has two seconds to end."""
     HeadProtocol.limit(limits)
     server = uvicorn.Server(limited_config(app, limits, timeout_graceful_shutdown=2))
-    host, port = sock.getsockname()[:2]
-    on_ready(f"[{host}]" if ":" in host else host, port)
+    on_ready(*_address(sock))
     # The server raises again what ended it, when all is closed.
     before = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
@@ -228,3 +237,58 @@ def serve_http(
     finally:
         signal.signal(signal.SIGTERM, before)
         sock.close()
+
+
+def serve_processes(
+    settings: Settings,
+    options: ServerOptions,
+    sock: socket.socket,
+    on_ready: Callable[[str, int], None],
+    *,
+    workers: int,
+    limits: Limits = LIMITS,
+    **names: Any,
+) -> None:
+    """As `serve_http`, in several processes without sessions.
+
+    ``names`` are further arguments of `make_app`.
+
+    Raises:
+        StoreError: a process could not start.
+    """
+    with sock, shared_folder() as shared:
+        config = limited_config(
+            functools.partial(_app, settings, options, limits, names, shared),
+            limits,
+            factory=True,
+            workers=workers,
+            timeout_graceful_shutdown=2,
+            timeout_worker_healthcheck=60,
+        )
+        on_ready(*_address(sock))
+        run(config, sock)
+
+
+def _app(
+    settings: Settings,
+    options: ServerOptions,
+    limits: Limits,
+    names: dict[str, Any],
+    shared: Path | None,
+) -> ASGIApp:
+    """The app of one of several processes, with a Service of its own."""
+    log_to_stderr()
+    HeadProtocol.limit(limits)
+    end_with_parent()
+    held, dataset = ExitStack(), options.dataset_id or ""
+    service = wire(settings, create=options.write, dataset_id=dataset, preload=True)
+    held.callback(service.close)
+    authenticate = counting_in(shared, authenticator(service))
+    server = make_server(service if authenticate is None else None, options)
+    app = make_app(server, authenticate=authenticate, limits=limits, sessions=False, **names)
+    return ClosingApp(app, held)
+
+
+def _address(sock: socket.socket) -> tuple[str, int]:
+    host, port = sock.getsockname()[:2]
+    return f"[{host}]" if ":" in host else host, port

@@ -76,6 +76,11 @@ class ServerOptions:
     seconds: float | None = 120.0
 
 
+def log_to_stderr() -> None:
+    """Keep stdout for the protocol."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
+
+
 def make_server(
     service: Service | None, options: ServerOptions, tools: Sequence[Tool] = ()
 ) -> Server[Any]:

@@ -16,8 +16,8 @@ from psycopg.types.string import BytesBinaryDumper
 
 from triptych import deadlines
 from triptych.errors import StoreAwayError, StoreError
-from triptych_backends.postgres.errors import is_lost, is_starting
-from triptych_backends.postgres.location import PostgresLocation
+from triptych_backends.postgres.errors import driver_errors, is_lost, is_starting
+from triptych_backends.postgres.location import PostgresLocation, parse_url
 from triptych_backends.postgres.session import Driver, PostgresSession, milliseconds
 from triptych_backends.postgres.watched import WatchedConnection
 from triptych_backends.sql.errors import closed_error
@@ -319,3 +319,19 @@ class _WholeBinaryLoader(psycopg.adapt.Loader):
     def load(self, data: psycopg.abc.Buffer) -> int:
         """See `Loader.load`."""
         return int(self._load(data))
+
+
+def most_pools(url: str) -> int:
+    """How many processes the server at ``url`` has connections for, each with its whole pool.
+
+    Raises:
+        StoreError: it cannot be asked.
+    """
+    location = parse_url(url)
+    seconds = max(round(location.startup), 2)
+    with (
+        driver_errors(location.where),
+        psycopg.connect(location.conninfo, connect_timeout=seconds) as asked,
+    ):
+        row = asked.execute("SELECT current_setting('max_connections')::int").fetchone()
+    return 0 if row is None else int(row[0]) // location.pool_size

@@ -72,6 +72,8 @@ def _plain(value: Any, outside: bool, view: View | None) -> Any:
     kind: Any = type(value)
     if kind in _BARE:
         return value
+    if kind is tuple or kind is list:  # the most of what a record holds
+        return [v if type(v) in _BARE else _plain(v, outside, view) for v in value]
     if names := _names(kind, outside):
         shown = value if view is None else view(value)
         fields = {name: getattr(shown, name) for name in names}

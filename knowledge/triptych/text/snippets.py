@@ -69,10 +69,13 @@ def _occurrences(folded: str, terms: Sequence[str]) -> list[tuple[int, int, int]
     found: list[tuple[int, int, int]] = []
     for number, term in enumerate(dict.fromkeys(terms)):
         width = len(term)
-        if folded.find(term) < 0 and width > 2 and term[-1] == "i":
+        is_there = term in folded
+        if not is_there and width > 2 and term[-1] == "i":
             width -= 1  # The stemmers write a final y as i: happy, happi.
-        places = _places(folded, term[:width], inside_words=not term.isascii())
-        found += [(start, start + width, number) for start in places]
+            is_there = True
+        if is_there:
+            places = _places(folded, term[:width], inside_words=not term.isascii())
+            found += [(start, start + width, number) for start in places]
         for form in irregular_forms(term):
             ends = [start + len(form) for start in _places(folded, form)]
             found += [
