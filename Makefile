@@ -117,5 +117,5 @@ crash: venv ## hundreds of kills, growth, and every test that draws examples, at
 	$(PYTEST) --target crash --hypothesis-profile long
 
 clean: ## remove .venv, caches and build results
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist backends/triptych_backends/index/_kernels.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
