@@ -8,9 +8,9 @@
 Every system is given the same chunks and the same vectors; embedding is not counted. Each runs
 in processes of its own, one after the other, and in turn where there are several ``--rounds``.
 ``--tree`` measures another checkout too, by its own ``.venv``. Results are written as each system
-finishes; run the command again to go on where it stopped. ``--write`` puts the tables into the
-documentation, in the place of the last ones of this machine, and draws the plot. What a system
-cannot do is left out, what is not installed is skipped with a word:
+finishes; run the command again to go on where it stopped. ``--write`` puts all results of this
+machine into the documentation, in the place of the tables before, and draws the plot. What a
+system cannot do is left out, what is not installed is skipped with a word:
 ``pip install -r bench/requirements-peers.txt`` has them all.
 """
 
@@ -28,7 +28,7 @@ from typing import Any
 import plot
 from harness.corpus import SECTIONS, prepare
 from harness.machine import ROOT, describe
-from harness.results import Results, median_of, provenance
+from harness.results import Results, median_of, provenance, read_all
 from harness.run import Bench, Limits, missing
 from harness.systems import MORE, NAMES, VARIANTS, system_of
 from harness.table import Document, beside, line, shapes, write
@@ -83,10 +83,7 @@ def run(
             print(f"{line(rounds[name][-1])} ({took:.0f} s)", flush=True)
     said = "In brackets: how many times better Triptych is; below 1 the other is ahead."
     print(f"\n{beside(results.document)}\n\n{said}\nwritten to {results.path}\n", flush=True)
-    return {
-        **results.document,
-        "systems": {name: each for name, each in results.systems.items() if name in options.only},
-    }
+    return results.document
 
 
 def _positive(text: str) -> int:
@@ -140,11 +137,12 @@ def main() -> None:
             print(f"{text} does not exist: it is skipped")
     if len(documents) > 1:
         print(shapes(documents))
-    if options.write and documents:
-        write(PAGE, documents)
-        drawn = [each for each in documents if each["corpus"]["name"] == "generated"]
-        if drawn:
-            plot.OUT.write_text(plot.draw(drawn))
+    if options.write:
+        held = read_all(options.results, documents[0]["machine"])
+        write(PAGE, held)
+        plot.OUT.write_text(
+            plot.draw([each for each in held if each["corpus"]["name"] == "generated"] or held)
+        )
         print(f"written to {PAGE}")
 
 

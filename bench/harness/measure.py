@@ -282,8 +282,13 @@ def _process(
 
 
 def scan(kind: type[System], corpus: Path, folder: Path, report: Report) -> None:
-    """Milliseconds of one product of all vectors in float32 with a query's, by NumPy."""
-    chunks = json.loads((corpus / "about.json").read_text())["chunks"]
+    """The unit of "a share of a scan"."""
+    report.numbers |= scanned(json.loads((corpus / "about.json").read_text())["chunks"])
+    report.phase("done")
+
+
+def scanned(chunks: int) -> Numbers:
+    """Times of one product of so many vectors in float32 with a query's, by NumPy."""
     given, rows = Given(), np.empty((chunks, DIMENSION), np.float32)
     taken = []
     for at in range(0, chunks, 50_000):
@@ -292,8 +297,7 @@ def scan(kind: type[System], corpus: Path, folder: Path, report: Report) -> None
         began = time.perf_counter()
         rows @ query
         taken.append(time.perf_counter() - began)
-    report.numbers |= percentiles(taken[3:])
-    report.phase("done")
+    return percentiles(taken[3:])
 
 
 def fsyncs(kind: type[System], corpus: Path, folder: Path, report: Report) -> None:

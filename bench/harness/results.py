@@ -48,6 +48,18 @@ def median_of(rounds: Sequence[Any]) -> Any:
     return statistics.median(rounds) if numbers and len(rounds) > 1 else first
 
 
+def read_all(folder: Path, machine: dict[str, Any]) -> list[dict[str, Any]]:
+    """The results of one machine and Python in a folder, by corpus and size."""
+    same = ("processor", "cores", "python")
+    held = [
+        each
+        for each in map(json.loads, (path.read_text() for path in folder.glob("*.json")))
+        if each.get("schema") == SCHEMA
+        and all(each["machine"][key] == machine[key] for key in same)
+    ]
+    return sorted(held, key=lambda each: (each["corpus"]["name"], each["corpus"]["chunks"]))
+
+
 class Results:
     """The results of one corpus; ``systems`` maps names to numbers."""
 
@@ -60,14 +72,8 @@ class Results:
             "machine": machine,
             "systems": {},
         }
-        if self.path.exists():
-            old = json.loads(self.path.read_text())
-            same = ("processor", "cores", "python")
-            if (
-                old["schema"] == SCHEMA
-                and old["corpus"] == corpus
-                and all(old["machine"][key] == machine[key] for key in same)
-            ):
+        for old in read_all(folder, machine):
+            if old["corpus"] == corpus:
                 self.document["systems"] = old["systems"]
 
     @property

@@ -111,7 +111,15 @@ def title(corpus: Mapping[str, Any]) -> str:
 
 def _table(names: Sequence[str], columns: Sequence[Numbers], own: int | None = None) -> str:
     """A row a measure; with ratios to the column ``own``."""
-    rows = []
+    rows = [
+        [
+            "measured",
+            *(
+                " ".join(each.get(k, "") for k in ("taken", "commit")).strip() or "–"
+                for each in columns
+            ),
+        ]
+    ]
     for label, unit, path in ROWS:
         values = [at(numbers, path) for numbers in columns]
         if all(value is None for value in values):
@@ -121,7 +129,7 @@ def _table(names: Sequence[str], columns: Sequence[Numbers], own: int | None = N
         for place, value in enumerate(values):
             if value and base and place != own and unit and path != ("scan_ms",):
                 ratio = base / value if unit in _MORE_IS_BETTER else value / base
-                cells[place] += f" ({shown(ratio)}×)"
+                cells[place] += f" ({ratio:,.0f}×)" if ratio >= 100 else f" ({ratio:.2g}×)"
         rows.append([f"{label}, {unit}" if unit else label, *cells])
     return _markdown(["", *names], rows)
 
@@ -143,18 +151,18 @@ def _missed(numbers: Numbers) -> list[str]:
 
 
 def page(documents: Sequence[Document]) -> str:
-    """All tables of a run: the machine, Triptych by corpus, and each corpus beside the others."""
+    """All tables of one machine: Triptych by corpus, and each corpus beside the others."""
     machine = documents[0]["machine"]
-    taken = [one for each in documents for one in each["systems"].values() if "taken" in one]
-    said = {
-        key: sorted({one[key] for one in taken if key in one})
-        for key in ("taken", "commit", "load_before")
-    }
+    loads = [
+        one["load_before"]
+        for each in documents
+        for one in each["systems"].values()
+        if "load_before" in one
+    ]
     parts = [
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']:g} GiB; Python "
-        f"{machine['python']}; an fsync takes {machine['fsync_ms']['p50']:g} ms. Measured "
-        f"{', '.join(said['taken'])}, commit {', '.join(said['commit'])}, load before each system "
-        f"at most {max(said['load_before'], default=0)}."
+        f"{machine['python']}; an fsync takes {machine['fsync_ms']['p50']:g} ms. The load before "
+        f"each system was at most {max(loads, default=0):g}."
     ]
     if len(documents) > 1 or len(documents[0]["systems"]) == 1:
         parts.append(shapes(documents))
