@@ -122,6 +122,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.tree is not None:
         options.tree = options.tree.resolve()
+        if "triptych" not in options.only or not (options.tree / "knowledge" / "triptych").is_dir():
+            parser.error(f"--tree measures triptych and {options.tree}, a checkout of it")
         options.only.insert(options.only.index("triptych") + 1, "triptych-before")
     # Ended from outside, it still ends the measured process and takes its stores away.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

@@ -200,6 +200,15 @@ def test_another_tree_is_measured_by_its_sources(tmp_path: Path) -> None:
     assert str(BENCH) in elsewhere
 
 
+def test_what_is_no_checkout_is_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["peers.py", "--chunks", "40", "--tree", str(tmp_path)])
+    with pytest.raises(SystemExit):
+        program.main()
+    assert "a checkout of it" in capsys.readouterr().err
+
+
 def test_the_plot_shows_every_system(measured: tuple[Path, str], tmp_path: Path) -> None:
     document = read(measured[0])
     larger = json.loads(json.dumps(document))
