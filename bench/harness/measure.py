@@ -177,6 +177,7 @@ def build(kind: type[System], corpus: Path, folder: Path, report: Report) -> Non
     report.phase("ingest")
     began = time.perf_counter()
     system = kind(folder, given)
+    numbers["note"] = system.note()
     numbers["create_ms"] = round(1e3 * (time.perf_counter() - began), 1)
     began = time.perf_counter()
     system.ingest(feed.documents())

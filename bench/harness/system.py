@@ -96,6 +96,10 @@ class System(ABC):
         """Write what is in memory alone; False where every write is durable already."""
         return False
 
+    def note(self) -> str:
+        """What the reader of the results needs to know of this process."""
+        return ""
+
     def close(self) -> None:  # noqa: B027 - most systems have nothing to close
         """Let go of files."""
 

@@ -115,7 +115,7 @@ def _table(names: Sequence[str], columns: Sequence[Numbers], own: int | None = N
         [
             "measured",
             *(
-                " ".join(each.get(k, "") for k in ("taken", "commit")).strip() or "–"
+                " ".join(each.get(k, "") for k in ("taken", "commit", "note")).strip() or "–"
                 for each in columns
             ),
         ]

@@ -15,7 +15,7 @@ _MODES = {"keyword": "bm25", "vector": "vector", "hybrid": "hybrid"}
 
 
 class Triptych(System):
-    packages = ("triptych", "numpy", "simsimd", "sqlalchemy", "PyStemmer")
+    packages = ("triptych", "numpy", "sqlalchemy", "PyStemmer")
     modules = ("triptych", "sqlalchemy")
     lanes = ("keyword", "vector", "hybrid")
     threads = True
@@ -87,6 +87,11 @@ class Triptych(System):
 
     def delete(self, name: str) -> None:
         self._kb.delete_document("bench", name)
+
+    def note(self) -> str:
+        with suppress(ImportError):  # another tree may have no kernels
+            return f"kernels: {import_module('triptych_backends.index.kernels').in_use}"
+        return ""
 
     def close(self) -> None:
         self._kb.close()
