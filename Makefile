@@ -110,7 +110,7 @@ format: venv ## let ruff put the sources in shape
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-bench: venv ## Triptych beside its peers, those that are installed, at 10,000 and 100,000 chunks (an hour or more)
+bench: venv ## Triptych beside its peers, those that are installed, at 10,000 and 100,000 chunks (half an hour)
 	$(PY) bench/peers.py --chunks 10000 100000
 
 crash: venv ## hundreds of kills, growth, and every test that draws examples, at length (about fifty minutes)

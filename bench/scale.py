@@ -30,6 +30,7 @@ import psycopg
 import plot
 import triptych
 from harness.corpus import DIMENSION, SECTIONS, Given, ZipfText, key_of
+from harness.measure import percentiles, scanned
 from triptych import NewDocument
 from triptych.service import Service
 from triptych_backends.postgres import PostgresStore
@@ -44,6 +45,7 @@ DATASET = "bench"
 AT_ONCE = 1_000
 QUERIES, WARM_UP = 200, 20
 EXACT = 40
+REPLACED = 20
 TOP = 10
 MODES = {"keyword": "bm25", "vector": "vector", "hybrid": "hybrid"}
 
@@ -105,7 +107,8 @@ def main() -> None:
             "folding": lambda: _fold(kb),
             "index": lambda: _index(kb),
             "disk": lambda: _disk(kb),
-            "searches": lambda: _searches(kb),
+            "searches": lambda: _searches(kb, given.chunks),
+            "replace": lambda: _replace(kb, given.chunks // SECTIONS),
             "memory": lambda: _memory(kb),
             "recall": lambda: _recall(kb),
         }
@@ -175,9 +178,11 @@ def _index(kb: Service) -> Numbers:
     return {"seconds": round(time.monotonic() - began, 1)}
 
 
-def _searches(kb: Service) -> Numbers:
+def _searches(kb: Service, chunks: int) -> Numbers:
+    """Times of each lane, also as shares of one scan of all vectors by NumPy."""
     queries = ZipfText(seed=99).queries(QUERIES + WARM_UP)
-    numbers: Numbers = {}
+    scan = scanned(chunks)["p50"]
+    numbers: Numbers = {"scan_ms": scan}
     for name, mode in MODES.items():
         taken = []
         for query in queries:
@@ -188,8 +193,24 @@ def _searches(kb: Service) -> Numbers:
         numbers[name] = {
             "p50_ms": round(statistics.median(ordered), 2),
             "p95_ms": round(ordered[int(len(ordered) * 0.95)], 2),
+            "of_a_scan": round(statistics.median(ordered) / scan, 4),
         }
     return numbers
+
+
+def _replace(kb: Service, documents: int) -> Numbers:
+    """Put a document again, and find it by its new word."""
+    taken, text = [], ZipfText(seed=98)
+    for turn in range(REPLACED):
+        name, word = f"doc{turn * documents // REPLACED:07}.md", f"replaced{time.time_ns()}"
+        content = f"{text.document()} {word}"
+        began = time.perf_counter()
+        kb.put_document(DATASET, name, content)
+        hits = kb.search(word, dataset_id=DATASET, mode="bm25", top_k=1).hits
+        if [hit.doc_name for hit in hits] != [name]:
+            raise SystemExit(f"{name} was replaced and not found")
+        taken.append(time.perf_counter() - began)
+    return percentiles(taken)
 
 
 def _recall(kb: Service) -> Numbers:

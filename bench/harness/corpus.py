@@ -15,6 +15,7 @@ import re
 import time
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import islice
@@ -26,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych.chunking import default_chunkers, embedding_text
+from triptych.text import get_analyzer
 
 DIMENSION = 384
 SECTIONS = 10
@@ -34,6 +36,10 @@ VOCABULARY = 100_000
 QUERY_WORDS = 8
 QUERIES = 300
 REPLACED = 60
+COUNTED = 20_000
+FREQUENT = 50
+FILTERS = {"1%": ("shelf", "7"), "50%": ("half", "1")}
+"""Fields of a document's metadata, and the value that this share of the documents has."""
 _LATENT = 48
 _TEXT_ENDINGS = (".md", ".markdown", ".mdx", ".txt", ".rst")
 
@@ -73,6 +79,12 @@ class Edit:
 
 def document_of(chunk_id: str) -> str:
     return chunk_id.rpartition("#")[0]
+
+
+def metadata_of(name: str) -> dict[str, str]:
+    """A document's metadata, drawn by its name."""
+    key = key_of(name)
+    return {"shelf": str(key % 100), "half": str(key // 100 % 2)}
 
 
 class Given:
@@ -199,6 +211,23 @@ def real_queries(path: Path, contents: Sequence[str]) -> list[str]:
     return [query for query in found if query]
 
 
+def queries_of(counts: Counter[str], chunks: int) -> dict[str, list[str]]:
+    """Queries of eight words that most chunks have, and of words that one in a thousand has.
+
+    ``counts`` says how many of ``chunks`` have each word. Words without an index term are no part
+    of a query: an English analyzer leaves out "which".
+    """
+    english, rng = get_analyzer("english"), np.random.default_rng(6)
+    ranked = (word for word, _ in counts.most_common() if len(word) > 3 and english.analyze(word))
+    most = list(islice(ranked, FREQUENT))
+    few = sorted(word for word, count in counts.items() if 2 <= count <= max(2, chunks // 1000))
+    kinds = {"frequent": most, "rare": few or most}
+    return {
+        kind: [" ".join(rng.permutation(found)[:QUERY_WORDS].tolist()) for _ in range(QUERIES // 3)]
+        for kind, found in kinds.items()
+    }
+
+
 def _files(path: Path, endings: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     if path.is_dir():
         for file in sorted(path.rglob("*")):
@@ -246,6 +275,8 @@ def prepare(
     count = names = 0
     offsets: list[int] = []
     contents: list[str] = []
+    counts: Counter[str] = Counter()
+    counted = 0
     with (folder / "corpus.jsonl").open("wb") as out:
         for name, content in documents:
             row = _row(name, content)
@@ -256,6 +287,10 @@ def prepare(
             offsets.append(out.tell())
             out.write(json.dumps(row).encode() + b"\n")
             count, names = count + len(row["chunks"]), names + 1
+            if counted < COUNTED:
+                counted = count
+                for start, end, _ in row["chunks"]:
+                    counts.update(set(re.findall(r"[^\W\d_]+", content[start:end].lower())))
             if text is not None:
                 contents.append(content)
     if not count:
@@ -269,8 +304,10 @@ def prepare(
         "documents": names,
         "dimension": DIMENSION,
         "queries": len(queries),
+        "filters": list(FILTERS),
     }
-    (folder / "about.json").write_text(json.dumps({**about, "query texts": queries}))
+    texts = {"mixed": queries, **queries_of(counts, counted)}
+    (folder / "about.json").write_text(json.dumps({**about, "query texts": texts}))
     return about
 
 
@@ -304,9 +341,13 @@ class Feed:
         self.chunks = 0
         self._limit = chunks
         about = json.loads((folder / "about.json").read_text())
-        self.queries: list[str] = about["query texts"]
-        self.query_vectors = given.rows([key_of(query) for query in self.queries])
-        given.remember(self.queries, self.query_vectors)
+        self.size: int = about["chunks"]
+        self.asked: dict[str, list[tuple[str, Vectors]]] = {}
+        """Queries of mixed, frequent and rare words, each with its vector."""
+        for kind, texts in about["query texts"].items():
+            rows = given.rows([key_of(text) for text in texts])
+            given.remember(texts, rows)
+            self.asked[kind] = list(zip(texts, rows, strict=True))
         edits = json.loads((folder / "edits.json").read_text())
         self.edits = [self._edit(row) for row in edits]
 

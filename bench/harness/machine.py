@@ -7,6 +7,7 @@ import os
 import platform
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterable
@@ -74,21 +75,27 @@ def describe(folder: Path) -> dict[str, Any]:
     }
 
 
-def environment() -> dict[str, str]:
-    """The environment of a measured process: this checkout's sources, no network, no telemetry."""
+def environment(root: Path = ROOT) -> dict[str, str]:
+    """The environment of a measured process: a checkout's sources, no network, no telemetry."""
     kept = {key: value for key, value in os.environ.items() if key not in REMOVED}
-    paths = [str(ROOT / "bench"), *(str(ROOT / source) for source in SOURCES)]
+    paths = [str(ROOT / "bench"), *(str(root / source) for source in SOURCES)]
     kept["PYTHONPATH"] = os.pathsep.join(paths)
     kept |= {"HF_HUB_OFFLINE": "1", "ANONYMIZED_TELEMETRY": "False", "DO_NOT_TRACK": "1"}
     return kept
 
 
-def commit() -> str:
+def python(root: Path = ROOT) -> str:
+    """A checkout's own interpreter; this one where it has none."""
+    own = root / ".venv" / "bin" / "python"
+    return str(own) if root != ROOT and own.exists() else sys.executable
+
+
+def commit(root: Path = ROOT) -> str:
     """The commit of what is measured, with "+changes" when its sources differ from it."""
 
     def git(*arguments: str) -> str:
         done = subprocess.run(
-            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False
+            ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
         )
         return done.stdout.strip() if done.returncode == 0 else ""
 

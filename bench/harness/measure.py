@@ -1,6 +1,6 @@
 """The measured process: one system, one corpus, one JSON file that grows with every phase.
 
-    python -m harness.measure build|reopen|fsyncs --system NAME --corpus DIR --folder DIR --out FILE
+    python -m harness.measure TASK --system NAME --corpus DIR --folder DIR --out FILE
 
 `harness.run` starts it; a process of its own for each system is what makes memory comparable.
 """
@@ -14,23 +14,30 @@ import time
 import warnings
 import zlib
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from harness.corpus import Edit, Feed, Given, document_of
+import numpy as np
+
+from harness.corpus import DIMENSION, FILTERS, Edit, Feed, Given, Vectors, document_of, metadata_of
 from harness.machine import peak_mb, reset_peak, resident_mb
 from harness.system import System
 from harness.systems import system_of
-from harness.threads import throughput
+from harness.threads import beside_a_writer, rate, threads
 
 LIMIT = 10
 COMPARED = 100
 """Queries of each lane whose hits are compared with the exact ranking."""
 WARMING = 10
-LANE_SECONDS = 30.0
-UPDATE_SECONDS = 45.0
+LANE_SECONDS = 6.0
+UPDATE_SECONDS = 15.0
 FIND_SECONDS = 5.0
 FSYNC_CHUNKS = 10_000
+SCANS = 20
+START_SECONDS = 60.0
 
 Numbers = dict[str, Any]
 
@@ -48,14 +55,16 @@ def percentiles(seconds: Sequence[float]) -> Numbers:
     return {**found, "count": len(ordered)}
 
 
-def lane(system: System, feed: Feed, name: str) -> tuple[Numbers, list[list[tuple[str, int]]]]:
-    """Times of one lane, and what it found: ids and digests of texts."""
-    asked = list(zip(feed.queries, feed.query_vectors, strict=True))
+def lane(
+    system: System, asked: Sequence[tuple[str, Vectors]], name: str
+) -> tuple[Numbers, list[list[tuple[str, int]]]]:
+    """Times of one lane, ``cpu`` of all threads, and what it found: ids and digests of texts."""
     for text, vector in asked[:WARMING]:
         system.search(name, text, vector, LIMIT)
     taken: list[float] = []
     found: list[list[tuple[str, int]]] = []
     stop = time.perf_counter() + LANE_SECONDS
+    cpu = time.process_time()
     for text, vector in asked:
         began = time.perf_counter()
         hits = system.search(name, text, vector, LIMIT)
@@ -64,7 +73,31 @@ def lane(system: System, feed: Feed, name: str) -> tuple[Numbers, list[list[tupl
             found.append([(hit, zlib.crc32(content.encode())) for hit, content in hits])
         if time.perf_counter() > stop and len(taken) >= 20:
             break
-    return percentiles(taken), found
+    cpu = time.process_time() - cpu
+    return {**percentiles(taken), "cpu": round(1e3 * cpu / len(taken), 3)}, found
+
+
+def shapes(system: System, feed: Feed, report: Report) -> None:
+    """The lanes by frequent and by rare words, and among 1% and 50% of the documents."""
+    words = report.numbers["words"] = {"frequent": {}, "rare": {}}
+    for kind, numbers in words.items():
+        for name in system.lanes:
+            if name != "vector":
+                report.phase(f"{name} search by {kind} words")
+                numbers[name] = lane(system, feed.asked[kind], name)[0]
+    if not system.filters:
+        return
+    filters = report.numbers["filters"] = {}
+    outside = 0
+    for share, (field, value) in FILTERS.items():
+        system.where, filters[share] = (field, value), {}
+        for name in system.lanes:
+            report.phase(f"{name} search among {share}")
+            filters[share][name], found = lane(system, feed.asked["mixed"], name)
+            hits = (hit for query in found for hit, _ in query)
+            outside += sum(metadata_of(document_of(hit))[field] != value for hit in hits)
+    system.where = None
+    report.numbers["outside_filter"] = outside
 
 
 def replace(system: System, edit: Edit) -> bool:
@@ -144,6 +177,7 @@ def build(kind: type[System], corpus: Path, folder: Path, report: Report) -> Non
     report.phase("ingest")
     began = time.perf_counter()
     system = kind(folder, given)
+    numbers["note"] = system.note()
     numbers["create_ms"] = round(1e3 * (time.perf_counter() - began), 1)
     began = time.perf_counter()
     system.ingest(feed.documents())
@@ -161,17 +195,19 @@ def build(kind: type[System], corpus: Path, folder: Path, report: Report) -> Non
     reset_peak()
     for name in kind.lanes:
         report.phase(f"{name} search")
-        numbers["lanes"][name], numbers["found"][name] = lane(system, feed, name)
+        numbers["lanes"][name], numbers["found"][name] = lane(system, feed.asked["mixed"], name)
+    shapes(system, feed, report)
     memory["search_peak_mb"] = peak_mb()
     report.phase("replace")
     numbers["replace"] = repeated(lambda edit: replace(system, edit), feed.edits)
     numbers["lanes_after_updates"] = {}
     for name in kind.lanes:
         report.phase(f"{name} search after updates")
-        numbers["lanes_after_updates"][name] = lane(system, feed, name)[0]
+        numbers["lanes_after_updates"][name] = lane(system, feed.asked["mixed"], name)[0]
     if kind.threads:
         report.phase("threads")
-        numbers["threads"] = throughput(system, feed)
+        numbers["threads"] = threads(system, feed)
+        numbers["beside_a_writer"] = beside_a_writer(system, feed)
     report.phase("delete")
     # Documents that have been replaced: the needle tells whether they are gone.
     replaced = feed.edits[: min(30, numbers["replace"]["count"])]
@@ -192,12 +228,12 @@ def reopen(kind: type[System], corpus: Path, folder: Path, report: Report) -> No
     kind.load()
     loaded = time.perf_counter()
     system = kind(folder, given)
-    hits = system.search(kind.lanes[-1], feed.queries[0], feed.query_vectors[0], LIMIT)
+    hits = system.search(kind.lanes[-1], *feed.asked["mixed"][0], LIMIT)
     answered = time.perf_counter()
     if not hits:
         raise RuntimeError("the reopened store found nothing")
     for name in kind.lanes:
-        for text, vector in list(zip(feed.queries, feed.query_vectors, strict=True))[:50]:
+        for text, vector in feed.asked["mixed"][:50]:
             system.search(name, text, vector, LIMIT)
     report.numbers |= {
         "open_to_first_answer_ms": round(1e3 * (answered - loaded), 1),
@@ -206,6 +242,63 @@ def reopen(kind: type[System], corpus: Path, folder: Path, report: Report) -> No
     }
     system.close()
     report.phase("done")
+
+
+def processes(kind: type[System], corpus: Path, folder: Path, report: Report) -> None:
+    """Searches a second of one process, and of two at once, over the same store."""
+    for count in (1, 2):
+        one = partial(_process, kind, corpus, folder, count)
+        with ProcessPoolExecutor(count, get_context("spawn")) as pool:
+            rates = list(pool.map(one, range(count)))
+        report.numbers[str(count)] = {
+            name: round(sum(each[name] for each in rates), 1) for name in rates[0]
+        }
+    one, two = report.numbers["1"], report.numbers["2"]
+    report.numbers["two_over_one"] = {name: round(two[name] / one[name], 2) for name in one}
+    report.phase("done")
+
+
+def _process(
+    kind: type[System], corpus: Path, folder: Path, count: int, turn: int
+) -> dict[str, float]:
+    """Opens the store, waits until ``count`` have done so, and searches."""
+    given = Given()
+    feed = Feed(corpus, given, chunks=0)
+    kind.load()
+    system = kind(folder, given)
+    rates = {}
+    for name in dict.fromkeys((kind.lanes[0], kind.lanes[-1])):
+        for text, vector in feed.asked["mixed"][:WARMING]:
+            system.search(name, text, vector, LIMIT)
+        ready = folder.parent / f"ready-{count}-{name}-{turn}"
+        ready.touch()
+        stop = time.monotonic() + START_SECONDS
+        while len(list(folder.parent.glob(f"ready-{count}-{name}-*"))) < count:
+            if time.monotonic() > stop:
+                raise RuntimeError("the other process did not start")
+            time.sleep(0.002)
+        rates[name] = rate(system, feed, name, 1)["searches_per_second"]
+    system.close()
+    return rates
+
+
+def scan(kind: type[System], corpus: Path, folder: Path, report: Report) -> None:
+    """The unit of "a share of a scan"."""
+    report.numbers |= scanned(json.loads((corpus / "about.json").read_text())["chunks"])
+    report.phase("done")
+
+
+def scanned(chunks: int) -> Numbers:
+    """Times of one product of so many vectors in float32 with a query's, by NumPy."""
+    given, rows = Given(), np.empty((chunks, DIMENSION), np.float32)
+    taken = []
+    for at in range(0, chunks, 50_000):
+        rows[at : at + 50_000] = given.rows(range(at, min(at + 50_000, chunks)))
+    for query in given.rows(range(SCANS + 3)):
+        began = time.perf_counter()
+        rows @ query
+        taken.append(time.perf_counter() - began)
+    return percentiles(taken[3:])
 
 
 def fsyncs(kind: type[System], corpus: Path, folder: Path, report: Report) -> None:
@@ -245,15 +338,16 @@ def fsyncs(kind: type[System], corpus: Path, folder: Path, report: Report) -> No
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("task", choices=["build", "reopen", "fsyncs"])
+    tasks = {task.__name__: task for task in (build, reopen, processes, fsyncs, scan)}
+    parser.add_argument("task", choices=tasks)
     parser.add_argument("--system", required=True)
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # peers warn of their own future; results are not theirs
-    task = {"build": build, "reopen": reopen, "fsyncs": fsyncs}[options.task]
-    task(system_of(options.system), options.corpus, options.folder, Report(options.out))
+    report = Report(options.out)
+    tasks[options.task](system_of(options.system), options.corpus, options.folder, report)
 
 
 if __name__ == "__main__":

@@ -4,33 +4,60 @@ from __future__ import annotations
 
 import hashlib
 import json
+import statistics
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.machine import commit, versions
+from harness.machine import ROOT, commit, versions
 from harness.system import System
 
-SCHEMA = 1
+SCHEMA = 2
+_MEASURING = ("corpus", "measure", "oracle", "run", "system", "threads")
 
 
 def harness_digest(system: type[System]) -> str:
     """Names the code that measured: results of another harness are not taken for this one's."""
     folder = Path(__file__).parent
     module = folder / "systems" / f"{system.__module__.rpartition('.')[2]}.py"
-    parts = [folder / f"{name}.py" for name in ("corpus", "measure", "oracle", "run", "system")]
+    parts = [folder / f"{name}.py" for name in _MEASURING]
     return hashlib.sha256(b"".join(part.read_bytes() for part in [*parts, module])).hexdigest()[:12]
 
 
-def provenance(name: str, system: type[System]) -> dict[str, Any]:
+def provenance(name: str, system: type[System], root: Path = ROOT) -> dict[str, Any]:
     """What decides whether a result still stands."""
     found: dict[str, Any] = {
         "packages": versions(system.packages),
         "harness": harness_digest(system),
     }
     if name.startswith("triptych"):
-        found["commit"] = commit()
+        found["commit"] = commit(root)
     return found
+
+
+def median_of(rounds: Sequence[Any]) -> Any:
+    """The median of each number of several rounds; all else as the first round has it."""
+    first = rounds[0]
+    if isinstance(first, dict):
+        return {
+            key: median_of([each[key] for each in rounds if isinstance(each, dict) and key in each])
+            for key in dict.fromkeys(key for each in rounds for key in each)
+        }
+    numbers = all(isinstance(each, int | float) for each in rounds)
+    return statistics.median(rounds) if numbers and len(rounds) > 1 else first
+
+
+def read_all(folder: Path, machine: dict[str, Any]) -> list[dict[str, Any]]:
+    """The results of one machine and Python in a folder, by corpus and size."""
+    same = ("processor", "cores", "python")
+    held = [
+        each
+        for each in map(json.loads, (path.read_text() for path in folder.glob("*.json")))
+        if each.get("schema") == SCHEMA
+        and all(each["machine"][key] == machine[key] for key in same)
+    ]
+    return sorted(held, key=lambda each: (each["corpus"]["name"], each["corpus"]["chunks"]))
 
 
 class Results:
@@ -45,14 +72,8 @@ class Results:
             "machine": machine,
             "systems": {},
         }
-        if self.path.exists():
-            old = json.loads(self.path.read_text())
-            same = ("processor", "cores", "python")
-            if (
-                old["schema"] == SCHEMA
-                and old["corpus"] == corpus
-                and all(old["machine"][key] == machine[key] for key in same)
-            ):
+        for old in read_all(folder, machine):
+            if old["corpus"] == corpus:
                 self.document["systems"] = old["systems"]
 
     @property

@@ -11,7 +11,6 @@ import shutil
 import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,11 +20,11 @@ from typing import Any
 import attrs
 
 from harness.corpus import Given, key_of
-from harness.machine import environment
+from harness.machine import ROOT, environment, python
 from harness.measure import COMPARED, Numbers
 from harness.oracle import ExactBM25, ExactVectors, wrong_texts
 from harness.system import System
-from harness.systems import system_of
+from harness.systems import VARIANTS, system_of
 
 REOPENINGS = 3
 _SYNCS = "fsync,fdatasync,msync,sync_file_range,syncfs,sync"
@@ -62,17 +61,24 @@ def missing(system: type[System]) -> str | None:
 
 
 class Bench:
-    """One corpus, prepared in a folder, and the exact answers to its queries."""
+    """One corpus, prepared in a folder, and the exact answers to its queries.
 
-    def __init__(self, corpus: Path, stores: Path, limits: Limits) -> None:
+    ``tree`` is the checkout of which "triptych-before" is.
+    """
+
+    def __init__(
+        self, corpus: Path, stores: Path, limits: Limits, tree: Path | None = None
+    ) -> None:
         self._corpus = corpus
         self._stores = stores
         self._limits = limits
+        self.roots = {"triptych-before": tree} if tree is not None else {}
         about = json.loads((corpus / "about.json").read_text())
-        self._queries: list[str] = about["query texts"][:COMPARED]
+        self._queries: list[str] = about["query texts"]["mixed"][:COMPARED]
         self._given = Given()
         self._exact: dict[Any, ExactBM25] = {}
         self._vectors: ExactVectors | None = None
+        self._own: dict[str, Any] = {}
 
     def measure(self, name: str) -> Numbers:
         """Everything measured of one system; "failed" says what ended it early."""
@@ -80,11 +86,15 @@ class Bench:
         stop = time.monotonic() + self._limits.seconds
         with self._folder() as folder:
             out = folder / "numbers.json"
+            scans = []
             try:
+                scans.append(self._scan(stop))
                 self._child("build", name, folder / "store", out, stop)
                 numbers: Numbers = json.loads(out.read_text())
+                scans.append(self._scan(stop))
                 if system.persists:
                     numbers["reopen"] = self._reopen(name, folder / "store", stop)
+                    numbers["processes"] = self._processes(name, folder / "store", stop)
                     numbers["fsyncs"] = self._fsyncs(name, stop)
                 else:
                     numbers["reopen"] = numbers["fsyncs"] = "nothing persists"
@@ -92,10 +102,21 @@ class Bench:
                 numbers = json.loads(out.read_text()) if out.exists() else {}
                 numbers["failed"] = f"{numbers.get('phase', 'start')}: {error}"
         numbers.pop("phase", None)
+        if scans:
+            # The quicker of two, before and after: other work on the machine lengthens them.
+            numbers["scan_ms"] = unit = min(scans)
+            lanes = numbers.get("lanes", {}).items()
+            numbers["of_a_scan"] = {lane: round(each["p50"] / unit, 4) for lane, each in lanes}
         found = numbers.pop("found", {})
         if found:
             numbers["agreement"] = self._agreement(system, found)
             numbers["wrong_texts"] = wrong_texts(self._corpus, found)
+        if name == "triptych":
+            self._own = found
+        elif name in VARIANTS and found and self._own:
+            queries = [(lane, at) for lane, asked in self._own.items() for at in range(len(asked))]
+            same = [found[lane][at] == self._own[lane][at] for lane, at in queries]
+            numbers["same_hits"] = round(sum(same) / len(same), 4)
         return numbers
 
     def _agreement(self, system: type[System], found: dict[str, Any]) -> dict[str, float]:
@@ -120,6 +141,18 @@ class Bench:
             runs.append(json.loads(out.read_text()))
         keys = [key for key in runs[0] if key != "phase"]
         return {key: statistics.median(run[key] for run in runs) for key in keys}
+
+    def _processes(self, name: str, store: Path, stop: float) -> Numbers:
+        out = store.with_suffix(".processes")
+        self._child("processes", name, store, out, stop)
+        found: Numbers = json.loads(out.read_text())
+        return found
+
+    def _scan(self, stop: float) -> float:
+        with self._folder() as folder:
+            out = folder / "scan.json"
+            self._child("scan", "triptych", folder / "store", out, stop)
+            return float(json.loads(out.read_text())["p50"])
 
     def _fsyncs(self, name: str, stop: float) -> Numbers | str:
         """Synchronisations of files, counted by strace, of the same writes in another run."""
@@ -157,12 +190,13 @@ class Bench:
         self, task: str, name: str, store: Path, out: Path, stop: float, prefix: Any = ()
     ) -> None:
         """Run one measured process to its end, or end it."""
-        command = [*prefix, sys.executable, "-m", "harness.measure", task, "--system", name]
+        root = self.roots.get(name, ROOT)
+        command = [*prefix, python(root), "-m", "harness.measure", task, "--system", name]
         command += ["--corpus", self._corpus, "--folder", store, "--out", out]
         with tempfile.TemporaryFile() as log:
             process = subprocess.Popen(
                 [str(part) for part in command],
-                env=environment(),
+                env=environment(root) | VARIANTS.get(name, {}),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -48,6 +48,8 @@ class System(ABC):
         lanes: of "keyword", "vector" and "hybrid", those it has.
         bm25: k1 and b by which its keyword lane ranks; None where it has no such lane.
         threads: whether many threads may search while one writes.
+        filters: whether its searches keep to ``where``, a field of the documents and its value.
+        most: chunks above which it takes hours; None where it takes minutes.
         persists: whether a new process can open what this one wrote.
         updates: how a document is replaced, for the reader of the results.
         setup: how it is set up, for the reader of the results.
@@ -58,6 +60,8 @@ class System(ABC):
     lanes: ClassVar[tuple[str, ...]]
     bm25: ClassVar[tuple[float, float] | None] = (1.2, 0.75)
     threads: ClassVar[bool] = False
+    filters: ClassVar[bool] = False
+    most: ClassVar[int | None] = None
     persists: ClassVar[bool] = True
     updates: ClassVar[str]
     setup: ClassVar[str]
@@ -65,6 +69,7 @@ class System(ABC):
     def __init__(self, folder: Path, given: Given) -> None:
         self.folder = folder
         self.given = given
+        self.where: tuple[str, str] | None = None
 
     @classmethod
     @abstractmethod
@@ -90,6 +95,10 @@ class System(ABC):
     def save(self) -> bool:
         """Write what is in memory alone; False where every write is durable already."""
         return False
+
+    def note(self) -> str:
+        """What the reader of the results needs to know of this process."""
+        return ""
 
     def close(self) -> None:  # noqa: B027 - most systems have nothing to close
         """Let go of files."""

@@ -1,46 +1,60 @@
-"""Results as tables: every system beside Triptych, how each grows, one shape beside another."""
+"""Results as tables: Triptych by corpus, and every system beside Triptych."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 Document = Mapping[str, Any]
 Numbers = Mapping[str, Any]
 
 ROWS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("make an empty store", "ms", ("create_ms",)),
+    ("one scan of all vectors", "ms", ("scan_ms",)),
     ("ingest until searchable", "chunks/s", ("ingest", "chunks_per_second")),
+    ("peak memory, ingest", "MB", ("memory", "ingest_peak_mb")),
+    ("disk", "MB", ("disk_mb",)),
     ("keyword p50", "ms", ("lanes", "keyword", "p50")),
-    ("keyword p95", "ms", ("lanes", "keyword", "p95")),
-    ("keyword p99", "ms", ("lanes", "keyword", "p99")),
+    ("… as a share of a scan", "", ("of_a_scan", "keyword")),
+    ("… processor time", "ms", ("lanes", "keyword", "cpu")),
+    ("… by frequent words", "ms", ("words", "frequent", "keyword", "p50")),
+    ("… by rare words", "ms", ("words", "rare", "keyword", "p50")),
+    ("… among 1% of the documents", "ms", ("filters", "1%", "keyword", "p50")),
+    ("… among 50%", "ms", ("filters", "50%", "keyword", "p50")),
     ("vector p50", "ms", ("lanes", "vector", "p50")),
-    ("vector p95", "ms", ("lanes", "vector", "p95")),
-    ("vector p99", "ms", ("lanes", "vector", "p99")),
+    ("… among 1% of the documents", "ms", ("filters", "1%", "vector", "p50")),
+    ("… among 50%", "ms", ("filters", "50%", "vector", "p50")),
     ("hybrid p50", "ms", ("lanes", "hybrid", "p50")),
-    ("hybrid p95", "ms", ("lanes", "hybrid", "p95")),
-    ("hybrid p99", "ms", ("lanes", "hybrid", "p99")),
+    ("… as a share of a scan", "", ("of_a_scan", "hybrid")),
+    ("… processor time", "ms", ("lanes", "hybrid", "cpu")),
+    ("… p95", "ms", ("lanes", "hybrid", "p95")),
+    ("… by frequent words", "ms", ("words", "frequent", "hybrid", "p50")),
+    ("… by rare words", "ms", ("words", "rare", "hybrid", "p50")),
+    ("… among 1% of the documents", "ms", ("filters", "1%", "hybrid", "p50")),
+    ("… among 50%", "ms", ("filters", "50%", "hybrid", "p50")),
+    ("… after updates", "ms", ("lanes_after_updates", "hybrid", "p50")),
     ("replace one document until found, p50", "ms", ("replace", "p50")),
-    ("replace one document until found, p95", "ms", ("replace", "p95")),
-    ("keyword p50 after updates", "ms", ("lanes_after_updates", "keyword", "p50")),
-    ("hybrid p50 after updates", "ms", ("lanes_after_updates", "hybrid", "p50")),
-    ("one thread beside a writer", "searches/s", ("threads", "one_per_second")),
-    ("eight threads beside a writer", "searches/s", ("threads", "many_per_second")),
-    ("eight threads over one", "", ("threads", "ratio")),
     ("delete one document, p50", "ms", ("delete", "p50")),
     ("write or fold in after updates", "s", ("save", "after_updates_seconds")),
+    ("keyword, one thread", "searches/s", ("threads", "keyword", "1")),
+    ("… two threads over one", "", ("threads", "keyword", "2_over_1")),
+    ("… eight threads over one", "", ("threads", "keyword", "8_over_1")),
+    ("… two processes over one", "", ("processes", "two_over_one", "keyword")),
+    ("hybrid, one thread", "searches/s", ("threads", "hybrid", "1")),
+    ("… two threads over one", "", ("threads", "hybrid", "2_over_1")),
+    ("… eight threads over one", "", ("threads", "hybrid", "8_over_1")),
+    ("… two processes over one", "", ("processes", "two_over_one", "hybrid")),
+    ("hybrid, one thread beside a writer", "searches/s", ("beside_a_writer", "one_per_second")),
+    ("… eight over one", "", ("beside_a_writer", "ratio")),
     ("reopen to first answer", "ms", ("reopen", "open_to_first_answer_ms")),
     ("import", "ms", ("reopen", "import_ms")),
-    ("peak memory, ingest", "MB", ("memory", "ingest_peak_mb")),
     ("memory of a reopened process", "MB", ("reopen", "resident_mb")),
-    ("disk", "MB", ("disk_mb",)),
     ("fsyncs of a replacement", "", ("fsyncs", "replace")),
-    ("fsyncs of an ingest (at most 10,000 chunks)", "", ("fsyncs", "ingest")),
     ("keyword: agreement with exact", "", ("agreement", "keyword")),
     ("vector: agreement with exact", "", ("agreement", "vector")),
+    ("queries with the same hits as Triptych's", "", ("same_hits",)),
 )
 _MORE_IS_BETTER = {"chunks/s", "searches/s"}
-_PLAIN = {"agreement", "fsyncs", "create_ms", "ratio"}
 
 
 def at(numbers: Numbers, path: Sequence[str]) -> float | None:
@@ -74,29 +88,50 @@ def beside(document: Document) -> str:
     systems = {
         name: numbers for name, numbers in document["systems"].items() if "skipped" not in numbers
     }
-    own = systems.get("triptych", {})
-    rows = []
-    for label, unit, path in ROWS:
-        values = {name: at(numbers, path) for name, numbers in systems.items()}
-        if all(value is None for value in values.values()):
-            continue
-        base = at(own, path)
-        cells = []
-        for name, value in values.items():
-            cell = shown(value)
-            if value and base and name != "triptych" and not _PLAIN & set(path):
-                ratio = base / value if unit in _MORE_IS_BETTER else value / base
-                cell += f" ({ratio:.2g}×)"
-            cells.append(cell)
-        rows.append([f"{label}, {unit}" if unit else label, *cells])
-    table = _markdown(["", *systems], rows)
+    own = list(systems).index("triptych") if "triptych" in systems else None
     notes = [
         f"{name}: {numbers.get('skipped') or numbers.get('failed')}"
         for name, numbers in document["systems"].items()
         if "skipped" in numbers or "failed" in numbers
     ]
     notes += [f"{name}: {word}" for name, numbers in systems.items() for word in _missed(numbers)]
-    return "\n".join([table, "", *notes]) if notes else table
+    table = _table(list(systems), list(systems.values()), own)
+    return "\n".join([table, "", *(f"- {note}" for note in notes)]) if notes else table
+
+
+def shapes(documents: Sequence[Document]) -> str:
+    """Markdown: a row a measure of Triptych, a column a corpus."""
+    own = [one["systems"].get("triptych", {}) for one in documents]
+    return _table([title(one["corpus"]) for one in documents], own)
+
+
+def title(corpus: Mapping[str, Any]) -> str:
+    return f"{corpus['chunks']:,} chunks, {corpus['name']}"
+
+
+def _table(names: Sequence[str], columns: Sequence[Numbers], own: int | None = None) -> str:
+    """A row a measure; with ratios to the column ``own``."""
+    rows = [
+        [
+            "measured",
+            *(
+                " ".join(each.get(k, "") for k in ("taken", "commit", "note")).strip() or "–"
+                for each in columns
+            ),
+        ]
+    ]
+    for label, unit, path in ROWS:
+        values = [at(numbers, path) for numbers in columns]
+        if all(value is None for value in values):
+            continue
+        base = None if own is None else values[own]
+        cells = [shown(value) for value in values]
+        for place, value in enumerate(values):
+            if value and base and place != own and unit and path != ("scan_ms",):
+                ratio = base / value if unit in _MORE_IS_BETTER else value / base
+                cells[place] += f" ({ratio:,.0f}×)" if ratio >= 100 else f" ({ratio:.2g}×)"
+        rows.append([f"{label}, {unit}" if unit else label, *cells])
+    return _markdown(["", *names], rows)
 
 
 def _missed(numbers: Numbers) -> list[str]:
@@ -108,60 +143,50 @@ def _missed(numbers: Numbers) -> list[str]:
         missed = at(numbers, (act, "missed"))
         if missed:
             said.append(f"{missed:.0f} of {at(numbers, (act, 'count')):.0f} {word}")
+    if at(numbers, ("outside_filter",)):
+        said.append(f"{numbers['outside_filter']} hits were not of the filter's documents")
     if at(numbers, ("wrong_texts",)):
         said.append(f"{numbers['wrong_texts']} hits brought another text than their chunk's")
     return said
 
 
-def growth(small: Document, large: Document) -> str:
-    """Markdown: how many times each number is larger in the larger corpus."""
-    names = [
-        name
-        for name, numbers in large["systems"].items()
-        if "skipped" not in numbers and "skipped" not in small["systems"].get(name, {"skipped": 1})
+def page(documents: Sequence[Document]) -> str:
+    """All tables of one machine: Triptych by corpus, and each corpus beside the others."""
+    machine = documents[0]["machine"]
+    loads = [
+        one["load_before"]
+        for each in documents
+        for one in each["systems"].values()
+        if "load_before" in one
     ]
-    rows = []
-    for label, unit, path in ROWS:
-        if path[0] == "agreement":
-            continue
-        cells = []
-        for name in names:
-            less, more = (at(one["systems"][name], path) for one in (small, large))
-            cells.append(f"{more / less:.2g}×" if less and more else "–")
-        if any(cell != "–" for cell in cells):
-            rows.append([f"{label}, {unit}" if unit else label, *cells])
-    return _markdown(["", *names], rows)
-
-
-SHAPE_ROWS = tuple(
-    row
-    for row in ROWS
-    if row[2][0] in ("ingest", "replace", "delete", "disk_mb")
-    or row[2] == ("memory", "ingest_peak_mb")
-    or (row[2][0] == "lanes" and row[2][2] == "p50")
-)
-
-
-def shapes(few: Document, many: Document) -> str:
-    """Markdown: each system with few chunks a document, and in brackets the same over many.
-
-    Rates in brackets above 1 are faster with few, times above 1 slower.
-    """
-    names = [
-        name
-        for name, numbers in few["systems"].items()
-        if "skipped" not in numbers and "skipped" not in many["systems"].get(name, {"skipped": 1})
+    parts = [
+        f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']:g} GiB; Python "
+        f"{machine['python']}; an fsync takes {machine['fsync_ms']['p50']:g} ms. The load before "
+        f"each system was at most {max(loads, default=0):g}."
     ]
-    rows = []
-    for label, unit, path in SHAPE_ROWS:
-        cells = []
-        for name in names:
-            one, other = (at(each["systems"][name], path) for each in (few, many))
-            ratio = f" ({one / other:.2g} of {shown(other)})" if one and other else ""
-            cells.append(shown(one) + ratio)
-        if any(cell != "–" for cell in cells):
-            rows.append([f"{label}, {unit}", *cells])
-    return _markdown(["", *names], rows)
+    if len(documents) > 1 or len(documents[0]["systems"]) == 1:
+        parts.append(shapes(documents))
+    for each in documents:
+        if len(each["systems"]) > 1:
+            brackets = "in brackets, how many times better Triptych is:"
+            parts += [f"{title(each['corpus'])}; {brackets}", beside(each)]
+    return "\n\n".join(parts)
+
+
+def write(path: Path, documents: Sequence[Document]) -> None:
+    """Put `page` into a Markdown file, in the place of the last one of this machine."""
+    machine = documents[0]["machine"]
+    begin = f"<!-- peers.py on {machine['processor']}, {machine['cores']} cores -->"
+    end = "<!-- end of peers.py -->"
+    block = f"{begin}\n\n{page(documents)}\n\n{end}"
+    text = path.read_text("utf-8")
+    if begin in text:
+        before, _, rest = text.partition(begin)
+        text = before + block + rest.partition(end)[2]
+    else:  # below those of other machines
+        before, last, after = text.rpartition(end)
+        text = f"{before}{last}\n\n{block}{after}" if last else f"{after}\n{block}\n"
+    path.write_text(text, "utf-8")
 
 
 def line(numbers: Numbers) -> str:

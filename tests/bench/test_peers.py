@@ -80,6 +80,13 @@ def test_a_run_measures_triptych_and_a_peer(measured: tuple[Path, str]) -> None:
     assert own["replace"]["count"] == 6
     assert set(own["lanes"]) == set(own["lanes_after_updates"]) == {"keyword", "vector", "hybrid"}
     assert set(peer["lanes"]) == {"keyword"}
+    assert own["words"]["rare"].keys() == own["words"]["frequent"].keys() == {"keyword", "hybrid"}
+    assert own["filters"]["1%"].keys() == own["filters"]["50%"].keys() == own["lanes"].keys()
+    assert own["outside_filter"] == 0
+    assert "filters" not in peer
+    assert own["of_a_scan"].keys() == own["lanes"].keys()
+    assert own["threads"]["hybrid"].keys() >= {"1", "2", "8", "8_over_1"}
+    assert own["processes"]["two_over_one"].keys() == {"keyword", "hybrid"}
     assert own["disk_mb"] > 0
     assert own["reopen"]["resident_mb"] > 0
     assert peer["reopen"] == "nothing persists"
@@ -95,11 +102,11 @@ def test_a_replacement_costs_one_fsync(measured: tuple[Path, str]) -> None:
 
 
 def test_ratios_are_printed(measured: tuple[Path, str]) -> None:
-    folder, said = measured
+    said = measured[1]
     assert "| keyword p50, ms |" in said
     assert "×)" in said
     assert "generated-120.json" in said
-    assert "×" in table.growth(read(folder), read(folder))
+    assert "| … as a share of a scan |" in said
 
 
 def test_what_has_been_measured_is_not_measured_again(measured: tuple[Path, str]) -> None:
@@ -130,7 +137,13 @@ def test_one_chunk_a_document_stands_beside_ten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["--chunks", "40", "--chunks-per-document", "10", "1", "--only", "rank-bm25"]
-    monkeypatch.setattr(sys, "argv", ["peers.py", *arguments, "--results", str(tmp_path)])
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n")
+    monkeypatch.setattr(program, "PAGE", page)
+    monkeypatch.setattr(plot, "OUT", tmp_path / "plot.svg")
+    monkeypatch.setattr(
+        sys, "argv", ["peers.py", *arguments, "--results", str(tmp_path), "--write"]
+    )
     terminate = signal.getsignal(signal.SIGTERM)
     try:
         program.main()
@@ -148,9 +161,52 @@ def test_one_chunk_a_document_stands_beside_ten(
     }
     assert described["generated-40.json"]["documents"] == 4
     assert described["generated-1-a-document-40.json"]["documents"] == 40
-    compared = capsys.readouterr().out.split("40 chunks, 1 a document beside 10")[1]
-    assert "| ingest until searchable, chunks/s |" in compared
-    assert " of " in compared
+    heading = "|  | 40 chunks, generated | 40 chunks, generated-1-a-document |"
+    assert heading in capsys.readouterr().out
+    assert heading in page.read_text()
+    assert (tmp_path / "plot.svg").read_text().startswith("<svg")
+
+
+def test_a_page_holds_the_last_tables_of_each_machine(
+    measured: tuple[Path, str], tmp_path: Path
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n\nBefore.\n")
+    document = read(measured[0])
+    for cores, peer in [(1, "first"), (2, "second"), (1, "third")]:
+        machine = {**document["machine"], "cores": cores}
+        found = {
+            peer if name == "rank-bm25" else name: n for name, n in document["systems"].items()
+        }
+        table.write(page, [{**document, "machine": machine, "systems": found}])
+    page.write_text(page.read_text() + "\nAfter.\n")
+    table.write(page, [{**document, "machine": {**document["machine"], "cores": 2}}])
+    text = page.read_text()
+    assert text.startswith("# Page\n\nBefore.\n")
+    assert text.endswith("\nAfter.\n")
+    heads = [row for row in text.splitlines() if row.startswith("|  | triptych |")]
+    assert heads == ["|  | triptych | third |", "|  | triptych | rank-bm25 |"]
+
+
+def test_the_median_of_several_rounds_stands(measured: tuple[Path, str]) -> None:
+    rounds = [{"p50": 3, "said": "a", "lanes": {"x": n}} for n in (1, 5, 2)]
+    assert storing.median_of(rounds) == {"p50": 3, "said": "a", "lanes": {"x": 2}}
+    assert storing.median_of([{"failed": "once"}, {"p50": 1}]) == {"failed": "once", "p50": 1}
+
+
+def test_another_tree_is_measured_by_its_sources(tmp_path: Path) -> None:
+    elsewhere = import_module("harness.machine").environment(tmp_path)["PYTHONPATH"]
+    assert str(tmp_path / "knowledge") in elsewhere
+    assert str(BENCH) in elsewhere
+
+
+def test_what_is_no_checkout_is_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["peers.py", "--chunks", "40", "--tree", str(tmp_path)])
+    with pytest.raises(SystemExit):
+        program.main()
+    assert "a checkout of it" in capsys.readouterr().err
 
 
 def test_the_plot_shows_every_system(measured: tuple[Path, str], tmp_path: Path) -> None:
@@ -175,6 +231,23 @@ class TestCorpus:
         for file in ("corpus.jsonl", "edits.json", "about.json"):
             one, two = ((tmp_path / name / file).read_bytes() for name in ("one", "two"))
             assert one == two
+
+    def test_queries_are_of_frequent_and_of_rare_words(self, tmp_path: Path) -> None:
+        corpora.prepare(tmp_path, chunks=300, text=None)
+        feed = corpora.Feed(tmp_path, corpora.Given())
+        chunks = [
+            set(contract.plain_terms(chunk.text))
+            for document in feed.documents()
+            for chunk in document.chunks
+        ]
+
+        def holders(kind: str) -> list[int]:
+            words = {word for text, _ in feed.asked[kind] for word in text.split()}
+            return [sum(word in chunk for chunk in chunks) for word in words]
+
+        assert all(len(text.split()) == 8 for asked in feed.asked.values() for text, _ in asked)
+        assert min(holders("frequent")) > 300 / 20
+        assert set(holders("rare")) == {2}
 
     def test_real_text_is_cut_as_triptych_cuts_it(self, tmp_path: Path) -> None:
         import triptych
@@ -214,15 +287,16 @@ class TestOracle:
         chunks = [chunk for document in feed.documents() for chunk in document.chunks]
         terms = [contract.plain_terms(chunk.text) for chunk in chunks]
         stats = corpus_stats(terms)
-        exact = oracle.ExactBM25(corpus, feed.queries, contract.plain_terms, contract.plain_terms)
-        for number, query in enumerate(feed.queries[:20]):
+        queries = [text for text, _ in feed.asked["mixed"]]
+        exact = oracle.ExactBM25(corpus, queries, contract.plain_terms, contract.plain_terms)
+        for number, query in enumerate(queries[:20]):
             want = [score_text(contract.plain_terms(query), text, stats) for text in terms]
             assert exact.scores(number, 1.2, 0.75).tolist() == pytest.approx(want)
 
     def test_a_wrong_ranking_is_reported(self, corpus: Path) -> None:
         feed = corpora.Feed(corpus, corpora.Given())
         chunks = [chunk for document in feed.documents() for chunk in document.chunks]
-        queries = feed.queries[:5]
+        queries = [text for text, _ in feed.asked["mixed"][:5]]
         exact = oracle.ExactBM25(corpus, queries, contract.plain_terms, contract.plain_terms)
         ranked = []
         for number in range(len(queries)):
@@ -236,7 +310,7 @@ class TestOracle:
     def test_exact_vectors_are_the_nearest(self, corpus: Path) -> None:
         feed = corpora.Feed(corpus, corpora.Given())
         chunks = [chunk for document in feed.documents() for chunk in document.chunks]
-        rows = feed.query_vectors[:5]
+        rows = [vector for _, vector in feed.asked["mixed"][:5]]
         exact = oracle.ExactVectors(corpus, rows, corpora.Given())
         ranked = [
             sorted(chunks, key=lambda chunk, row=row: -float(chunk.vector @ row)) for row in rows

@@ -19,11 +19,19 @@ NAMES = (
 )
 """Triptych first, to whom ratios are taken; then those with both lanes; then single lanes."""
 
-MORE = ("triptych-memory",)
+MORE = ("triptych-memory", "triptych-pure")
 """Measured only when named."""
 
 
+VARIANTS: dict[str, dict[str, str]] = {
+    "triptych-before": {},
+    "triptych-pure": {"TRIPTYCH_PURE": "1"},
+}
+"""Triptych again: of the tree that ``--tree`` names, and without native kernels."""
+
+
 def system_of(name: str) -> type[System]:
+    name = "triptych" if name in VARIANTS else name
     module = import_module(f"harness.systems.{name.replace('-', '_')}_system")
     system: type[System] = module.SYSTEM
     return system

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.corpus import Chunk, Document, Edit, Given, Vectors, document_of
+from harness.corpus import Chunk, Document, Edit, Given, Vectors, document_of, metadata_of
 from harness.system import Found, System, chunk_batches, matrix
 
 
@@ -15,6 +15,7 @@ class Chroma(System):
     modules = ("chromadb",)
     lanes = ("vector",)
     bm25 = None
+    filters = True
     updates = "in place, durable when add returns"
     setup = "PersistentClient, HNSW as it ships, inner product; no BM25 in a local client"
 
@@ -42,7 +43,10 @@ class Chroma(System):
                 ids=[chunk.id for chunk in some],
                 embeddings=matrix(some),
                 documents=[chunk.text for chunk in some],
-                metadatas=[{"document": document_of(chunk.id)} for chunk in some],
+                metadatas=[
+                    {"document": name, **metadata_of(name)}
+                    for name in (document_of(chunk.id) for chunk in some)
+                ],
             )
 
     def ingest(self, documents: Iterator[Document]) -> None:
@@ -50,8 +54,9 @@ class Chroma(System):
             self._add(batch)
 
     def search(self, lane: str, text: str, vector: Vectors, limit: int) -> Found:
+        where = dict([self.where]) if self.where else None
         found = self._chunks.query(
-            query_embeddings=vector[None], n_results=limit, include=["documents"]
+            query_embeddings=vector[None], n_results=limit, include=["documents"], where=where
         )
         return list(zip(found["ids"][0], found["documents"][0], strict=True))
 

@@ -6,7 +6,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.corpus import DIMENSION, Chunk, Document, Edit, Given, Vectors, document_of
+from harness.corpus import (
+    DIMENSION,
+    Chunk,
+    Document,
+    Edit,
+    Given,
+    Vectors,
+    document_of,
+    metadata_of,
+)
 from harness.system import Found, System, chunk_batches, matrix
 
 _COLUMNS = ["id", "text"]
@@ -17,6 +26,7 @@ class LanceDB(System):
     modules = ("lancedb", "pyarrow")
     lanes = ("keyword", "vector", "hybrid")
     threads = True
+    filters = True
     updates = "in place; the keyword index scans new rows until optimize()"
     setup = (
         "adds of 10,000 chunks, then create_fts_index without stemming and stop words; no vector "
@@ -44,11 +54,14 @@ class LanceDB(System):
     def _rows(self, chunks: Sequence[Chunk]) -> Any:
         import pyarrow as pa
 
+        names = [document_of(chunk.id) for chunk in chunks]
+        fields = [metadata_of(name) for name in names]
         flat = pa.array(matrix(chunks).reshape(-1), pa.float32())
         return pa.table(
             {
                 "id": [chunk.id for chunk in chunks],
-                "document": [document_of(chunk.id) for chunk in chunks],
+                "document": names,
+                **{field: [each[field] for each in fields] for field in fields[0]},
                 "text": [chunk.text for chunk in chunks],
                 "vector": pa.FixedSizeListArray.from_arrays(flat, DIMENSION),
             }
@@ -72,6 +85,8 @@ class LanceDB(System):
         else:
             query = self._table.search(query_type="hybrid").vector(vector).text(text)
             query = query.distance_type("dot").rerank(self._reranker)
+        if self.where is not None:
+            query = query.where("{} = '{}'".format(*self.where), prefilter=True)
         rows = query.select(_COLUMNS).limit(limit).to_arrow()
         return list(zip(rows["id"].to_pylist(), rows["text"].to_pylist(), strict=True))
 

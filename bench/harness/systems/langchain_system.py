@@ -17,6 +17,7 @@ class LangChain(System):
     packages = ("langchain-classic", "langchain-community", "langchain-core", "rank-bm25")
     modules = ("langchain_classic", "langchain_community", "langchain_core", "rank_bm25")
     lanes = ("keyword", "vector", "hybrid")
+    most = 10_000
     persists = False
     updates = "vectors in place; the keyword index is built again; all in memory"
     setup = (

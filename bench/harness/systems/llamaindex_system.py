@@ -16,6 +16,7 @@ class LlamaIndex(System):
     packages = ("llama-index-core", "llama-index-retrievers-bm25", "bm25s")
     modules = ("llama_index.core", "llama_index.retrievers.bm25")
     lanes = ("keyword", "vector", "hybrid")
+    most = 10_000
     bm25 = (1.5, 0.75)
     updates = "vectors in place, in memory; the keyword index is built again; persist() writes all"
     setup = (

@@ -16,6 +16,7 @@ class RankBM25(System):
     packages = ("rank-bm25", "numpy")
     modules = ("rank_bm25",)
     lanes = ("keyword",)
+    most = 10_000
     persists = False
     updates = "builds everything again"
     setup = "BM25Okapi(k1=1.2, b=0.75), whose idf is not Lucene's; best ten by argpartition"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.corpus import Document, Edit, Given, Vectors
+from harness.corpus import Document, Edit, Given, Vectors, metadata_of
 from harness.system import Found, System, plain_terms
 
 
@@ -14,6 +14,7 @@ class Tantivy(System):
     packages = ("tantivy",)
     modules = ("tantivy",)
     lanes = ("keyword",)
+    filters = True
     updates = "in place, durable at commit"
     setup = "default tokenizer, frequencies without positions, texts stored; one commit a change"
 
@@ -27,7 +28,8 @@ class Tantivy(System):
 
         schema = tantivy.SchemaBuilder()
         schema.add_text_field("id", stored=True, tokenizer_name="raw", index_option="basic")
-        schema.add_text_field("document", tokenizer_name="raw", index_option="basic")
+        for field in ("document", *metadata_of("")):
+            schema.add_text_field(field, tokenizer_name="raw", index_option="basic")
         schema.add_text_field("body", stored=True, index_option="freq")
         path = folder / "tantivy"
         path.mkdir(exist_ok=True)
@@ -39,10 +41,9 @@ class Tantivy(System):
     def _add(self, document: Document) -> None:
         import tantivy
 
+        fields = {"document": document.name, **metadata_of(document.name)}
         for chunk in document.chunks:
-            self._writer.add_document(
-                tantivy.Document(id=chunk.id, document=document.name, body=chunk.text)
-            )
+            self._writer.add_document(tantivy.Document(id=chunk.id, body=chunk.text, **fields))
 
     def _writing(self) -> None:
         if self._writer is None:
@@ -61,9 +62,17 @@ class Tantivy(System):
 
     def search(self, lane: str, text: str, vector: Vectors, limit: int) -> Found:
         query = self._index.parse_query(" ".join(plain_terms(text)), ["body"])
+        if self.where is not None:
+            query = self._within(query, *self.where)
         hits = self._searcher.search(query, limit, count=False).hits
         found = (self._searcher.doc(address) for _, address in hits)
         return [(hit["id"][0], hit["body"][0]) for hit in found]
+
+    def _within(self, query: Any, field: str, value: str) -> Any:
+        from tantivy import Occur, Query
+
+        only = Query.const_score_query(Query.term_query(self._index.schema, field, value), 0.0)
+        return Query.boolean_query([(Occur.Must, query), (Occur.Must, only)])
 
     def replace(self, edit: Edit) -> None:
         self._writing()

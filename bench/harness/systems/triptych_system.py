@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from harness.corpus import Document, Edit, Given, Vectors
+from harness.corpus import Document, Edit, Given, Vectors, metadata_of
 from harness.system import Found, System
 
 _MODES = {"keyword": "bm25", "vector": "vector", "hybrid": "hybrid"}
@@ -17,18 +19,23 @@ class Triptych(System):
     modules = ("triptych", "sqlalchemy")
     lanes = ("keyword", "vector", "hybrid")
     threads = True
+    filters = True
     updates = "in place, durable when put returns"
     setup = "triptych.open(path): SQLite, the English analyzer; reciprocal rank fusion"
 
     @classmethod
     def load(cls) -> None:
-        from importlib import import_module
-
-        import rjieba  # noqa: F401 - imported on first use otherwise
-
-        # What opening would import by itself: the import's time, not opening's.
-        for name in ("service", "text", "search.fusion"):
-            import_module(f"triptych.{name}")
+        # What opening and the first search import: the import's time, not theirs. Another tree
+        # may have other modules.
+        for name in (
+            "rjieba",
+            "simsimd",
+            "triptych.service",
+            "triptych.text",
+            "triptych.search.fusion",
+        ):
+            with suppress(ImportError):
+                import_module(name)
         for name in ("triptych_factory.wiring", "triptych_backends.sqlite"):
             import_module(name)
 
@@ -47,7 +54,11 @@ class Triptych(System):
         def new() -> Iterator[NewDocument]:
             for document in documents:
                 self._hand_out(document)
-                yield NewDocument(name=document.name, content=document.content)
+                yield NewDocument(
+                    name=document.name,
+                    content=document.content,
+                    metadata=metadata_of(document.name),
+                )
 
         report = self._kb.put_documents("bench", new())
         if report.failed:
@@ -61,17 +72,26 @@ class Triptych(System):
         )
 
     def search(self, lane: str, text: str, vector: Vectors, limit: int) -> Found:
-        result = self._kb.search(text, dataset_id="bench", mode=_MODES[lane], top_k=limit)
+        where = dict([self.where]) if self.where else None
+        result = self._kb.search(
+            text, dataset_id="bench", mode=_MODES[lane], top_k=limit, where=where
+        )
         if result.warnings:
             raise RuntimeError(f"{lane} search of {text!r}: {result.warnings}")
         return [(f"{hit.doc_name}#{hit.chunk_index}", hit.content) for hit in result.hits]
 
     def replace(self, edit: Edit) -> None:
         self._hand_out(edit.document)
-        self._kb.put_document("bench", edit.document.name, edit.document.content)
+        name = edit.document.name
+        self._kb.put_document("bench", name, edit.document.content, metadata_of(name))
 
     def delete(self, name: str) -> None:
         self._kb.delete_document("bench", name)
+
+    def note(self) -> str:
+        with suppress(ImportError):  # another tree may have no kernels
+            return f"kernels: {import_module('triptych_backends.index.kernels').in_use}"
+        return ""
 
     def close(self) -> None:
         self._kb.close()

@@ -75,7 +75,9 @@ class Filler(CloseOnExit, Generic[V]):
 
     What the model answers is stored at once where the next answer has to be waited for, and else
     in transactions of bounded size and time. A filler before it, a killed one, or one beside it,
-    spares it the texts that it has embedded. Close it, or use it as a context manager.
+    spares it the texts that it has embedded. Of a slow model, each document's first text comes
+    before the rest of any: a search by vector finds the document by it. Close it, or use it as a
+    context manager.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class Filler(CloseOnExit, Generic[V]):
         self._dataset_id = dataset_id
         self._meter = meter or EmbeddingProgress(None)
         self._names: deque[str] = deque()
+        self._begun: dict[str, tuple[str, int]] = {}
         self._waiting: dict[str, _Waiting] = {}
         self._targets: dict[str, Counter[str]] = {}
         self._arrived: dict[str, V] = {}
@@ -247,6 +250,7 @@ class Filler(CloseOnExit, Generic[V]):
             info is None or not self._chunks.waiting(dataset_id, space, [name])
         ):
             self._forget(name)  # it is gone, or another filler was here first
+            self._count_given(name, Counter())
             return
         title = None if info is None else text_of(info.metadata, "title") or None
         texts: dict[str, str] = {}
@@ -269,8 +273,23 @@ class Filler(CloseOnExit, Generic[V]):
                 places[digest] += 1
         if self._layers is not None and not texts:
             self._forget(name)
-        else:
-            self._ask(name, texts, places)
+            return
+        if name in self._begun:
+            self._count_given(name, places)
+        elif held and self._names and len(texts) > 1 and self.run is not None and self.run.slow:
+            first = next(iter(texts))
+            self._begun[name] = first, places.total() - places[first]
+            self._names.append(name)
+            texts = {first: texts[first]}
+        self._ask(name, texts, places)
+
+    def _count_given(self, name: str, lacking: Counter[str]) -> None:
+        """Count the vectors that the store gave a name when it took that of the first text."""
+        first, left = self._begun.pop(name, ("", 0))
+        given = max(left - lacking.total() + lacking[first], 0)
+        self._reused += given
+        self._meter.expect(given)
+        self._meter.advance(given)
 
     def _ask(self, name: str, texts: Mapping[str, str], places: Counter[str]) -> None:
         """Wait for the vectors of ``texts``, by digest; ask the model for those that nobody has."""
@@ -280,9 +299,10 @@ class Filler(CloseOnExit, Generic[V]):
         bare = {digest for digest, text in texts.items() if not model.admits(text)}
         wanted = {digest: text for digest, text in texts.items() if digest not in bare}
         self._waiting[name] = _Waiting(set(wanted), bare)
-        self._meter.expect(sum(places[digest] for digest in wanted))
         for digest in wanted:
-            self._targets.setdefault(digest, Counter())[name] += places[digest]
+            targets = self._targets.setdefault(digest, Counter())
+            self._meter.expect(places[digest] - targets[name])  # its first text may be under way
+            targets[name] = places[digest]
         new = {
             digest: text
             for digest, text in wanted.items()

@@ -159,8 +159,9 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
 
     @property
     def slow(self) -> bool:
-        """Whether a call takes much longer than storing its answers."""
-        return self._seconds_each * self._concurrency * self._size >= _SLOW_SECONDS
+        """Whether a call takes much longer than storing its answers; True before the first."""
+        seconds = self._seconds_each * self._concurrency * self._size
+        return not self._answered or seconds >= _SLOW_SECONDS
 
     @property
     def room(self) -> int:
