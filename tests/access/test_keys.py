@@ -160,6 +160,17 @@ def test_a_key_keeps_to_its_rate(kb: Service, keys: KeyStore) -> None:
         who(bearer(few.token))
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="processes count apart there")
+def test_limiters_of_one_folder_count_together(tmp_path: Path) -> None:
+    now = [100.0]
+    one, other = (RateLimiter(lambda: now[0], shared=tmp_path) for _ in range(2))
+    assert [each.take("k", 3) for each in (one, other, one)] == [0, 0, 0]
+    assert [each.take("k", 3) for each in (one, other)] == [20, 20]
+    now[0] += 20
+    assert [each.take("k", 3) for each in (other, one)] == [0, 20]
+    assert (one.take("k", 60), other.take("other", 3)) == (0, 0)  # a new rate is a full bucket
+
+
 def test_a_flood_of_bad_keys_keeps_nothing(keys: KeyStore, who: KeyAuthenticator) -> None:
     made = keys.add("good")
 

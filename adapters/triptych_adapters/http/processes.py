@@ -122,7 +122,9 @@ def run(config: uvicorn.Config, listening: socket.socket) -> None:
         with suppress(KeyboardInterrupt):
             _Once(config).run([listening])
         return
-    supervisor = _Supervisor(config, [_Shared(fileno=listening.detach())])
+    if sys.platform != "win32":
+        listening = _Shared(fileno=listening.detach())
+    supervisor = _Supervisor(config, [listening])
     supervisor.run()
     if any(each.exitcode == STARTUP_FAILURE for each in supervisor.processes):
         raise StoreError("a worker could not start: its last lines of the log say why")
