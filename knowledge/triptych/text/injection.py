@@ -7,10 +7,14 @@ any may still mislead. Every pattern takes linear time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import attrs
-import regex
+
+from triptych.text.patterns import late
+
+if TYPE_CHECKING:
+    import regex
 
 SignKind = Literal["instruction", "comment", "template", "fence", "invisible", "bidi", "tags"]
 """instruction: the text tells a model what to do. comment: so does an HTML comment, which no reader
@@ -29,7 +33,7 @@ _MODEL: Final = (
 _ORDERS: Final = r"(?:instructions?|prompts?|directives?|guidelines?|programming|training)\b"
 _PAST: Final = r"(?:previous|prior|preceding|earlier|above|foregoing|original|initial|system)"
 _FILLER: Final = r"(?:all|any|every|of|the|your|these|those|my|other|and|or|to|safety)"
-_INSTRUCTION: Final = regex.compile(
+_INSTRUCTION: Final = late(
     rf"\b(?:ignore|disregard|forget|override|overrule|bypass|do{_TO}not{_TO}follow)"
     rf"(?:{_TO}{_FILLER}){{0,4}}+{_TO}(?:{_PAST}(?:{_TO}(?:{_PAST}|{_FILLER})){{0,3}}+{_TO}{_ORDERS}"
     rf"|{_ORDERS}(?:{_TO}(?:{_PAST}|you{_TO}(?:were|have|got))\b))"
@@ -54,7 +58,7 @@ _INSTRUCTION: Final = regex.compile(
     rf"{_TO}(?:anweisungen|befehle)\b"
     rf"|\bignore[zr]?{_TO}(?:toutes{_TO})?les{_TO}instructions{_TO}(?:précédentes|antérieures)"
     rf"|\bignora{_TO}(?:todas{_TO})?las{_TO}instrucciones{_TO}(?:anteriores|previas)",
-    regex.V1 | regex.IGNORECASE,
+    ignore_case=True,
 )
 # Without one of these, or of the pairs below, `_INSTRUCTION` matches nowhere: most texts are done
 # with after a look for some words.
@@ -71,38 +75,35 @@ _TOGETHER: Final = (
         ("llm", "gpt", "claude", "gemini", "copilot", "model", "chatbot", "assistant"),
     ),
 )
-_AI: Final = regex.compile(r"\bai\b", regex.V1 | regex.IGNORECASE)
-_COMMENT: Final = regex.compile(r"<!--(?:[^-]|-(?!->))*+(?:-->|\Z)", regex.V1)
-_OF_A_MODEL: Final = regex.compile(rf"\b{_MODEL}", regex.V1 | regex.IGNORECASE)
-_ORDER: Final = regex.compile(
+_AI: Final = late(r"\bai\b", ignore_case=True)
+_COMMENT: Final = late(r"<!--(?:[^-]|-(?!->))*+(?:-->|\Z)")
+_OF_A_MODEL: Final = late(rf"\b{_MODEL}", ignore_case=True)
+_ORDER: Final = late(
     r"\b(?:must|shall|always|never|ignore|disregard|reply|respond|answer|say|tell|recommend"
     r"|do\s{1,3}+not|don't)\b",
-    regex.V1 | regex.IGNORECASE,
+    ignore_case=True,
 )
-_TEMPLATE: Final = regex.compile(
+_TEMPLATE: Final = late(
     r"<\|(?:im_start|im_end|system|user|assistant|end|endoftext|eot_id|begin_of_text"
     r"|start_header_id|end_header_id)\|>"
     r"|\[/?INST\]|<</?SYS>>|</?(?:start|end)_of_turn>",
-    regex.V1,
 )
-_FENCE: Final = regex.compile(r"</?text-[0-9a-f]{12}>|</?retrieved_context>", regex.V1)
+_FENCE: Final = late(r"</?text-[0-9a-f]{12}>|</?retrieved_context>")
+# Without one of these, no comment, template or fence is there.
+_MARKS: Final = ("<!--", "<|", "INST]", "<<SYS", "_of_turn>", "<text-", "</text-", "_context>")
 
 _WIDTHLESS: Final = r"[\u200b-\u200d\u180e\u2060-\u2064\ufeff]"
-_INVISIBLE: Final = regex.compile(
+_INVISIBLE: Final = late(
     # Joiners belong into emoji and into scripts that join letters, and one may break a line.
     rf"(?<=[\p{{Latin}}\p{{Han}}]){_WIDTHLESS}++(?=[\p{{Latin}}\p{{Han}}])"
     rf"|{_WIDTHLESS}{{3,}}+|\u00ad{{3,}}+|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{{2,}}+",
-    regex.V1,
 )
-_TAGS: Final = regex.compile(
+_TAGS: Final = late(
     "(?<flag>\U0001f3f4[\U000e0020-\U000e007e]{2,6}+\U000e007f)|[\U000e0000-\U000e007f]++",
-    regex.V1,
 )
-_BIDI_LINE: Final = regex.compile(r"[^\n]*+", regex.V1)
-_BIDI: Final = regex.compile(r"[\u202a-\u202e\u2066-\u2069]++", regex.V1)
-_RIGHT_TO_LEFT: Final = regex.compile(
-    r"[\p{Hebrew}\p{Arabic}\p{Syriac}\p{Thaana}\p{Nko}]", regex.V1
-)
+_BIDI_LINE: Final = late(r"[^\n]*+")
+_BIDI: Final = late(r"[\u202a-\u202e\u2066-\u2069]++")
+_RIGHT_TO_LEFT: Final = late(r"[\p{Hebrew}\p{Arabic}\p{Syriac}\p{Thaana}\p{Nko}]")
 _OVERRIDES: Final = frozenset("\u202d\u202e")
 
 
@@ -138,13 +139,13 @@ def _instructions(text: str) -> Iterator[regex.Match[str]]:
 
 def suspicious(text: str) -> tuple[Sign, ...]:
     """Return the signs in ``text``, in their order, the first 32."""
-    signs = [
-        *_comments(text),
-        *(_sign("instruction", text, found) for found in _instructions(text)),
-        *(_sign("template", text, found) for found in _TEMPLATE.finditer(text)),
-        *(_sign("fence", text, found) for found in _FENCE.finditer(text)),
-        *(() if text.isascii() else _unseen(text)),
-    ]
+    signs = [_sign("instruction", text, found) for found in _instructions(text)]
+    if any(map(text.__contains__, _MARKS)):
+        signs += _comments(text)
+        signs += (_sign("template", text, found) for found in _TEMPLATE.finditer(text))
+        signs += (_sign("fence", text, found) for found in _FENCE.finditer(text))
+    if not text.isascii():
+        signs += _unseen(text)
     if len(signs) < 2:
         return tuple(signs)
     comments = [(each.start, each.end) for each in signs if each.kind == "comment"]
