@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -135,10 +136,31 @@ def test_what_is_not_looked_at_holds_no_instruction(words: list[tuple[str, str, 
     assert _may_instruct(text) or not _INSTRUCTION.search(text)
 
 
+@pytest.mark.property
+@given(st.from_regex(re.compile(_INSTRUCTION.pattern, re.IGNORECASE), fullmatch=True))
+def test_what_is_an_instruction_is_looked_at(text: str) -> None:
+    assert _may_instruct(text) or not _INSTRUCTION.search(text)
+
+
 SIGNS = sorted(
     {
         *regex.findall(r"\w+", _TEMPLATE.pattern + _FENCE.pattern),
-        *("<!--", "-->", "<|", "|>", "[", "]", "<<", ">>", "</", "<", ">", "/", "-", "0123456789ab"),
+        *(
+            "<!--",
+            "-->",
+            "<|",
+            "|>",
+            "[",
+            "]",
+            "<<",
+            ">>",
+            "</",
+            "<",
+            ">",
+            "/",
+            "-",
+            "0123456789ab",
+        ),
     }
 )
 

@@ -6,6 +6,7 @@ any may still mislead. Every pattern takes linear time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -25,7 +26,8 @@ characters turn the direction of left-to-right text. tags: characters of a hidde
 _LONGEST: Final = 80  # code points of `Sign.text`
 _MOST: Final = 32  # signs of one text
 
-_TO: Final = r"[\s*_>#,:\"'`-]{1,8}+"  # what may stand between two words, also in Markdown
+# Without case, which these have none of: each set costs a millisecond to compile with it.
+_TO: Final = r"(?-i:[\s*_>#,:\"'`-]{1,8}+)"  # what may stand between two words, also in Markdown
 _MODEL: Final = (
     rf"(?:(?:ai|llm|gpt|chatgpt|claude|gemini|copilot)(?:{_TO}(?:assistants?|agents?|models?|bots?))?"
     rf"|(?:large{_TO})?language{_TO}models?|chatbots?|assistants?)\b"
@@ -60,22 +62,26 @@ _INSTRUCTION: Final = late(
     rf"|\bignora{_TO}(?:todas{_TO})?las{_TO}instrucciones{_TO}(?:anteriores|previas)",
     ignore_case=True,
 )
-# Without one of these, or of the pairs below, `_INSTRUCTION` matches nowhere: most texts are done
-# with after a look for some words.
-_ALONE: Final = (
-    *("ignor", "disregard", "forget", "overrid", "overrul", "bypass", "prompt", "instruction"),
-    *("vergiss", "missacht", "忽略", "无视", "忘记", "忽視", "無視"),
+_ORDER_WORDS: Final = ("instruction", "prompt", "directive", "guideline", "programming", "training")
+_MODEL_WORDS: Final = ("llm", "gpt", "claude", "gemini", "copilot", "model", "chatbot", "assistant")
+_IN_A_ROW: Final = (
+    (("ignor", "disregard", "forget", "overrid", "overrul", "bypass"), _ORDER_WORDS),
+    (("follow",), _ORDER_WORDS, ("not",)),
+    (("above", "before", "told"), ("ignor", "disregard", "forget"), ("everything", "all")),
+    (("prompt", "instructions"), ("system", "hidden", "secret", "initial"), ("your", "the")),
+    (("new",), ("instructions", "prompt"), (":",)),
+    (("tell", "inform", "alert", "mention"), ("user", "human"), ("not", "don't", "never")),
+    (("ignor", "vergiss", "missacht"), ("anweisung", "befehl", "instruccion")),
+    (("忽略", "无视", "忘记", "忽視", "無視"), ("指令", "指示", "提示", "命令")),
 )
-_TOGETHER: Final = (
-    (("follow",), ("not",)),
-    (("now",), ("you",)),
-    (("tell", "inform", "alert", "mention"), ("user", "human")),
-    (
-        ("attention", "note", "message", "important", "if", "as"),
-        ("llm", "gpt", "claude", "gemini", "copilot", "model", "chatbot", "assistant"),
-    ),
+_BEGINNING: Final = re.compile(
+    r"(?:attention|note|message|instructions?|important)[\W_]{1,8}(?:(?:to|for|all)[\W_]{1,8}){0,2}"
+    r"(?:ai|llm|(?:chat)?gpt|claude|gemini|copilot|language|large|chatbot|assistant)"
+    r"|you[\W_]{1,8}are[\W_]{1,8}now[\W_]|if[\W_]{1,8}you[\W_]{1,8}are[\W_]|as[\W_]{1,8}an[\W_]"
 )
-_AI: Final = late(r"\bai\b", ignore_case=True)
+"""`_INSTRUCTION` matches nowhere but where a text without case holds a word of each part of a row;
+or this, and "now" or the name of a model. Most texts need no further look."""
+_AI: Final = re.compile("(?<![a-z])ai(?![a-z])")
 _COMMENT: Final = late(r"<!--(?:[^-]|-(?!->))*+(?:-->|\Z)")
 _OF_A_MODEL: Final = late(rf"\b{_MODEL}", ignore_case=True)
 _ORDER: Final = late(
@@ -125,12 +131,13 @@ class Sign:
 
 def _may_instruct(text: str) -> bool:
     """Whether `_INSTRUCTION` has to look at ``text``; never False where it would find something."""
-    has = text.casefold().__contains__
-    return (
-        any(map(has, _ALONE))
-        or any(any(map(has, one)) and any(map(has, other)) for one, other in _TOGETHER)
-        or (has("ai") and _AI.search(text) is not None)
-    )
+    folded = text.casefold()
+    for row in _IN_A_ROW:
+        for word in row[0]:
+            if word in folded and all(any(map(folded.__contains__, part)) for part in row[1:]):
+                return True
+    begins = "now" in folded or any(map(folded.__contains__, _MODEL_WORDS)) or _AI.search(folded)
+    return bool(begins) and _BEGINNING.search(folded) is not None
 
 
 def _instructions(text: str) -> Iterator[regex.Match[str]]:
