@@ -12,7 +12,6 @@ from triptych.contracts import LLM, Ranker, Reranker
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import Message
 from triptych.search.fusion import RANKERS
-from triptych.search.model_steps import LLMReranker
 from triptych_factory.provider_access import (
     Origin,
     ProviderAccess,
@@ -152,6 +151,8 @@ def build_reranker(
                 "the reranker 'llm' asks the language model, and there is none: set llm too, such "
                 'as llm = "ollama:llama3.2"'
             )
+        from triptych.search.model_steps import LLMReranker
+
         return LLMReranker(llm)
     named = named_model(reranker)
     if named is not None:

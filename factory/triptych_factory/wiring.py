@@ -28,7 +28,6 @@ from triptych.errors import ValidationError
 from triptych.search.cache_options import SemanticCache, to_cache
 from triptych.search.file_location import file_locator
 from triptych.search.pipeline_record import Pipeline
-from triptych.search.reranking import Rerank
 from triptych.service import Service
 from triptych.service.options import OpenOptions, ServiceOptions
 from triptych_factory.backends import connect, open_store
@@ -185,6 +184,10 @@ def wire(
     reranks = model("reranker", lambda: settings_reranker(settings, settings.reranker, writer))
     pipelines, models = _pipelines(settings, writer, objects.get("pipelines", ()), named)
     steps = objects.get("postprocessors", ())
+    if reranks is not None:
+        from triptych.search.reranking import Rerank
+
+        steps = (Rerank(reranks), *steps)
     options = ServiceOptions(
         chunkers=objects.get("chunkers")
         or build_chunkers(settings.chunker, settings.chunk_size, settings.chunk_overlap),
@@ -195,7 +198,7 @@ def wire(
         ranker=build_ranker(objects.get("ranker") or settings.ranker),
         retrievers=objects.get("retrievers", ()),
         rewriter=objects.get("rewriter"),
-        postprocessors=(*([] if reranks is None else [Rerank(reranks)]), *steps),
+        postprocessors=tuple(steps),
         pipelines=pipelines,
         semantic_cache=_answers(settings, objects.get("semantic_cache")),
         llm=writer,

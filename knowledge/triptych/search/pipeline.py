@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
@@ -33,13 +33,15 @@ from triptych.search.answerability import ResultJudge, missing_hits
 from triptych.search.engine import SearchEngine
 from triptych.search.hydration import Hydrated, Hydrator, StoreHitReader
 from triptych.search.listing import FilterListing, TextVerifier, expand_prefixes
-from triptych.search.past.stores import PastStores, Wants, by_moment
 from triptych.search.postprocessing import KeywordBoost, at_most
 from triptych.search.query import MAX_TOP_K, Moment, has_words, validate
 from triptych.search.query_vectors import SearchProbe, embed_queries
 from triptych.search.request import Found, RequestResolver, SearchRequest
 from triptych.search.retrievers import SPARSE
 from triptych.search.rewriting import rewrite, variants_of
+
+if TYPE_CHECKING:
+    from triptych.search.past.stores import PastStores
 
 T = TypeVar("T")
 KnownVectors = Mapping[tuple[EmbedKind, str], Vector]
@@ -82,7 +84,7 @@ class SearchPipeline:
     _rewriter: QueryRewriter | None = None
     _postprocessors: Sequence[Postprocessor] = ()
     _locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
-    _past_stores: PastStores | None = None
+    _past_stores: Callable[[], PastStores] | None = None
     _judge: ResultJudge | None = None
     resolver: RequestResolver = attrs.field(init=False)
     _hydrator: Hydrator = attrs.field(init=False)
@@ -271,6 +273,8 @@ class SearchPipeline:
         assert isinstance(moment, int | datetime)  # validated
         if self._past_stores is None:
             raise NotAvailableError("this pipeline searches what is stored now only")
+        from triptych.search.past.stores import Wants
+
         wanted = checked.layer is not Layer.DETAIL if layers is None else layers
         # Steps may compare vectors whatever the mode is.
         steps = any(not isinstance(step, KeywordBoost) for step in self._postprocessors)
@@ -279,7 +283,7 @@ class SearchPipeline:
             sparse=checked.mode in (None, Mode.HYBRID, SPARSE),
             layers=wanted,
         )
-        past = self._past_stores.at(moment, dataset_ids, wants, self._engine, checked.mode)
+        past = self._past_stores().at(moment, dataset_ids, wants, self._engine, checked.mode)
         with past as (store, engine, warnings):
             yield PastSearch(
                 searches=self._over(store, engine),
@@ -310,6 +314,8 @@ class SearchPipeline:
     def _search_moments(
         self, queries: Sequence[Query], vectors: KnownVectors | None
     ) -> list[Result]:
+        from triptych.search.past.stores import by_moment
+
         found: dict[int, Result] = {}
         for several in by_moment(queries):
             asked = [queries[at] for at in several]

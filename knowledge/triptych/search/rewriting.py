@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 
 from triptych._internal.concurrency import map_ordered
+from triptych._internal.wording import FailureWarning
 from triptych.contracts import QueryProbe, QueryRewriter
 from triptych.errors import CancelledError, ValidationError
 from triptych.records import (
@@ -20,7 +21,6 @@ from triptych.records import (
     Rewriting,
     check_whole,
 )
-from triptych.records.reports import FailureWarning
 from triptych.search.query import over_fetch
 
 MAX_VARIANTS = 32

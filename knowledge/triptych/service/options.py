@@ -29,7 +29,6 @@ from triptych.search.pipeline_record import Pipeline
 from triptych.search.rewriting import rewriters_of
 from triptych.text import get_analyzer
 from triptych.vectors.embedding import check_embedder, check_sparse_encoder
-from triptych.vectors.model import check_executor
 
 if TYPE_CHECKING:
     from triptych.answers.retrieval import ContextParameters
@@ -190,6 +189,8 @@ class ServiceOptions:
                 f"embed_concurrency is {self.embed_concurrency}: give a number from 1 to 64"
             )
         if self.executor is not None:
+            from triptych.vectors.model import check_executor
+
             check_executor(self.executor)
         if self.embedder is not None:
             check_embedder(self.embedder)
