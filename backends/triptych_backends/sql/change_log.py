@@ -29,10 +29,7 @@ from triptych_backends.sql.vectors import decode_sparse, decode_vector, decode_v
 
 if TYPE_CHECKING:
     from triptych.contracts.change_pages import ChangeRow, LogHead
-    from triptych.records import (
-        ChangeCursor,
-        ChangePage,
-    )
+    from triptych.records import ChangeCursor, ChangePage
 
 _OWNERS_AT_ONCE = 64
 

@@ -9,11 +9,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Protocol, Self
 
 from triptych.errors import StoreError, StoreLockedError
-from triptych.records import (
-    Candidate,
-    ChunkQuery,
-    FilterTree,
-)
+from triptych.records import Candidate, ChunkQuery, FilterTree
 from triptych.text import CorpusStats
 from triptych_backends.index import Field
 from triptych_backends.sql.transaction import Session, Transaction

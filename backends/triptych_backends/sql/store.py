@@ -35,10 +35,7 @@ from triptych_backends.sql.state_loader import SqlStateLoader
 from triptych_backends.sql.transaction import Session, Transaction, find_dataset
 
 if TYPE_CHECKING:
-    from triptych.records import (
-        DatasetStats,
-        ScrubReport,
-    )
+    from triptych.records import DatasetStats, ScrubReport
 
 _OURS = "setting:"
 """What the keys of settings begin with: the table holds other rows too."""

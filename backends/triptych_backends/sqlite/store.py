@@ -12,12 +12,7 @@ import attrs
 
 from triptych.contracts import Capabilities
 from triptych.errors import StoreError
-from triptych.records import (
-    DerivedChunk,
-    DerivedSig,
-    NameState,
-    check_whole,
-)
+from triptych.records import DerivedChunk, DerivedSig, NameState, check_whole
 from triptych_backends.index import IndexHelper, LocalIndex, LocalSearcher, available_cores
 from triptych_backends.sql import (
     Searcher,

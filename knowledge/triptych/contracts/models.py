@@ -32,11 +32,7 @@ from triptych.records import (
 )
 
 if TYPE_CHECKING:
-    from triptych.records import (
-        ChangeEvent,
-        RebuildReport,
-        RebuildScope,
-    )
+    from triptych.records import ChangeEvent, RebuildReport, RebuildScope
 
 
 class Embedder(Protocol):

@@ -35,9 +35,7 @@ from triptych.records.documents import system_has_expired
 from triptych.records.metadata import same_metadata
 
 if TYPE_CHECKING:
-    from triptych.records import (
-        EmbeddingSpace,
-    )
+    from triptych.records import EmbeddingSpace
 
 CHANGE_EMBEDDER = (
     "to change to this embedder while the other one serves, set it as next_embedder, run "

@@ -44,9 +44,7 @@ from triptych.signatures import summaries_input_sig
 from triptych.vectors.embedding import embed
 
 if TYPE_CHECKING:
-    from triptych.records import (
-        RebuildReport,
-    )
+    from triptych.records import RebuildReport
 
 
 def layer_stale_reason(

@@ -198,25 +198,6 @@ def _total(usages: Sequence[ModelUsage]) -> tuple[ModelUsage, ...]:
     return tuple(totals.values())
 
 
-def rewriters_of(
-    rewriter: QueryRewriter | Sequence[QueryRewriter] | None,
-) -> Sequence[QueryRewriter]:
-    """Return the rewriters that an option names: one, several in a list or tuple, or none."""
-    if rewriter is None:
-        return ()
-    return rewriter if isinstance(rewriter, Sequence) else (rewriter,)
-
-
-def one_rewriter(
-    rewriter: QueryRewriter | Sequence[QueryRewriter] | None,
-) -> QueryRewriter | None:
-    """Return the rewriters that an option names as one; None without any."""
-    several = rewriters_of(rewriter)
-    if len(several) > 1:
-        return ChainRewriter(several)
-    return several[0] if several else None
-
-
 FRAGMENT_ENDS: Final = r"[.?;\u3002\uff0e\uff1f\uff1b]+\s*"
 """What separates fragments: full stop, question mark, semicolon, also those of Chinese."""
 

@@ -10,21 +10,14 @@ import attrs
 from triptych import telemetry
 from triptych.derivation.living_documents import remove_expired
 from triptych.errors import CorruptStoreError, ValidationError
-from triptych.records import (
-    DatasetConfig,
-    check_identifier,
-    check_whole,
-)
+from triptych.records import DatasetConfig, check_identifier, check_whole
 from triptych.search.answerability import forget_calibration
 from triptych.service.base import ServiceBase, check_names
 from triptych.service.operations import Effect, operation
 from triptych.service.options import check_language
 
 if TYPE_CHECKING:
-    from triptych.records import (
-        DeleteReport,
-        PurgeReceipt,
-    )
+    from triptych.records import DeleteReport, PurgeReceipt
 
 
 class Datasets(ServiceBase):

@@ -27,12 +27,7 @@ from triptych.service.operations import Effect, operation
 
 if TYPE_CHECKING:
     from triptych._internal.progress import ProgressCallback
-    from triptych.records import (
-        ChangePage,
-        EmbedReport,
-        MetadataReport,
-        PutReport,
-    )
+    from triptych.records import ChangePage, EmbedReport, MetadataReport, PutReport
 
 
 class Documents(ServiceBase):

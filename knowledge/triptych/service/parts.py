@@ -15,9 +15,9 @@ from triptych.derivation.living_documents import LivingDocuments, VersionHistory
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import Mode
 from triptych.search.answerability import ResultJudge
-from triptych.search.cache_options import check_lanes, own_lanes
 from triptych.search.engine import SearchEngine
 from triptych.search.pipeline import SearchPipeline
+from triptych.search.pipeline_record import one_rewriter, rewriters_of
 from triptych.search.postprocessing import KeywordBoost
 from triptych.search.retrievers import (
     BM25Retriever,
@@ -28,7 +28,6 @@ from triptych.search.retrievers import (
     SparseRetriever,
     VectorRetriever,
 )
-from triptych.search.rewriting import one_rewriter, rewriters_of
 from triptych.service.options import ServiceOptions
 from triptych.vectors.embedding import check_keeps_sparse
 
@@ -265,6 +264,7 @@ def build_search(
     if can.answers is None:
         raise NotAvailableError("this store keeps no answers of searches: leave semantic_cache out")
     # Here, for most programs have no cache, and a command starts sooner.
+    from triptych.search.cache_options import check_lanes, own_lanes
     from triptych.search.semantic_cache import CachedSearches
 
     check_lanes(engine.retrievers)

@@ -13,13 +13,7 @@ from triptych.service.operations import Effect, operation
 
 if TYPE_CHECKING:
     from triptych._internal.progress import ProgressCallback
-    from triptych.records import (
-        DatasetStats,
-        DoctorReport,
-        Health,
-        RebuildReport,
-        RebuildScope,
-    )
+    from triptych.records import DatasetStats, DoctorReport, Health, RebuildReport, RebuildScope
 
 
 class Upkeep(ServiceBase):
