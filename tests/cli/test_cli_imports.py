@@ -173,7 +173,7 @@ def test_a_search_compiles_no_pattern_of_chunkers_and_none_of_signs_for_plain_te
     code = SCRIPT + (
         "\nfrom triptych.chunking import blocks\nfrom triptych.text import injection, sentences"
         "\nlate = injection._INSTRUCTION, injection._COMMENT, injection._FENCE, sentences._END"
-        "\nsys.exit(blocks._block.cache_info()[3] or any(len(vars(each)) > 1 for each in late))"
+        "\nsys.exit(blocks._block.cache_info()[3] or any(len(vars(each)) > 2 for each in late))"
     )
     command = [sys.executable, "-c", code, "search", "kettle", "--embedder", "hash"]
     done = subprocess.run(command, capture_output=True, cwd=store, check=False)

@@ -135,11 +135,10 @@ class Deriver:
     @cached_property
     def further(self) -> list[VectorModel[Any]]:
         """The sparse encoder's, where there is one."""
-        if self.sparse_encoder is None:
-            return []
         from triptych.vectors.model import encoding_model
 
-        return [encoding_model(self.sparse_encoder, self._executor)]
+        encoder = self.sparse_encoder
+        return [] if encoder is None else [encoding_model(encoder, self._executor)]
 
     @property
     def models(self) -> list[VectorModel[Any]]:

@@ -37,8 +37,7 @@ _OWN: Final = {"doc_name": "$name", "doc_prefix": "$prefix", "heading": "$headin
 _NUMBER: Final = late(r"-?[0-9]{1,30}+(?:\.[0-9]{1,30}+)?")
 _EXACT: Final = 1 << 53
 _STEM: Final = late(r"\w{2,}+")
-_SIGNS: Final = frozenset('"-*:')
-"""Without any, a query is words."""
+_SIGNS: Final = frozenset('"-*:')  # without any, a query is words
 _QUOTES: Final = str.maketrans("“”„«»", '"' * 5)
 
 # One item after another, each up to white space. Every part is possessive or ends where the next

@@ -110,12 +110,8 @@ class Parts:
             options.next_embedder,
         )
         self.engine: SearchEngine = engine or _engine(store, can, options)
-        self.judge: ResultJudge = ResultJudge(
-            store.chunks,
-            can.settings,
-            can.document_search,
-            self.log if options.question_log else None,
-        )
+        log = self.log if options.question_log else None
+        self.judge = ResultJudge(store.chunks, can.settings, can.document_search, log)
 
     @cached_property
     def log(self) -> QuestionLog:
@@ -129,11 +125,9 @@ class Parts:
         if self._past is None:
             from triptych.search.past.stores import PastStores
 
-            versions = self.capabilities.versions
+            given = self.store, self.capabilities.versions, self.deriver, self.options.scratch
             with self._making:
-                self._past = self._past or PastStores(
-                    self.store, versions, self.deriver, self.options.scratch
-                )
+                self._past = self._past or PastStores(*given)
         return self._past
 
     def close(self) -> None:

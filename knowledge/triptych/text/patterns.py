@@ -10,14 +10,13 @@ if TYPE_CHECKING:
 
 class _Late:
     def __init__(self, pattern: str, ignore_case: bool) -> None:
-        self._made = pattern, ignore_case
+        self._pattern, self._ignore_case = pattern, ignore_case
 
     def __getattr__(self, name: str) -> Any:
         import regex
 
-        pattern, ignore_case = self._made
-        flags = regex.V1 | (regex.IGNORECASE if ignore_case else 0)
-        value = getattr(regex.compile(pattern, flags), name)
+        flags = regex.V1 | (regex.IGNORECASE if self._ignore_case else 0)
+        value = getattr(regex.compile(self._pattern, flags), name)
         setattr(self, name, value)  # from now on it is found without a call
         return value
 
