@@ -8,11 +8,9 @@ from typing import NoReturn
 
 import attrs
 
-from triptych.contracts import LLM, Ranker, Reranker
+from triptych.contracts import LLM, Reranker
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import Message
-from triptych.search.fusion import RANKERS
-from triptych.search.model_steps import LLMReranker
 from triptych_factory.provider_access import (
     Origin,
     ProviderAccess,
@@ -152,6 +150,8 @@ def build_reranker(
                 "the reranker 'llm' asks the language model, and there is none: set llm too, such "
                 'as llm = "ollama:llama3.2"'
             )
+        from triptych.search.model_steps import LLMReranker
+
         return LLMReranker(llm)
     named = named_model(reranker)
     if named is not None:
@@ -207,16 +207,3 @@ def settings_reranker(
     """
     origin, source = settings.origin(setting), settings.place(setting)
     return build_reranker(name, llm=llm, origin=origin, source=source)
-
-
-def build_ranker(ranker: Ranker | str, weights: Mapping[str, float] | None = None) -> Ranker:
-    """Return the ranker meant: a name is built, with ``weights`` by lane, a `Ranker` passes.
-
-    Raises:
-        ValidationError: no ranker has this name, or a weight is not a number from 0 up.
-    """
-    if not isinstance(ranker, str):
-        return ranker
-    if ranker not in RANKERS:
-        raise ValidationError(f"no ranker is called {ranker!r}: use one of {', '.join(RANKERS)}")
-    return RANKERS[ranker](weights=weights or {})

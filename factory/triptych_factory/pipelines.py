@@ -11,10 +11,10 @@ from triptych._internal.wording import did_you_mean
 from triptych.contracts import LLM, Embedder, Ranker, Reranker
 from triptych.errors import ValidationError
 from triptych.records.queries import SearchOptions
-from triptych.search.fusion import RANKERS
+from triptych.search.fusion import RANKERS, build_ranker
 from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service
-from triptych_factory.llms import build_ranker, settings_llm, settings_reranker
+from triptych_factory.llms import settings_llm, settings_reranker
 from triptych_factory.settings import Settings
 from triptych_factory.tables import TABLE_KEYS, named_embedder, service_over
 

@@ -6,7 +6,6 @@ This package is the only reader of environment variables and configuration files
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -348,6 +347,8 @@ def debug_requested() -> bool:
 
 
 def _read_file(file: Path) -> dict[str, Any]:
+    import tomllib  # most commands find no file
+
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

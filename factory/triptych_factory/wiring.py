@@ -25,10 +25,9 @@ from triptych.chunking import (
 from triptych.contracts import LLM, Embedder, SettingsStore, SparseEncoder, Store
 from triptych.copies.notes import UnfinishedStoreWarning, unfinished_copy
 from triptych.errors import ValidationError
-from triptych.search.cache_options import SemanticCache, to_cache
 from triptych.search.file_location import file_locator
+from triptych.search.fusion import build_ranker
 from triptych.search.pipeline_record import Pipeline
-from triptych.search.reranking import Rerank
 from triptych.service import Service
 from triptych.service.options import OpenOptions, ServiceOptions
 from triptych_factory.backends import connect, open_store
@@ -39,7 +38,6 @@ from triptych_factory.embedders import (
     recall_embedder,
     stored_signature,
 )
-from triptych_factory.llms import build_ranker, settings_llm, settings_reranker
 from triptych_factory.locations import (
     Location,
     is_server,
@@ -51,6 +49,7 @@ from triptych_factory.settings import Settings
 
 if TYPE_CHECKING:
     from triptych.parsing import FileParsers
+    from triptych.search.cache_options import SemanticCache
     from triptych_factory.pipelines import Models
 
 _CHUNKING = ("chunker", "chunk_size", "chunk_overlap")
@@ -181,10 +180,16 @@ def wire(
     likely = _likely(location, settings, dataset_id) if by_store and preload else None
     if preload:
         _preload(likely if by_store else chosen)
-    writer = model("llm", lambda: settings_llm(settings, settings.llm))
-    reranks = model("reranker", lambda: settings_reranker(settings, settings.reranker, writer))
+    writer = model("llm", lambda: _llms().settings_llm(settings, settings.llm))
+    reranks = model(
+        "reranker", lambda: _llms().settings_reranker(settings, settings.reranker, writer)
+    )
     pipelines, models = _pipelines(settings, writer, objects.get("pipelines", ()), named)
     steps = objects.get("postprocessors", ())
+    if reranks is not None:
+        from triptych.search.reranking import Rerank
+
+        steps = (Rerank(reranks), *steps)
     options = ServiceOptions(
         chunkers=objects.get("chunkers")
         or build_chunkers(settings.chunker, settings.chunk_size, settings.chunk_overlap),
@@ -195,7 +200,7 @@ def wire(
         ranker=build_ranker(objects.get("ranker") or settings.ranker),
         retrievers=objects.get("retrievers", ()),
         rewriter=objects.get("rewriter"),
-        postprocessors=(*([] if reranks is None else [Rerank(reranks)]), *steps),
+        postprocessors=tuple(steps),
         pipelines=pipelines,
         semantic_cache=_answers(settings, objects.get("semantic_cache")),
         llm=writer,
@@ -302,7 +307,11 @@ def _of_store(store: Store, settings: Settings, dataset_id: str) -> Embedder | N
 def _answers(settings: Settings, given: SemanticCache | bool | None) -> SemanticCache | None:
     """How answers are kept: those of a store that is only read are not."""
     wanted = settings.semantic_cache if given is None else given
-    return None if settings.read_only or wanted is False else to_cache(wanted)
+    if settings.read_only or wanted is False:
+        return None
+    from triptych.search.cache_options import to_cache
+
+    return to_cache(wanted)
 
 
 def _embedder(settings: Settings, name: str) -> Embedder | None:
@@ -316,6 +325,12 @@ def _sparse_encoder(settings: Settings) -> SparseEncoder | None:
         source=settings.place("sparse_encoder"),
         concurrency=settings.embed_concurrency,
     )
+
+
+def _llms() -> Any:
+    from triptych_factory import llms  # most programs search only
+
+    return llms
 
 
 def _sentences(size: int | None = None, overlap: int | None = None) -> ChunkerSet:

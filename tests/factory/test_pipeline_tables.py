@@ -10,7 +10,7 @@ import triptych
 from triptych import NotFoundError, Rerank, ValidationError
 from triptych.search import MMR, FragmentRewriter, HyDE, NearDuplicates, PerDocument, Pipeline
 from triptych.search.fusion import RRFRanker, ZScoreRanker
-from triptych.search.rewriting import rewriters_of
+from triptych.search.pipeline_record import rewriters_of
 
 FULL = """
 llm = "ollama:llama3.2"

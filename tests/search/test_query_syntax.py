@@ -160,6 +160,12 @@ def test_a_short_prefix_says_that_it_stands_for_too_many_words(
         )
 
 
+@given(st.text(" \t\na1.,é\x1c\u3000()/'_", max_size=20))
+def test_a_text_without_signs_is_read_as_any_other(text: str) -> None:
+    # The colon, last and alone, is a word and nothing else: with it, the text is taken apart.
+    assert parsed(f"{text} :").text == " ".join(filter(None, (parsed(text).text, ":")))
+
+
 @pytest.mark.parametrize("item", ['"tea {}"', "-x{}", "te{}*", "-te{}*", '-"tea {}"'])
 def test_conditions_are_bounded(item: str) -> None:
     with triptych.open("memory://", embedder=None) as kb:

@@ -328,7 +328,7 @@ def found_patterns() -> list[Found]:
             tree = ast.parse(file.read_text(encoding="utf-8"))
             compiled: set[ast.AST] = set()
             for node in ast.walk(tree):
-                if isinstance(node, ast.Assign | ast.AnnAssign) and _asks(node.value, "compile"):
+                if isinstance(node, ast.Assign | ast.AnnAssign) and _compiles(node.value):
                     target = node.targets[0] if isinstance(node, ast.Assign) else node.target
                     if isinstance(target, ast.Name) and node.value is not None:
                         compiled.add(node.value)
@@ -345,6 +345,12 @@ def found_patterns() -> list[Found]:
         each if each.uses else attrs.evolve(each, uses=frozenset(uses.get(each.name, ())))
         for each in found
     ]
+
+
+def _compiles(node: ast.AST | None) -> bool:
+    """Whether ``node`` makes a pattern, at once or when it is first used."""
+    late = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "late"
+    return late or _asks(node, "compile")
 
 
 def _asks(node: ast.AST | None, *names: str) -> bool:

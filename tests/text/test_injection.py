@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 import regex
 from hypothesis import given, strategies as st
 
-from triptych.text.injection import _INSTRUCTION, _may_instruct, suspicious
+from triptych.text.injection import (
+    _COMMENT,
+    _FENCE,
+    _INSTRUCTION,
+    _MARKS,
+    _TEMPLATE,
+    _may_instruct,
+    suspicious,
+)
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -125,6 +134,43 @@ WORDS = sorted({*regex.findall(r"[\p{Latin}\p{Han}]{2,}", _INSTRUCTION.pattern),
 def test_what_is_not_looked_at_holds_no_instruction(words: list[tuple[str, str, bool]]) -> None:
     text = "".join((word.upper() if loud else word) + end for word, end, loud in words)
     assert _may_instruct(text) or not _INSTRUCTION.search(text)
+
+
+@pytest.mark.property
+@given(st.from_regex(re.compile(_INSTRUCTION.pattern, re.IGNORECASE), fullmatch=True))
+def test_what_is_an_instruction_is_looked_at(text: str) -> None:
+    assert _may_instruct(text) or not _INSTRUCTION.search(text)
+
+
+SIGNS = sorted(
+    {
+        *regex.findall(r"\w+", _TEMPLATE.pattern + _FENCE.pattern),
+        *(
+            "<!--",
+            "-->",
+            "<|",
+            "|>",
+            "[",
+            "]",
+            "<<",
+            ">>",
+            "</",
+            "<",
+            ">",
+            "/",
+            "-",
+            "0123456789ab",
+        ),
+    }
+)
+
+
+@pytest.mark.property
+@given(st.lists(st.sampled_from(SIGNS), max_size=9))
+def test_what_is_not_looked_at_holds_no_comment_template_or_fence(parts: list[str]) -> None:
+    text = "".join(parts)
+    found = any(each.search(text) for each in (_COMMENT, _TEMPLATE, _FENCE))
+    assert any(mark in text for mark in _MARKS) or not found
 
 
 @pytest.mark.parametrize(

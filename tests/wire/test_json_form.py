@@ -14,10 +14,10 @@ import pytest
 
 import triptych
 from triptych import errors, records
+from triptych._internal.wording import FailureWarning
 from triptych.answers import ContextPack
 from triptych.events import RebuildRecord
 from triptych.layers import LayerPlan
-from triptych.records.reports import FailureWarning
 from triptych.records.serialization import from_dict, to_dict, to_json
 from triptych.sync import SyncReport
 from triptych_backends.embedders import HashEmbedder

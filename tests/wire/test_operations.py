@@ -6,7 +6,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
 import attrs
 import pytest
@@ -23,7 +23,7 @@ from triptych_adapters.graph import knowledge_node
 from triptych_adapters.tools import context_tool, knowledge_tools
 from triptych_adapters.wire.arguments import check_schema
 from triptych_adapters.wire.errors import Exit
-from triptych_adapters.wire.operations import ARGUMENTS, OPERATIONS, QUERY
+from triptych_adapters.wire.operations import ARGUMENTS, OPERATIONS, QUERY, hints_of
 from triptych_backends.embedders import HashEmbedder
 
 OF_THE_OBJECT = {"ask_stream", "close", "dataset", "follow", "pipeline", "restricted"}
@@ -61,7 +61,7 @@ def test_an_operation_takes_the_arguments_of_its_method(name: str) -> None:
     wanted = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD}
     needed = {each.name for each in parameters if each.default is each.empty} & wanted
     if len(wanted) < len(parameters):
-        (options,) = get_args(get_type_hints(getattr(Service, name))["options"])
+        (options,) = get_args(hints_of(getattr(Service, name))["options"])
         assert set(SearchOptions.__annotations__) <= set(options.__annotations__)
         wanted |= set(options.__annotations__)
     operation = OPERATIONS[name]

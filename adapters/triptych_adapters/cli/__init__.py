@@ -16,7 +16,11 @@ def main() -> None:
         print(f"triptych {__version__}")
         return
     import gc
+    import os
 
+    # NumPy's threads for products of matrices keep a core busy for 20 ms after they have started,
+    # and after each product, in case there is another. Now they wait.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     # Importing makes objects that stay. To look through them for garbage again and again, as the
     # default threshold has it, takes a quarter of the time of a short command.
     gc.set_threshold(200_000, 20, 20)

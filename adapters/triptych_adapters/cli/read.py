@@ -299,7 +299,7 @@ def _described(session: Session, name: str) -> dict[str, Any]:
 
 
 def _parts(pipeline: Pipeline) -> dict[str, Any]:
-    from triptych.search.rewriting import rewriters_of
+    from triptych.search.pipeline_record import rewriters_of
 
     ranker, llm = pipeline.ranker, pipeline.llm
     return {

@@ -11,9 +11,9 @@ from typing import Any, Final
 import attrs
 from starlette.responses import Response
 
+from triptych._internal.wording import public_warning
 from triptych.errors import CancelledError, ConflictError, TriptychError
 from triptych.records import Failure, HealthCheck, Hit, QuarantinedLayer
-from triptych.records.reports import public_warning
 from triptych.records.serialization import to_dict
 from triptych_adapters.wire.errors import (
     INTERNAL_MESSAGE,

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import attrs
 
+from triptych._internal.wording import public_warning
 from triptych.errors import ConflictError, NotFoundError, ValidationError
 from triptych.records import check_identifier, check_whole
-from triptych.records.reports import public_warning
 from triptych.service import Service
 from triptych.text.tokens import estimate_tokens
 from triptych_adapters.tools.paging import (

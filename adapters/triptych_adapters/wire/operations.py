@@ -14,6 +14,8 @@ from typing import Any, Final, Literal, get_args, get_type_hints
 
 import attrs
 
+from triptych import answers, records
+from triptych._internal.progress import ProgressCallback
 from triptych.answers import AnswerReceipt, Citation
 from triptych.answers.options import ASK_DEFAULTS, CONTEXT_DEFAULTS
 from triptych.answers.pack import ContextReceipt
@@ -35,6 +37,18 @@ from triptych.service.operations import Effect, OperationTraits, operations_of
 from triptych_adapters.wire.arguments import json_schema, object_schema, read_arguments
 
 _Schema = dict[str, Any]
+
+_ANNOTATED: Final[dict[str, Any]] = {
+    "ContextReceipt": ContextReceipt,
+    "ProgressCallback": ProgressCallback,
+    **{name: getattr(package, name) for package in (answers, records) for name in package.__all__},
+}
+"""What annotations of the Service name, and its modules do not import when they run."""
+
+
+def hints_of(method: Any) -> dict[str, Any]:
+    """The types of a method of the Service, by the names of its arguments and "return"."""
+    return get_type_hints(method, localns=_ANNOTATED)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -312,7 +326,7 @@ def _operation(name: str, traits: OperationTraits) -> Operation:
         long=traits.long,
         summary=" ".join((inspect.getdoc(method) or "").split("\n\n")[0].split()),
         parameters=object_schema(*required, **properties),
-        result=get_type_hints(method)["return"],
+        result=hints_of(method)["return"],
     )
 
 
@@ -326,7 +340,7 @@ def _arguments(method: Any) -> Iterator[tuple[str, _Schema | None, Any]]:
     }
     takes_query = len(defaults) < len(parameters)
     if takes_query:
-        (options,) = get_args(get_type_hints(method)["options"])
+        (options,) = get_args(hints_of(method)["options"])
         for own in (CONTEXT_DEFAULTS, ASK_DEFAULTS):
             defaults |= own if own.keys() <= options.__annotations__.keys() else {}
         of_query = {each.name: each.default for each in attrs.fields(Query)}

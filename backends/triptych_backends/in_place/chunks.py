@@ -9,6 +9,7 @@ from typing import Any, Final, NoReturn, TypeVar
 import attrs
 import numpy as np
 
+from triptych._internal.wording import FailureWarning
 from triptych.contracts.defaults import ChunkRepoBase
 from triptych.errors import CancelledError, NotAvailableError, TriptychError
 from triptych.records import (
@@ -25,7 +26,6 @@ from triptych.records import (
     VectorSpace,
 )
 from triptych.records.filters import all_of
-from triptych.records.reports import FailureWarning
 from triptych.telemetry import warn
 from triptych_backends.in_place.keyword_lane import Part, find_by_keyword
 from triptych_backends.in_place.source import InPlaceSource

@@ -7,37 +7,6 @@ in memory. A search takes a snapshot, a tuple of segments each with its dead uni
 lock; a change swaps in a new one. Nothing here is the truth: the folder can be deleted at any time.
 """
 
-from triptych_backends.index.change_log import (
-    Change,
-    ChangeLog,
-    Field,
-    IndexConfig,
-    LogPosition,
-    Rows,
-    Scored,
-    Unit,
-)
-from triptych_backends.index.helper import IndexHelper, available_cores
-from triptych_backends.index.local import LocalIndex
-from triptych_backends.index.searcher import Filters, LocalSearcher
-from triptych_backends.index.selection import OwnedBy, Owners, Selection, Under
+from triptych._internal.lazy import lazy_exports
 
-__all__ = [
-    "Change",
-    "ChangeLog",
-    "Field",
-    "Filters",
-    "IndexConfig",
-    "IndexHelper",
-    "LocalIndex",
-    "LocalSearcher",
-    "LogPosition",
-    "OwnedBy",
-    "Owners",
-    "Rows",
-    "Scored",
-    "Selection",
-    "Under",
-    "Unit",
-    "available_cores",
-]
+__all__, __getattr__, __dir__ = lazy_exports(__name__, __file__)

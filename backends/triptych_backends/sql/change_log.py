@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych.contracts.change_pages import ChangeRow, LogHead, read_page
-from triptych.records import ChangeCursor, ChangePage
 from triptych_backends.index import Change, Field, IndexConfig, LogPosition, Rows, Unit
 from triptych_backends.sql.chunk_rows import headings_of
 from triptych_backends.sql.database import Database, HasDatabase
@@ -28,6 +26,10 @@ from triptych_backends.sql.deferred import (
 from triptych_backends.sql.errors import DAMAGE, corrupt
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, Session, find_dataset
 from triptych_backends.sql.vectors import decode_sparse, decode_vector, decode_vectors
+
+if TYPE_CHECKING:
+    from triptych.contracts.change_pages import ChangeRow, LogHead
+    from triptych.records import ChangeCursor, ChangePage
 
 _OWNERS_AT_ONCE = 64
 
@@ -314,6 +316,8 @@ class _Log:
         position = read_head(self.session)
         if position is None:
             raise corrupt(self.where, "the clock is missing")
+        from triptych.contracts.change_pages import LogHead
+
         return LogHead(position.seq, position.epoch)
 
     def mark(self, number: int) -> str:
@@ -325,6 +329,8 @@ class _Log:
         return row[0] or 0 if row else 0
 
     def rows(self, *, after: int, base: int, until: int, limit: int) -> Sequence[ChangeRow]:
+        from triptych.contracts.change_pages import ChangeRow
+
         found = self.session.all(
             _PAGE, after=after, base=base, until=until, which=self.dataset, most=limit
         )
@@ -343,6 +349,8 @@ class SqlChanges:
         self: HasDatabase, since: ChangeCursor | None, *, dataset_id: str | None, limit: int
     ) -> ChangePage:
         """See `ChangeReader.read_changes`."""
+        from triptych.contracts.change_pages import read_page
+
         with self.database.snapshot() as session:
             dataset = _EVERY_DATASET
             if dataset_id is not None:

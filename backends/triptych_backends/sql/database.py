@@ -6,13 +6,16 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from triptych.errors import StoreError, StoreLockedError
-from triptych.records import Candidate, ChunkQuery, FilterTree, ScrubReport
+from triptych.records import Candidate, ChunkQuery, FilterTree
 from triptych.text import CorpusStats
 from triptych_backends.index import Field
 from triptych_backends.sql.transaction import Session, Transaction
+
+if TYPE_CHECKING:
+    from triptych.records import ScrubReport
 
 
 class WriterTurn:

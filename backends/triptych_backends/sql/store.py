@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import attrs
 
@@ -14,7 +14,6 @@ from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import Capabilities
 from triptych.errors import NotAvailableError, StoreError
 from triptych.leases import SettingsLeases
-from triptych.records import DatasetStats, EmbeddingSpace, ScrubReport
 from triptych_backends.sql.answers import SqlAnswers
 from triptych_backends.sql.change_log import SqlChanges
 from triptych_backends.sql.chunks import SqlChunks
@@ -34,6 +33,9 @@ from triptych_backends.sql.filters import FRESH
 from triptych_backends.sql.layers import SqlLayers
 from triptych_backends.sql.state_loader import SqlStateLoader
 from triptych_backends.sql.transaction import Session, Transaction, find_dataset
+
+if TYPE_CHECKING:
+    from triptych.records import DatasetStats, ScrubReport
 
 _OURS = "setting:"
 """What the keys of settings begin with: the table holds other rows too."""
@@ -97,6 +99,8 @@ def read_stats(
     session: Session, dataset_id: str, chunker_sig: str, embed_sig: str
 ) -> DatasetStats | None:
     """See `Store.stats`."""
+    from triptych.records import DatasetStats, EmbeddingSpace
+
     dataset = find_dataset(session, dataset_id)
     if dataset is None or not dataset.live:
         return None

@@ -6,12 +6,13 @@ import os
 import shutil
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
 from triptych.contracts import Capabilities
 from triptych.errors import StoreError
-from triptych.records import DerivedChunk, DerivedSig, Finding, HealthCheck, NameState, check_whole
+from triptych.records import DerivedChunk, DerivedSig, NameState, check_whole
 from triptych_backends.index import IndexHelper, LocalIndex, LocalSearcher, available_cores
 from triptych_backends.sql import (
     Searcher,
@@ -26,21 +27,30 @@ from triptych_backends.sql.filters import SqlFilters
 from triptych_backends.sqlite.database import SqliteDatabase
 from triptych_backends.sqlite.location import database_path, logs_set_aside
 
+if TYPE_CHECKING:
+    from triptych.records import Finding, HealthCheck
+
 _DATASETS = select(t.dataset.c.name).where(t.dataset.c.live).order_by(t.dataset.c.name)
 
 LEAST_FREE = 100 * 2**20
 """Bytes: an index merge or a log of less would fill the disk."""
 
 
+def _check(status: Literal["ok", "warning", "failed"], detail: str, **more: Any) -> HealthCheck:
+    from triptych.records import HealthCheck  # most programs never ask
+
+    return HealthCheck(name="store", status=status, detail=detail, **more)
+
+
 def _writes(database: SqliteDatabase) -> HealthCheck:
     if database.read_only:
-        return HealthCheck(name="store", status="ok", detail=f"{database.where} is open read-only")
+        return _check("ok", f"{database.where} is open read-only")
     try:
         with database.writing(durable=False):
             pass
     except StoreError as error:
-        return HealthCheck(name="store", status="failed", detail=str(error), error=error)
-    return HealthCheck(name="store", status="ok", detail=f"{database.where} takes writes")
+        return _check("failed", str(error), error=error)
+    return _check("ok", f"{database.where} takes writes")
 
 
 def _logs(database: SqliteDatabase) -> list[HealthCheck]:
@@ -48,9 +58,8 @@ def _logs(database: SqliteDatabase) -> list[HealthCheck]:
     if not found:
         return []
     return [
-        HealthCheck(
-            name="store",
-            status="warning",
+        _check(
+            "warning",
             detail=f"{database.where} took the place of another file, whose last writes are in "
             + ", ".join(map(str, found)),
             remedy="put again what the file before it had and this one lacks, then move the logs "
@@ -62,9 +71,8 @@ def _logs(database: SqliteDatabase) -> list[HealthCheck]:
 def _space(database: SqliteDatabase) -> HealthCheck:
     free = shutil.disk_usage(database.path.parent).free
     low = free < max(LEAST_FREE, database.path.stat().st_size // 10)
-    return HealthCheck(
-        name="store",
-        status="warning" if low else "ok",
+    return _check(
+        "warning" if low else "ok",
         detail=f"{free / 2**20:,.0f} MiB are free beside {database.where}",
         remedy="make room: a full disk refuses puts" if low else "",
     )

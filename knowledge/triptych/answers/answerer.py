@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from triptych import deadlines, telemetry
+from triptych._internal.wording import FailureWarning
 from triptych.answers.citations import CitationFilter, check_turns, newest_turns, sentences_of
 from triptych.answers.context import ContextBuilder, ContextSettings
 from triptych.answers.metering import MeteredLLM, check_llm
@@ -20,7 +21,6 @@ from triptych.answers.retrieval import Retrieved
 from triptych.contracts import LLM, AnswerabilityJudge
 from triptych.errors import ProviderError, UnusableAnswerError, ValidationError
 from triptych.records import Answerability, Layer, Message, ModelUsage, Prices, Query, check_whole
-from triptych.records.reports import FailureWarning
 from triptych.search.model_rewriters import make_standalone
 from triptych.telemetry import Operation
 from triptych.text.tokens import TokenCounter

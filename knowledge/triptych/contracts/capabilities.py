@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
@@ -15,23 +15,27 @@ from triptych.records import (
     CachedQuestion,
     CacheStats,
     Candidate,
-    ChangeCursor,
-    ChangePage,
     ChunkQuery,
-    DatasetStats,
     DocumentInfo,
     FilterTree,
-    Finding,
-    HealthCheck,
     Layer,
     ModelUsage,
     NameState,
     QuarantinedLayer,
-    ScrubReport,
     SourceDocument,
     StoredUnit,
 )
 from triptych.text.tokenizers import CorpusStats
+
+if TYPE_CHECKING:
+    from triptych.records import (
+        ChangeCursor,
+        ChangePage,
+        DatasetStats,
+        Finding,
+        HealthCheck,
+        ScrubReport,
+    )
 
 
 class VersionReader(Protocol):

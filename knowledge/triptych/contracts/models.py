@@ -9,7 +9,7 @@ to, and raises `NotAvailableError` with the name of one that is missing or anoth
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from triptych.records import (
     Answerability,
     Candidate,
-    ChangeEvent,
     DerivedChunk,
     EmbedKind,
     Generation,
@@ -26,13 +25,14 @@ from triptych.records import (
     Query,
     QueryVariant,
     RankedList,
-    RebuildReport,
-    RebuildScope,
     ResolvedQuery,
     Result,
     SparseVector,
     Vector,
 )
+
+if TYPE_CHECKING:
+    from triptych.records import ChangeEvent, RebuildReport, RebuildScope
 
 
 class Embedder(Protocol):

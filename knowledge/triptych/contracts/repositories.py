@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from triptych.records import (
     Candidate,
@@ -18,11 +18,13 @@ from triptych.records import (
     Layer,
     LayerQuery,
     NewDocument,
-    PutOutcome,
     SourceDocument,
     StoredUnit,
 )
 from triptych.records.spaces import AnySpace, SpaceCount, VectorSpace
+
+if TYPE_CHECKING:
+    from triptych.records import PutOutcome
 
 V = TypeVar("V")
 

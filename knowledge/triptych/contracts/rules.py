@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import attrs
 import numpy as np
@@ -22,7 +22,6 @@ from triptych.records import (
     DerivedLayer,
     DerivedSig,
     DocumentInfo,
-    EmbeddingSpace,
     Metadata,
     MetadataValue,
     NewDocument,
@@ -34,6 +33,9 @@ from triptych.records import (
 )
 from triptych.records.documents import system_has_expired
 from triptych.records.metadata import same_metadata
+
+if TYPE_CHECKING:
+    from triptych.records import EmbeddingSpace
 
 CHANGE_EMBEDDER = (
     "to change to this embedder while the other one serves, set it as next_embedder, run "
@@ -397,6 +399,8 @@ def check_widths(
 
 def embedding_spaces(vectors: Iterable[tuple[str, Vector | None]]) -> tuple[EmbeddingSpace, ...]:
     """`DatasetStats.spaces` of chunks, each given as its vector's space and its vector."""
+    from triptych.records import EmbeddingSpace
+
     counts = Counter((sig, len(vector)) for sig, vector in vectors if vector is not None)
     return tuple(
         EmbeddingSpace(embed_sig=sig, dimension=dimension, vectors=count)

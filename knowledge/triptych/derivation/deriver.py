@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
-from typing import Any, Protocol, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import attrs
 
 from triptych._internal.close_on_exit import CloseOnExit
-from triptych._internal.progress import EmbeddingProgress
 from triptych.chunking import ChunkerSet, ChunkSpec, byte_offsets, embedding_text, start_lines
 from triptych.contracts import (
     ChunkRepo,
@@ -39,8 +39,11 @@ from triptych.records.metadata import text_of
 from triptych.records.spaces import dense
 from triptych.signatures import content_sha256, document_input_sig, embedding_input_sig
 from triptych.vectors.embedding import CoverageGate
-from triptych.vectors.filler import Filler, FillResult
-from triptych.vectors.model import VectorModel, embedding_model, encoding_model
+
+if TYPE_CHECKING:
+    from triptych._internal.progress import EmbeddingProgress
+    from triptych.vectors.filler import Filler, FillResult
+    from triptych.vectors.model import VectorModel
 
 V = TypeVar("V")
 
@@ -99,12 +102,7 @@ class Deriver:
             self.next = Deriver(
                 chunks, chunkers, next_embedder, concurrency, leases, sparse_encoder, executor
             )
-        self.model: VectorModel[Vector] | None = None
-        if embedder is not None:
-            self.model = embedding_model(embedder, executor)
-        self.further: list[VectorModel[Any]] = []
-        if sparse_encoder is not None:
-            self.further = [encoding_model(sparse_encoder, executor)]
+        self._executor = executor
         self.sparse_encoder = sparse_encoder
         self.sparse_sig: str = "" if sparse_encoder is None else sparse_encoder.signature
         self._leases = leases
@@ -126,6 +124,21 @@ class Deriver:
             sparse_encoder=self.sparse_encoder if encodes else None,
             next_embedder=self.next.embedder if self.next is not None and embeds else None,
         )
+
+    @cached_property
+    def model(self) -> VectorModel[Vector] | None:
+        """The embedder's."""
+        from triptych.vectors.model import embedding_model  # what searches makes no vectors
+
+        return None if self.embedder is None else embedding_model(self.embedder, self._executor)
+
+    @cached_property
+    def further(self) -> list[VectorModel[Any]]:
+        """The sparse encoder's, where there is one."""
+        from triptych.vectors.model import encoding_model
+
+        encoder = self.sparse_encoder
+        return [] if encoder is None else [encoding_model(encoder, self._executor)]
 
     @property
     def models(self) -> list[VectorModel[Any]]:
@@ -231,6 +244,8 @@ class Deriver:
         layers: LayerRepo | None = None,
     ) -> Filler[V]:
         """What fills in the vectors of one of the models; see `Filler`."""
+        from triptych.vectors.filler import Filler
+
         return Filler(
             documents,
             chunks,
@@ -418,7 +433,8 @@ class SetFiller(CloseOnExit):
 def _joined(left: FillResult, right: FillResult) -> FillResult:
     pending = dict.fromkeys([*left.pending, *right.pending])
     complete = dict.fromkeys([*left.complete, *right.complete])
-    return FillResult(
+    return attrs.evolve(
+        left,
         complete=tuple(name for name in complete if name not in pending),
         pending=tuple(pending),
         embedded=left.embedded + right.embedded,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -34,15 +35,16 @@ from triptych.records import (
     DerivedSig,
     DocumentInfo,
     DocumentSummary,
-    Failure,
     Layer,
-    RebuildReport,
     StaleReason,
     Vector,
     to_layer,
 )
 from triptych.signatures import summaries_input_sig
 from triptych.vectors.embedding import embed
+
+if TYPE_CHECKING:
+    from triptych.records import RebuildReport
 
 
 def layer_stale_reason(
@@ -199,6 +201,8 @@ class LayerService:
         anyway, and whoever makes it again embeds it. One that cannot be embedded is in the
         report, and does not stop the others.
         """
+        from triptych.records import Failure, RebuildReport
+
         embedded = 0
         failed = []
         for stored in self._under(dataset_id, names):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -15,7 +16,6 @@ from triptych.errors import NotAvailableError, NotFoundError
 from triptych.records import (
     AnySpace,
     Condition,
-    DatasetStats,
     DocumentInfo,
     FilterTree,
     Metadata,
@@ -27,6 +27,9 @@ from triptych.records import (
 from triptych.records.documents import expired_by, has_expired, not_expired_by
 from triptych.records.filters import NAME, all_of
 from triptych.records.spaces import dense, sparse
+
+if TYPE_CHECKING:
+    from triptych.records import DatasetStats
 
 _PAGE = 256
 

@@ -17,9 +17,8 @@ from triptych.evaluation.run import EvaluationRun
 from triptych.evaluation.significance import few_queries_warning
 from triptych.evaluation.targets import find_targets
 from triptych.records import Mode, Result
-from triptych.search.pipeline_record import Pipeline
+from triptych.search.pipeline_record import Pipeline, one_rewriter, rewriters_of
 from triptych.search.question_log import unlogged
-from triptych.search.rewriting import one_rewriter, rewriters_of
 from triptych.service.views import PipelineView
 from triptych.text.tokens import estimate_tokens
 

@@ -5,25 +5,6 @@ hands the smallest scope that covers a window to a `Rebuilder`, which is a Servi
 directory sync. `QueueNotifier` is the notifier for programs that know what they change.
 """
 
-from triptych.events.loop import join_scopes, scope_of
-from triptych.events.notifier import QueueNotifier
-from triptych.events.options import (
-    Clock,
-    RebuildCallback,
-    RebuildRecord,
-    ReloaderOptions,
-    SystemClock,
-)
-from triptych.events.reloader import EventReloader
+from triptych._internal.lazy import lazy_exports
 
-__all__ = [
-    "Clock",
-    "EventReloader",
-    "QueueNotifier",
-    "RebuildCallback",
-    "RebuildRecord",
-    "ReloaderOptions",
-    "SystemClock",
-    "join_scopes",
-    "scope_of",
-]
+__all__, __getattr__, __dir__ = lazy_exports(__name__, __file__)

@@ -336,3 +336,18 @@ class NameState:
     def units(self) -> tuple[DerivedChunk | DerivedLayer, ...]:
         """What may have a vector: the chunks, then the layers. Its space is in its ``sig``."""
         return (*self.chunks, *self.layers)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class PutOutcome:
+    """What became of one document of a bulk put: ``document`` without error, else ``error``.
+
+    ``input_sig`` is the document's `DocumentInfo.input_sig`, where the store has it at hand; "" has
+    whoever needs it work it out.
+    """
+
+    name: str
+    change: Literal["added", "updated", "unchanged", "failed"]
+    document: SourceDocument | None = None
+    error: Exception | None = attrs.field(default=None, eq=False)
+    input_sig: str = attrs.field(default="", eq=False)

@@ -3,37 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, Self, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 import attrs
 
 from triptych.errors import StoreError
-from triptych.records.documents import DatasetConfig, SourceDocument
+from triptych.records.documents import DatasetConfig
 from triptych.records.spaces import SparseSpace
-
-
-class FailureWarning(str):
-    """The text of a warning that ends with an error's message: ``what: reason``.
-
-    A message of a model's provider or of a driver may name hosts and files: who must not see them
-    is shown ``what`` alone.
-    """
-
-    __slots__ = ("what",)
-    what: str
-
-    def __new__(cls, what: str, error: object, *, kind: bool = False) -> Self:
-        """``kind`` names the error's class too, in brackets."""
-        text = f"{what} ({type(error).__name__}: {error})" if kind else f"{what}: {error}"
-        made = super().__new__(cls, text)
-        made.what = what
-        return made
-
-
-def public_warning(warning: str) -> str:
-    """``warning`` without what an error said."""
-    return warning.what if isinstance(warning, FailureWarning) else warning
-
 
 _NOTES = 10
 """How many other failures an error that is raised for all of them names."""
@@ -49,21 +25,6 @@ def summed(left: _Report, right: _Report) -> _Report:
     return type(left)(
         **{name: None if None in pair else pair[0] + pair[1] for name, pair in pairs.items()}
     )
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class PutOutcome:
-    """What became of one document of a bulk put: ``document`` without error, else ``error``.
-
-    ``input_sig`` is the document's `DocumentInfo.input_sig`, where the store has it at hand; "" has
-    whoever needs it work it out.
-    """
-
-    name: str
-    change: Literal["added", "updated", "unchanged", "failed"]
-    document: SourceDocument | None = None
-    error: Exception | None = attrs.field(default=None, eq=False)
-    input_sig: str = attrs.field(default="", eq=False)
 
 
 @attrs.frozen(kw_only=True, slots=True)

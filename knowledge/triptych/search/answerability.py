@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -18,9 +19,11 @@ from triptych.contracts import ChunkRepo, DocLevelSearcher, SettingsStore, Store
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import Answerability, Candidates, DatasetConfig, RankedList, ResolvedQuery
 from triptych.records.serialization import from_dict, to_dict
-from triptych.search.question_log import QuestionLog
 from triptych.search.request import Found, SearchRequest
 from triptych.text import CorpusStats, get_analyzer
+
+if TYPE_CHECKING:
+    from triptych.search.question_log import QuestionLog
 
 SIGNALS: Mapping[str, str] = {
     "bm25_share": "bm25",

@@ -16,10 +16,10 @@ import attrs
 
 from triptych import deadlines, telemetry
 from triptych._internal.turns import SEARCHES
+from triptych._internal.wording import FailureWarning
 from triptych.contracts import Ranker, Retriever, Store
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import Candidate, Candidates, ChunkPlace, Mode, RankedList, ResolvedQuery
-from triptych.records.reports import FailureWarning
 from triptych.search.fusion import ZScoreRanker, best_of, depth_of, in_order
 from triptych.telemetry import collected_warnings
 

@@ -354,3 +354,16 @@ RANKERS: Mapping[str, Callable[..., Ranker]] = {
 }
 """The rankers that ship, each with ``weights`` by lane, by the name that settings give them; the
 first is the default."""
+
+
+def build_ranker(ranker: Ranker | str, weights: Mapping[str, float] | None = None) -> Ranker:
+    """Return the ranker meant: a name is built, with ``weights`` by lane, a `Ranker` passes.
+
+    Raises:
+        ValidationError: no ranker has this name, or a weight is not a number from 0 up.
+    """
+    if not isinstance(ranker, str):
+        return ranker
+    if ranker not in RANKERS:
+        raise ValidationError(f"no ranker is called {ranker!r}: use one of {', '.join(RANKERS)}")
+    return RANKERS[ranker](weights=weights or {})

@@ -12,7 +12,6 @@ import attrs
 
 from triptych.contracts import DocLevelSearcher, HitReader, Store
 from triptych.derivation.deriver import Deriver
-from triptych.derivation.layers import inputs_of, layer_stale_reason
 from triptych.derivation.living_documents import LivingDocuments
 from triptych.errors import ModelMismatchError, NotAvailableError
 from triptych.records import (
@@ -177,6 +176,8 @@ class Hydrator:
     def _layer_stale(
         self, request: SearchRequest, found: StoredUnit, layer: DerivedLayer
     ) -> StaleReason | None:
+        from triptych.derivation.layers import inputs_of, layer_stale_reason
+
         inputs = request.inputs.get(layer.dataset_id)
         if inputs is None:
             inputs = inputs_of(self._layers, layer.dataset_id)

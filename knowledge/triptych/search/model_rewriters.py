@@ -11,6 +11,7 @@ import attrs
 
 from triptych import deadlines, telemetry
 from triptych._internal.model_texts import BadAnswerError, checked, data_messages
+from triptych._internal.wording import FailureWarning
 from triptych.contracts import LLM
 from triptych.errors import (
     CancelledError,
@@ -30,7 +31,6 @@ from triptych.records import (
     check_text,
     check_whole,
 )
-from triptych.records.reports import FailureWarning
 from triptych.search.query import check_conversation
 from triptych.search.rewriting import MAX_VARIANTS
 

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych import deadlines, telemetry
+from triptych._internal.wording import FailureWarning
 from triptych.contracts import LLM, HitReader
 from triptych.errors import ProviderError, TriptychError, UnusableAnswerError, ValidationError
 from triptych.records import Generation, Hit, Message, ResolvedQuery, check_whole
-from triptych.records.reports import FailureWarning
 from triptych.search.reranking import passages
 
 _PROMPT: Final = """\

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
@@ -33,14 +33,14 @@ from triptych.records import (
 from triptych.search.answerability import ResultJudge, missing_hits
 from triptych.search.engine import SearchEngine
 from triptych.search.hydration import Hydrated, Hydrator, StoreHitReader
-from triptych.search.listing import FilterListing, TextVerifier, expand_prefixes
-from triptych.search.past.stores import PastStores, Wants, by_moment
 from triptych.search.postprocessing import KeywordBoost, at_most
 from triptych.search.query import MAX_TOP_K, Moment, has_words, validate
 from triptych.search.query_vectors import SearchProbe, embed_queries
 from triptych.search.request import Found, RequestResolver, SearchRequest
 from triptych.search.retrievers import SPARSE
-from triptych.search.rewriting import rewrite, variants_of
+
+if TYPE_CHECKING:
+    from triptych.search.past.stores import PastStores
 
 T = TypeVar("T")
 KnownVectors = Mapping[tuple[EmbedKind, str], Vector]
@@ -83,11 +83,10 @@ class SearchPipeline:
     _rewriter: QueryRewriter | None = None
     _postprocessors: Sequence[Postprocessor] = ()
     _locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
-    _past_stores: PastStores | None = None
+    _past_stores: Callable[[], PastStores] | None = None
     _judge: ResultJudge | None = None
     resolver: RequestResolver = attrs.field(init=False)
     _hydrator: Hydrator = attrs.field(init=False)
-    _listing: FilterListing = attrs.field(init=False)
 
     @resolver.default
     def _make_resolver(self) -> RequestResolver:
@@ -98,10 +97,6 @@ class SearchPipeline:
     def _make_hydrator(self) -> Hydrator:
         whole = self._capabilities.document_search
         return Hydrator(self._store, self._living, self._derivation, whole, self._locate)
-
-    @_listing.default
-    def _make_listing(self) -> FilterListing:
-        return FilterListing(self._store, self._hydrator)
 
     @contextmanager
     def derived(
@@ -275,6 +270,8 @@ class SearchPipeline:
         assert isinstance(moment, int | datetime)  # validated
         if self._past_stores is None:
             raise NotAvailableError("this pipeline searches what is stored now only")
+        from triptych.search.past.stores import Wants
+
         wanted = checked.layer is not Layer.DETAIL if layers is None else layers
         # Steps may compare vectors whatever the mode is.
         steps = any(not isinstance(step, KeywordBoost) for step in self._postprocessors)
@@ -283,7 +280,7 @@ class SearchPipeline:
             sparse=checked.mode in (None, Mode.HYBRID, SPARSE),
             layers=wanted,
         )
-        past = self._past_stores.at(moment, dataset_ids, wants, self._engine, checked.mode)
+        past = self._past_stores().at(moment, dataset_ids, wants, self._engine, checked.mode)
         with past as (store, engine, warnings):
             yield PastSearch(
                 searches=self._over(store, engine),
@@ -314,6 +311,8 @@ class SearchPipeline:
     def _search_moments(
         self, queries: Sequence[Query], vectors: KnownVectors | None
     ) -> list[Result]:
+        from triptych.search.past.stores import by_moment
+
         found: dict[int, Result] = {}
         for several in by_moment(queries):
             asked = [queries[at] for at in several]
@@ -350,6 +349,8 @@ class SearchPipeline:
             if self._rewriter is not None and has_words(request.query.text):
                 request = self._rewritten(self._rewriter, asked[at][0], request, known)
             if request.conditions is not None and request.conditions.prefixes:
+                from triptych.search.listing import expand_prefixes
+
                 request = expand_prefixes(self._store, request, request.conditions)
             requests[at] = request
         return requests
@@ -362,6 +363,8 @@ class SearchPipeline:
         known: dict[object, tuple[Rewriting, SearchRequest]],
     ) -> SearchRequest:
         """The request with its variants. Requests that ask alike are rewritten once."""
+        from triptych.search.rewriting import rewrite, variants_of
+
         resolved = request.query
         alike = (
             *(resolved.text, resolved.mode, resolved.dataset_ids, resolved.embed_sig),
@@ -414,9 +417,15 @@ class SearchPipeline:
         """Retrieve, fuse, hydrate, postprocess, cut; further, where hits are missing."""
         query = request.query
         if not has_words(query.text):
-            return self._listing.find(request)
+            from triptych.search.listing import FilterListing
+
+            return FilterListing(self._store, self._hydrator).find(request)
         conditions = request.conditions
-        keep = TextVerifier(self._store, request.target, conditions) if conditions else None
+        keep = None
+        if conditions:
+            from triptych.search.listing import TextVerifier
+
+            keep = TextVerifier(self._store, request.target, conditions)
         if conditions or len(request.variants) > 1 or request.vectors:
             # Lanes may be asked several times, and variants may share texts: each is embedded once.
             (request,) = embed_queries(self._derivation, [request])

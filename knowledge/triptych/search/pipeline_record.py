@@ -164,3 +164,24 @@ def find_pipeline(pipelines: Mapping[str, T], name: str) -> T:
     known = f"there are {', '.join(pipelines)}" if pipelines else "there is none"
     meant = did_you_mean(name, pipelines, known)
     raise NotFoundError(f"no pipeline is called {name!r}: {meant}")
+
+
+def rewriters_of(
+    rewriter: QueryRewriter | Sequence[QueryRewriter] | None,
+) -> Sequence[QueryRewriter]:
+    """Return the rewriters that an option names: one, several in a list or tuple, or none."""
+    if rewriter is None:
+        return ()
+    return rewriter if isinstance(rewriter, Sequence) else (rewriter,)
+
+
+def one_rewriter(
+    rewriter: QueryRewriter | Sequence[QueryRewriter] | None,
+) -> QueryRewriter | None:
+    """Return the rewriters that an option names as one; None without any."""
+    several = rewriters_of(rewriter)
+    if len(several) > 1:
+        from triptych.search.rewriting import ChainRewriter
+
+        return ChainRewriter(several)
+    return several[0] if several else None

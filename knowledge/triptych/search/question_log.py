@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 
 import attrs
 
+from triptych._internal.wording import FailureWarning
 from triptych.contracts import SettingsStore
 from triptych.errors import NotAvailableError, StoreError, ValidationError
 from triptych.records import Answerability, Hit
-from triptych.records.reports import FailureWarning
 from triptych.records.serialization import from_dict, to_dict
 
 MOST_QUESTIONS = 200

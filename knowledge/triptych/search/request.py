@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
 from triptych.contracts import ChunkRepo
 from triptych.contracts.rules import CHANGE_EMBEDDER, missing_dataset
 from triptych.derivation.deriver import Deriver
-from triptych.derivation.layers import Inputs
 from triptych.derivation.living_documents import LivingDocuments, count_waiting
 from triptych.errors import ModelMismatchError, NotAvailableError, ValidationError
 from triptych.records import (
@@ -33,6 +33,9 @@ from triptych.search.query import over_fetch, resolve_mode, validate
 from triptych.search.retrievers import SPARSE
 from triptych.search.syntax import TextConditions, merge_where, parse_query
 from triptych.text import get_analyzer
+
+if TYPE_CHECKING:
+    from triptych.derivation.layers import Inputs
 
 VECTOR = str(Mode.VECTOR)
 

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych import telemetry
+from triptych._internal.wording import FailureWarning
 from triptych.chunking.specs import embedding_text
 from triptych.contracts import HitReader, Reranker
 from triptych.errors import ProviderError, ValidationError
 from triptych.records import Hit, ResolvedQuery
-from triptych.records.reports import FailureWarning
 from triptych.search.fusion import min_max
 from triptych.search.postprocessing import in_order
 from triptych.search.query import MAX_TOP_K

@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 
 from triptych._internal.concurrency import map_ordered
+from triptych._internal.wording import FailureWarning
 from triptych.contracts import QueryProbe, QueryRewriter
 from triptych.errors import CancelledError, ValidationError
 from triptych.records import (
@@ -20,7 +21,6 @@ from triptych.records import (
     Rewriting,
     check_whole,
 )
-from triptych.records.reports import FailureWarning
 from triptych.search.query import over_fetch
 
 MAX_VARIANTS = 32
@@ -196,25 +196,6 @@ def _total(usages: Sequence[ModelUsage]) -> tuple[ModelUsage, ...]:
     for each in usages:
         totals[each.model] = totals[each.model] + each if each.model in totals else each
     return tuple(totals.values())
-
-
-def rewriters_of(
-    rewriter: QueryRewriter | Sequence[QueryRewriter] | None,
-) -> Sequence[QueryRewriter]:
-    """Return the rewriters that an option names: one, several in a list or tuple, or none."""
-    if rewriter is None:
-        return ()
-    return rewriter if isinstance(rewriter, Sequence) else (rewriter,)
-
-
-def one_rewriter(
-    rewriter: QueryRewriter | Sequence[QueryRewriter] | None,
-) -> QueryRewriter | None:
-    """Return the rewriters that an option names as one; None without any."""
-    several = rewriters_of(rewriter)
-    if len(several) > 1:
-        return ChainRewriter(several)
-    return several[0] if several else None
 
 
 FRAGMENT_ENDS: Final = r"[.?;\u3002\uff0e\uff1f\uff1b]+\s*"

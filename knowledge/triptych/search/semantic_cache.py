@@ -22,6 +22,7 @@ import attrs
 import numpy as np
 
 from triptych import deadlines, telemetry
+from triptych._internal.wording import FailureWarning
 from triptych.contracts import AnswerCache, Store
 from triptych.derivation.deriver import Deriver
 from triptych.errors import CancelledError, ProviderError, TriptychError
@@ -37,7 +38,6 @@ from triptych.records import (
     Result,
     Vector,
 )
-from triptych.records.reports import FailureWarning
 from triptych.records.serialization import from_dict, to_dict
 from triptych.search.cache_options import SemanticCache, describe, request_digest
 from triptych.search.pipeline import SearchPipeline

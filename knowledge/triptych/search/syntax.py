@@ -14,11 +14,11 @@ from math import isfinite
 from typing import Any, Final
 
 import attrs
-import regex
 
 from triptych.errors import ValidationError
 from triptych.records import Query, check_text
 from triptych.search.query import check_length
+from triptych.text.patterns import late
 from triptych.text.words import normalize
 
 MOST_CONDITIONS: Final = 64
@@ -34,28 +34,28 @@ FIELDS: Final[Mapping[str, str]] = {
 """Short names of the reserved keys of ``where``; any other field is a key of the metadata."""
 
 _OWN: Final = {"doc_name": "$name", "doc_prefix": "$prefix", "heading": "$heading"}
-_NUMBER: Final = regex.compile(r"-?[0-9]{1,30}+(?:\.[0-9]{1,30}+)?")
+_NUMBER: Final = late(r"-?[0-9]{1,30}+(?:\.[0-9]{1,30}+)?")
 _EXACT: Final = 1 << 53
-_STEM: Final = regex.compile(r"\w{2,}+")
+_STEM: Final = late(r"\w{2,}+")
+_SIGNS: Final = frozenset('"-*:')  # without any, a query is words
 _QUOTES: Final = str.maketrans("“”„«»", '"' * 5)
 
 # One item after another, each up to white space. Every part is possessive or ends where the next
 # cannot begin, so that no text makes it try again.
-_ITEM: Final = regex.compile(
-    r"""
+_ITEM: Final = late(
+    r"""(?x)
     (?P<minus>-)?+"(?P<phrase>[^"]++)"
     | (?P<field>[^\W\d][\w.\-]*+):(?:"(?P<quoted>[^"]++)"|(?P<value>[^\s"/:\\][^\s"]*+))(?!\S)
     | -(?P<excluded>[^\W\d]\S*+)
     | (?P<prefix>\w{2,}+)\*(?!\S)
     | (?P<word>\S++)
-    """,
-    regex.VERBOSE | regex.V1,
+    """
 )
 
 # As in `triptych.text`, dots and apostrophes bind what stands on both sides of them.
 _BEFORE: Final = r"(?<!\w)(?<!\w[.'’])"
 _AFTER: Final = r"(?!\w)(?![.'’]\w)"
-_UNSPACED: Final = regex.compile(
+_UNSPACED: Final = late(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Bopomofo}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 )
 
@@ -136,6 +136,8 @@ def parse_query(query: Query) -> ParsedQuery:
     """
     check_length(query.text)
     text = check_text(query.text, "the query").translate(_QUOTES)
+    if text.isascii() and text.isprintable() and _SIGNS.isdisjoint(text):
+        return ParsedQuery(text=" ".join(text.split()))
     words: list[str] = []
     phrases: list[str] = []
     prefixes: list[str] = []
@@ -243,6 +245,8 @@ def _is_words(text: str) -> bool:
 
 
 def _phrase(text: str) -> Any:
+    import regex  # most queries have no conditions
+
     first_piece, *others = pieces = fold(text).split()
     middle = regex.escape(first_piece)
     for piece in others:
@@ -256,6 +260,8 @@ def _phrase(text: str) -> Any:
 
 
 def _prefix(text: str) -> Any:
+    import regex
+
     folded = fold(text)
     before = "" if _UNSPACED.match(folded[0]) else _BEFORE
     return regex.compile(before + regex.escape(folded) + r"\w*+", regex.V1)

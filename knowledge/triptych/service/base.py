@@ -11,16 +11,16 @@ from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import LLM, Capabilities, ChunkRepo, DocumentRepo, LayerRepo, Ranker, Store
 from triptych.contracts.rules import missing_dataset
 from triptych.copies.notes import note_purge
-from triptych.derivation.erasure import forget_requests
 from triptych.errors import NotFoundError, StoreError, ValidationError
-from triptych.records import ScrubReport, check_text
+from triptych.records import check_text
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.pipeline_record import Pipeline
-from triptych.search.question_log import QuestionLog
 from triptych.service.options import ServiceOptions
 from triptych.service.parts import Parts, SearchParts, build_search
 
 if TYPE_CHECKING:
+    from triptych.records import ScrubReport
+    from triptych.search.question_log import QuestionLog
     from triptych.search.semantic_cache import CachedSearches
 
 
@@ -40,7 +40,6 @@ class ServiceBase(CloseOnExit):
         self.documents: DocumentRepo = parts.store.documents
         self.chunks: ChunkRepo = parts.store.chunks
         self.layer_repo: LayerRepo = parts.store.layers
-        self.question_log: QuestionLog = parts.log
         self.pipelines: Mapping[str, Pipeline] = _by_name(parts.options.pipelines, self.lanes)
         self._on_close = on_close
         self._restricted: WeakSet[ServiceBase] = WeakSet()
@@ -58,6 +57,11 @@ class ServiceBase(CloseOnExit):
     def llm(self) -> LLM | None:
         """The language model that was wired, None without one."""
         return self.options.llm
+
+    @property
+    def question_log(self) -> QuestionLog:
+        """The questions that were not answered, as far as they are kept."""
+        return self._parts.log
 
     @property
     def searches(self) -> SearchPipeline:
@@ -85,7 +89,7 @@ class ServiceBase(CloseOnExit):
         for _, searches in self._by_pipeline.values():
             searches.close()
         self._main.close()
-        self._parts.past.close()
+        self._parts.close()
         try:
             self.store.close()
         finally:
@@ -94,6 +98,8 @@ class ServiceBase(CloseOnExit):
 
     def _forget_elsewhere(self, dataset_id: str, name: str | None, *, existed: bool) -> int:
         """Remove what is kept of it beside its dataset; how many answers of requests there were."""
+        from triptych.derivation.erasure import forget_requests
+
         settings, forget_files = self.capabilities.settings, self.options.forget_files
         note_purge(settings)
         answers = forget_requests(settings, dataset_id, name)
@@ -106,6 +112,8 @@ class ServiceBase(CloseOnExit):
         return self._parts.layers.remove_above(dataset_id, name, every=every)
 
     def _scrub(self) -> ScrubReport:
+        from triptych.records import ScrubReport
+
         return self.store.scrub() or ScrubReport()
 
     def _require_open(self) -> None:

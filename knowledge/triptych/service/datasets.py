@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from triptych import telemetry
-from triptych.derivation.erasure import BEYOND, DAMAGED, count_held
 from triptych.derivation.living_documents import remove_expired
-from triptych.derivation.management import which_documents
 from triptych.errors import CorruptStoreError, ValidationError
-from triptych.records import (
-    DatasetConfig,
-    DeleteReport,
-    PurgeReceipt,
-    check_identifier,
-    check_whole,
-)
+from triptych.records import DatasetConfig, check_identifier, check_whole
 from triptych.search.answerability import forget_calibration
 from triptych.service.base import ServiceBase, check_names
 from triptych.service.operations import Effect, operation
 from triptych.service.options import check_language
+
+if TYPE_CHECKING:
+    from triptych.records import DeleteReport, PurgeReceipt
 
 
 class Datasets(ServiceBase):
@@ -110,6 +105,8 @@ class Datasets(ServiceBase):
             NotFoundError: the dataset does not exist.
             StoreError: the store failed. What was removed before stays removed.
         """
+        from triptych.derivation.management import which_documents
+
         check_names(dataset_id)
         tree, wanted = which_documents(names, where)
         if tree is None:
@@ -183,6 +180,9 @@ class Datasets(ServiceBase):
         Raises:
             StoreError: the delete failed, or the erasing. Purge again.
         """
+        from triptych.derivation.erasure import BEYOND, DAMAGED, count_held
+        from triptych.records import PurgeReceipt
+
         check_names(dataset_id, *(() if name is None else (name,)))
         cache, versions = self.capabilities.answers, self.capabilities.versions
         try:

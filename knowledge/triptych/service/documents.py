@@ -5,25 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from triptych import telemetry
-from triptych._internal.progress import ProgressCallback
-from triptych.contracts.change_pages import check_poll, follow_changes, read_changes
-from triptych.derivation.batches import check_progress
 from triptych.derivation.living_documents import put_again, unified_diff
-from triptych.derivation.management import which_documents
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import (
-    ChangePage,
     DocumentInfo,
-    EmbedReport,
     EmbedWhen,
     Metadata,
-    MetadataReport,
     MetadataValue,
     NewDocument,
-    PutReport,
     SourceDocument,
     check_identifier,
     check_text,
@@ -32,6 +24,10 @@ from triptych.records import (
 )
 from triptych.service.base import ServiceBase, check_names
 from triptych.service.operations import Effect, operation
+
+if TYPE_CHECKING:
+    from triptych._internal.progress import ProgressCallback
+    from triptych.records import ChangePage, EmbedReport, MetadataReport, PutReport
 
 
 class Documents(ServiceBase):
@@ -145,6 +141,8 @@ class Documents(ServiceBase):
                 chunked otherwise: rebuild it. Of several datasets, it is in the report.
             CancelledError: the deadline passed; the vectors that were made are kept.
         """
+        from triptych.derivation.batches import check_progress
+
         check_progress(progress)
         if doc_names is not None:
             if dataset_id is None:
@@ -270,6 +268,8 @@ class Documents(ServiceBase):
                 is invalid.
             NotFoundError: the dataset does not exist.
         """
+        from triptych.derivation.management import which_documents
+
         check_names(dataset_id)
         if not isinstance(changes, Mapping):
             raise ValidationError(f"changes map keys to values, not {changes!r:.60}")
@@ -358,6 +358,8 @@ class Documents(ServiceBase):
             ValidationError: ``since`` is no cursor, or the limit is out of range.
             NotAvailableError: the store has no log of its changes.
         """
+        from triptych.contracts.change_pages import read_changes
+
         return read_changes(self.capabilities.changes, since, dataset_id, limit)
 
     @operation(Effect.READS)
@@ -378,6 +380,8 @@ class Documents(ServiceBase):
         Raises:
             ValidationError, NotAvailableError: as `changes`; ``poll`` is not above 0.
         """
+        from triptych.contracts.change_pages import check_poll, follow_changes
+
         check_poll(poll)
         reader = self.capabilities.changes
         if reader is None:

@@ -24,15 +24,13 @@ from triptych.contracts import (
 )
 from triptych.errors import ValidationError
 from triptych.records import DatasetConfig, DocumentInfo, check_text, check_whole
-from triptych.search.cache_options import SemanticCache, to_cache
-from triptych.search.pipeline_record import Pipeline
-from triptych.search.rewriting import rewriters_of
+from triptych.search.pipeline_record import Pipeline, rewriters_of
 from triptych.text import get_analyzer
 from triptych.vectors.embedding import check_embedder, check_sparse_encoder
-from triptych.vectors.model import check_executor
 
 if TYPE_CHECKING:
     from triptych.answers.retrieval import ContextParameters
+    from triptych.search.cache_options import SemanticCache
 
 
 class OpenOptions(TypedDict, total=False):
@@ -104,6 +102,14 @@ class OpenOptions(TypedDict, total=False):
     background_index: bool | None
 
 
+def _to_cache(value: object) -> SemanticCache | None:
+    if value is None or value is False:  # most have none, and need no module of theirs
+        return None
+    from triptych.search.cache_options import to_cache
+
+    return to_cache(value)
+
+
 @attrs.frozen(kw_only=True)
 class ServiceOptions:
     """How a Service derives and searches; every field has a sensible default.
@@ -160,7 +166,7 @@ class ServiceOptions:
     postprocessors: Sequence[Postprocessor] = ()
     pipelines: Sequence[Pipeline] = ()
     context: ContextParameters | None = None
-    semantic_cache: SemanticCache | None = attrs.field(default=None, converter=to_cache)
+    semantic_cache: SemanticCache | None = attrs.field(default=None, converter=_to_cache)
     llm: LLM | None = None
     answerability: AnswerabilityJudge | None = None
     outliner: Outliner | None = None
@@ -190,6 +196,8 @@ class ServiceOptions:
                 f"embed_concurrency is {self.embed_concurrency}: give a number from 1 to 64"
             )
         if self.executor is not None:
+            from triptych.vectors.model import check_executor
+
             check_executor(self.executor)
         if self.embedder is not None:
             check_embedder(self.embedder)

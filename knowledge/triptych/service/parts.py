@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -10,20 +11,14 @@ import attrs
 
 from triptych.contracts import Capabilities, Postprocessor, QueryRewriter, Retriever, Store
 from triptych.derivation.deriver import Deriver
-from triptych.derivation.layers import LayerService
 from triptych.derivation.living_documents import LivingDocuments, VersionHistory, living_stats
-from triptych.derivation.management import DocumentManager
-from triptych.derivation.rebuild import PendingEmbedder, RebuildRunner
-from triptych.derivation.writer import Writer
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.records import DatasetStats, Mode
+from triptych.records import Mode
 from triptych.search.answerability import ResultJudge
-from triptych.search.cache_options import check_lanes, own_lanes
 from triptych.search.engine import SearchEngine
-from triptych.search.past.stores import PastStores
 from triptych.search.pipeline import SearchPipeline
+from triptych.search.pipeline_record import one_rewriter, rewriters_of
 from triptych.search.postprocessing import KeywordBoost
-from triptych.search.question_log import QuestionLog
 from triptych.search.retrievers import (
     BM25Retriever,
     DocumentBM25Retriever,
@@ -33,13 +28,19 @@ from triptych.search.retrievers import (
     SparseRetriever,
     VectorRetriever,
 )
-from triptych.search.rewriting import one_rewriter, rewriters_of
 from triptych.service.options import ServiceOptions
 from triptych.vectors.embedding import check_keeps_sparse
 
 if TYPE_CHECKING:
     from triptych.answers.answerer import Answerer
     from triptych.answers.context import ContextBuilder
+    from triptych.derivation.layers import LayerService
+    from triptych.derivation.management import DocumentManager
+    from triptych.derivation.rebuild import PendingEmbedder, RebuildRunner
+    from triptych.derivation.writer import Writer
+    from triptych.records import DatasetStats
+    from triptych.search.past.stores import PastStores
+    from triptych.search.question_log import QuestionLog
     from triptych.search.semantic_cache import CachedSearches
 
 
@@ -59,7 +60,8 @@ class SearchParts:
 
 
 class Parts:
-    """What a Service works with. What only some calls need is made when it is first asked for.
+    """What a Service works with. What only some calls need is imported and made when it is first
+    asked for: most programs search only, and a command starts sooner.
 
     ``caller`` decides an answer beside the configuration: who asks.
     """
@@ -93,7 +95,9 @@ class Parts:
         self.caller = caller
         can = self.capabilities
         check_keeps_sparse(can.sparse, options.sparse_encoder)
-        self.log: QuestionLog = QuestionLog(can.settings) if log is None else log
+        self._log = log
+        self._past: PastStores | None = None
+        self._making = threading.Lock()
         self.living: LivingDocuments = LivingDocuments(store.documents)
         self.deriver: Deriver = Deriver(
             store.chunks,
@@ -106,15 +110,36 @@ class Parts:
             options.next_embedder,
         )
         self.engine: SearchEngine = engine or _engine(store, can, options)
-        self.past: PastStores = PastStores(store, can.versions, self.deriver, options.scratch)
-        logged = self.log if options.question_log else None
-        self.judge: ResultJudge = ResultJudge(
-            store.chunks, can.settings, can.document_search, logged
-        )
+        log = self.log if options.question_log else None
+        self.judge = ResultJudge(store.chunks, can.settings, can.document_search, log)
+
+    @cached_property
+    def log(self) -> QuestionLog:
+        """The questions that were not answered."""
+        from triptych.search.question_log import QuestionLog
+
+        return QuestionLog(self.capabilities.settings) if self._log is None else self._log
+
+    def past(self) -> PastStores:
+        """What makes stores as of a moment."""
+        if self._past is None:
+            from triptych.search.past.stores import PastStores
+
+            given = self.store, self.capabilities.versions, self.deriver, self.options.scratch
+            with self._making:
+                self._past = self._past or PastStores(*given)
+        return self._past
+
+    def close(self) -> None:
+        """Let go of the stores of the past."""
+        if self._past is not None:
+            self._past.close()
 
     @cached_property
     def writer(self) -> Writer:
         """What puts documents, and configures datasets."""
+        from triptych.derivation.writer import Writer
+
         store, options = self.store, self.options
         return Writer(
             store.documents, store.chunks, self.deriver, options.language, options.outliner
@@ -123,11 +148,15 @@ class Parts:
     @cached_property
     def manager(self) -> DocumentManager:
         """What works on many documents."""
+        from triptych.derivation.management import DocumentManager
+
         return DocumentManager(self.living, self.store.chunks, self.writer)
 
     @cached_property
     def layers(self) -> LayerService:
         """What reads and stores layers."""
+        from triptych.derivation.layers import LayerService
+
         store = self.store
         return LayerService(
             self.living, store.chunks, store.layers, self.deriver, self.writer.check_config
@@ -141,12 +170,16 @@ class Parts:
     @cached_property
     def rebuilds(self) -> RebuildRunner:
         """What rebuilds."""
+        from triptych.derivation.rebuild import RebuildRunner
+
         store = self.store
         return RebuildRunner(store.documents, store.chunks, store.layers, self.writer, self.layers)
 
     @cached_property
     def embeddings(self) -> PendingEmbedder:
         """What makes the vectors that are pending."""
+        from triptych.derivation.rebuild import PendingEmbedder
+
         store = self.store
         return PendingEmbedder(
             store.documents, store.chunks, self.deriver, self.writer, self.layers, self.stats
@@ -163,7 +196,6 @@ class Parts:
 
     def contexts(self, searches: SearchPipeline) -> ContextBuilder:
         """What makes contexts of what ``searches`` find."""
-        # Here, as in `answerer`: most programs search only, and a command starts sooner.
         from triptych.answers.context import ContextBuilder
 
         store = self.store
@@ -226,6 +258,7 @@ def build_search(
     if can.answers is None:
         raise NotAvailableError("this store keeps no answers of searches: leave semantic_cache out")
     # Here, for most programs have no cache, and a command starts sooner.
+    from triptych.search.cache_options import check_lanes, own_lanes
     from triptych.search.semantic_cache import CachedSearches
 
     check_lanes(engine.retrievers)

@@ -5,11 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Unpack
 
-from triptych.answers.options import ASK_DEFAULTS, CONTEXT_DEFAULTS, AskOptions, ContextOptions
-from triptych.answers.pack import ContextPack, ContextReceipt
-from triptych.answers.pieces import Citation, Verification
-from triptych.answers.records import Answer, AnswerReceipt, AnswerStream
-from triptych.answers.replay import Replay
 from triptych.records import Query, Result
 from triptych.records.queries import SearchOptions, split_options
 from triptych.search.query import check_queries, query_of
@@ -18,6 +13,11 @@ from triptych.service.operations import Effect, operation
 
 if TYPE_CHECKING:
     from triptych.answers.answerer import AskRequest
+    from triptych.answers.options import AskOptions, ContextOptions
+    from triptych.answers.pack import ContextPack, ContextReceipt
+    from triptych.answers.pieces import Citation, Verification
+    from triptych.answers.records import Answer, AnswerReceipt, AnswerStream
+    from triptych.answers.replay import Replay
 
 
 class Searches(ServiceBase):
@@ -78,7 +78,9 @@ class Searches(ServiceBase):
                 answers no number.
             TriptychError: as `search`.
         """
+        # Here, as below: most programs search only, and a command starts sooner.
         from triptych.answers.context import ContextSettings
+        from triptych.answers.options import CONTEXT_DEFAULTS
 
         own, searched = split_options(options, CONTEXT_DEFAULTS)
         settings = ContextSettings(token_budget=token_budget, **own)
@@ -150,6 +152,7 @@ class Searches(ServiceBase):
 
     def _ask_request(self, question: Query | str, options: AskOptions) -> AskRequest:
         from triptych.answers.answerer import AskRequest
+        from triptych.answers.options import ASK_DEFAULTS
 
         wired = {"llm": self.options.llm, "answerability": self.options.answerability}
         own, searched = split_options(options, ASK_DEFAULTS, wired)

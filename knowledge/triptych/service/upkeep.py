@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from triptych import telemetry
-from triptych._internal.progress import ProgressCallback
-from triptych.derivation.batches import check_progress
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.records import (
-    CacheStats,
-    DatasetStats,
-    DoctorReport,
-    Health,
-    RebuildReport,
-    RebuildScope,
-)
+from triptych.records import CacheStats
 from triptych.service.base import ServiceBase
 from triptych.service.operations import Effect, operation
+
+if TYPE_CHECKING:
+    from triptych._internal.progress import ProgressCallback
+    from triptych.records import DatasetStats, DoctorReport, Health, RebuildReport, RebuildScope
 
 
 class Upkeep(ServiceBase):
@@ -50,6 +46,8 @@ class Upkeep(ServiceBase):
                 dataset has another configuration: rebuild the dataset.
             CancelledError: the deadline passed; what was rebuilt stays.
         """
+        from triptych.records import RebuildScope
+
         if scope is not None and not isinstance(scope, RebuildScope):
             raise ValidationError(
                 f"rebuild takes a RebuildScope, not {type(scope).__name__}: to name a dataset, "
@@ -145,6 +143,7 @@ class Upkeep(ServiceBase):
             StoreError: the store cannot be read at all.
             CancelledError: the deadline passed; what was repaired stays.
         """
+        from triptych.derivation.batches import check_progress
         from triptych.diagnostics.doctor import Doctor
 
         check_progress(progress)

@@ -10,35 +10,17 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import attrs
 
-from triptych._internal.progress import ProgressCallback
-from triptych.answers.options import (
-    ASK_DEFAULTS,
-    CONTEXT_DEFAULTS,
-    AnswerPrompt,
-    AskOptions,
-    ContextOptions,
-    DatasetAskOptions,
-    DatasetContextOptions,
-)
 from triptych.errors import ValidationError
 from triptych.records import (
-    ChangePage,
-    DatasetStats,
-    DeleteReport,
     DerivedLayer,
     DocumentInfo,
     DocumentSummary,
-    EmbedReport,
     EmbedWhen,
     Layer,
     Metadata,
-    MetadataReport,
     MetadataValue,
     NewDocument,
-    PurgeReceipt,
-    PutReport,
     Query,
-    RebuildReport,
     Result,
     SourceDocument,
     check_text,
@@ -48,9 +30,26 @@ from triptych.search.pipeline_record import Pipeline
 from triptych.search.query import check_queries
 
 if TYPE_CHECKING:
+    from triptych._internal.progress import ProgressCallback
     from triptych.answers.answerer import AskRequest
+    from triptych.answers.options import (
+        AskOptions,
+        ContextOptions,
+        DatasetAskOptions,
+        DatasetContextOptions,
+    )
     from triptych.answers.pack import ContextPack
     from triptych.answers.records import Answer, AnswerStream
+    from triptych.records import (
+        ChangePage,
+        DatasetStats,
+        DeleteReport,
+        EmbedReport,
+        MetadataReport,
+        PurgeReceipt,
+        PutReport,
+        RebuildReport,
+    )
     from triptych.search.pipeline import SearchPipeline
     from triptych.search.semantic_cache import CachedSearches
     from triptych.service import Service
@@ -345,6 +344,7 @@ class PipelineView:
     ) -> ContextPack:
         """`Service.context`, by the pipeline; ``token_budget`` None is the pipeline's."""
         from triptych.answers.context import ContextSettings
+        from triptych.answers.options import CONTEXT_DEFAULTS
 
         own, searched = split_options(options, CONTEXT_DEFAULTS)
         budget = self.pipeline.token_budget if token_budget is None else token_budget
@@ -372,6 +372,7 @@ class PipelineView:
 
     def _ask_request(self, question: Query | str, options: AskOptions) -> AskRequest:
         from triptych.answers.answerer import AskRequest
+        from triptych.answers.options import ASK_DEFAULTS, AnswerPrompt
 
         pipeline, service = self.pipeline, self.service.options
         said = pipeline.prompt

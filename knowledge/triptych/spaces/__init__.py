@@ -5,17 +5,6 @@ The vectors of the next embedder are made beside those that serve (`fill_space`)
 is as quick. Every Service whose ``next_embedder`` is set follows both without a restart.
 """
 
-from triptych.spaces.filling import FillReport, SpaceState, SwapReport, fill_space
-from triptych.spaces.swapping import drop_space, list_spaces, space_service, swap_back, swap_space
+from triptych._internal.lazy import lazy_exports
 
-__all__ = [
-    "FillReport",
-    "SpaceState",
-    "SwapReport",
-    "drop_space",
-    "fill_space",
-    "list_spaces",
-    "space_service",
-    "swap_back",
-    "swap_space",
-]
+__all__, __getattr__, __dir__ = lazy_exports(__name__, __file__)

@@ -6,32 +6,6 @@
 `follow_rows` does the same for rows of a table, or points of a collection.
 """
 
-from triptych.sync.directory import DirectorySync, PollingNotifier
-from triptych.sync.reading import FileSet, MetadataFunction, SourceFile
-from triptych.sync.remembered import RememberedRoot, RememberedRoots
-from triptych.sync.report import HeldDeletions, SyncPlan, SyncReport
-from triptych.sync.roots import SyncOptions, SyncRoot
-from triptych.sync.rows import RowPage, RowReport, RowSource, SourceRow, follow_rows
-from triptych.sync.target import delete_documents_of, documents_of
+from triptych._internal.lazy import lazy_exports
 
-__all__ = [
-    "DirectorySync",
-    "FileSet",
-    "HeldDeletions",
-    "MetadataFunction",
-    "PollingNotifier",
-    "RememberedRoot",
-    "RememberedRoots",
-    "RowPage",
-    "RowReport",
-    "RowSource",
-    "SourceFile",
-    "SourceRow",
-    "SyncOptions",
-    "SyncPlan",
-    "SyncReport",
-    "SyncRoot",
-    "delete_documents_of",
-    "documents_of",
-    "follow_rows",
-]
+__all__, __getattr__, __dir__ = lazy_exports(__name__, __file__)

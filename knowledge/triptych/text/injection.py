@@ -6,11 +6,16 @@ any may still mislead. Every pattern takes linear time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import attrs
-import regex
+
+from triptych.text.patterns import late
+
+if TYPE_CHECKING:
+    import regex
 
 SignKind = Literal["instruction", "comment", "template", "fence", "invisible", "bidi", "tags"]
 """instruction: the text tells a model what to do. comment: so does an HTML comment, which no reader
@@ -21,7 +26,8 @@ characters turn the direction of left-to-right text. tags: characters of a hidde
 _LONGEST: Final = 80  # code points of `Sign.text`
 _MOST: Final = 32  # signs of one text
 
-_TO: Final = r"[\s*_>#,:\"'`-]{1,8}+"  # what may stand between two words, also in Markdown
+# Without case, which these have none of: each set costs a millisecond to compile with it.
+_TO: Final = r"(?-i:[\s*_>#,:\"'`-]{1,8}+)"  # what may stand between two words, also in Markdown
 _MODEL: Final = (
     rf"(?:(?:ai|llm|gpt|chatgpt|claude|gemini|copilot)(?:{_TO}(?:assistants?|agents?|models?|bots?))?"
     rf"|(?:large{_TO})?language{_TO}models?|chatbots?|assistants?)\b"
@@ -29,7 +35,7 @@ _MODEL: Final = (
 _ORDERS: Final = r"(?:instructions?|prompts?|directives?|guidelines?|programming|training)\b"
 _PAST: Final = r"(?:previous|prior|preceding|earlier|above|foregoing|original|initial|system)"
 _FILLER: Final = r"(?:all|any|every|of|the|your|these|those|my|other|and|or|to|safety)"
-_INSTRUCTION: Final = regex.compile(
+_INSTRUCTION: Final = late(
     rf"\b(?:ignore|disregard|forget|override|overrule|bypass|do{_TO}not{_TO}follow)"
     rf"(?:{_TO}{_FILLER}){{0,4}}+{_TO}(?:{_PAST}(?:{_TO}(?:{_PAST}|{_FILLER})){{0,3}}+{_TO}{_ORDERS}"
     rf"|{_ORDERS}(?:{_TO}(?:{_PAST}|you{_TO}(?:were|have|got))\b))"
@@ -54,55 +60,56 @@ _INSTRUCTION: Final = regex.compile(
     rf"{_TO}(?:anweisungen|befehle)\b"
     rf"|\bignore[zr]?{_TO}(?:toutes{_TO})?les{_TO}instructions{_TO}(?:précédentes|antérieures)"
     rf"|\bignora{_TO}(?:todas{_TO})?las{_TO}instrucciones{_TO}(?:anteriores|previas)",
-    regex.V1 | regex.IGNORECASE,
+    ignore_case=True,
 )
-# Without one of these, or of the pairs below, `_INSTRUCTION` matches nowhere: most texts are done
-# with after a look for some words.
-_ALONE: Final = (
-    *("ignor", "disregard", "forget", "overrid", "overrul", "bypass", "prompt", "instruction"),
-    *("vergiss", "missacht", "忽略", "无视", "忘记", "忽視", "無視"),
+_ORDER_WORDS: Final = ("instruction", "prompt", "directive", "guideline", "programming", "training")
+_MODEL_WORDS: Final = ("llm", "gpt", "claude", "gemini", "copilot", "model", "chatbot", "assistant")
+_IN_A_ROW: Final = (
+    (("ignor", "disregard", "forget", "overrid", "overrul", "bypass"), _ORDER_WORDS),
+    (("follow",), _ORDER_WORDS, ("not",)),
+    (("above", "before", "told"), ("ignor", "disregard", "forget"), ("everything", "all")),
+    (("prompt", "instructions"), ("system", "hidden", "secret", "initial"), ("your", "the")),
+    (("new",), ("instructions", "prompt"), (":",)),
+    (("tell", "inform", "alert", "mention"), ("user", "human"), ("not", "don't", "never")),
+    (("ignor", "vergiss", "missacht"), ("anweisung", "befehl", "instruccion")),
+    (("忽略", "无视", "忘记", "忽視", "無視"), ("指令", "指示", "提示", "命令")),
 )
-_TOGETHER: Final = (
-    (("follow",), ("not",)),
-    (("now",), ("you",)),
-    (("tell", "inform", "alert", "mention"), ("user", "human")),
-    (
-        ("attention", "note", "message", "important", "if", "as"),
-        ("llm", "gpt", "claude", "gemini", "copilot", "model", "chatbot", "assistant"),
-    ),
+_BEGINNING: Final = re.compile(
+    r"(?:attention|note|message|instructions?|important)[\W_]{1,8}(?:(?:to|for|all)[\W_]{1,8}){0,2}"
+    r"(?:ai|llm|(?:chat)?gpt|claude|gemini|copilot|language|large|chatbot|assistant)"
+    r"|you[\W_]{1,8}are[\W_]{1,8}now[\W_]|if[\W_]{1,8}you[\W_]{1,8}are[\W_]|as[\W_]{1,8}an[\W_]"
 )
-_AI: Final = regex.compile(r"\bai\b", regex.V1 | regex.IGNORECASE)
-_COMMENT: Final = regex.compile(r"<!--(?:[^-]|-(?!->))*+(?:-->|\Z)", regex.V1)
-_OF_A_MODEL: Final = regex.compile(rf"\b{_MODEL}", regex.V1 | regex.IGNORECASE)
-_ORDER: Final = regex.compile(
+"""`_INSTRUCTION` matches nowhere but where a text without case holds a word of each part of a row;
+or this, and "now" or the name of a model. Most texts need no further look."""
+_AI: Final = re.compile("(?<![a-z])ai(?![a-z])")
+_COMMENT: Final = late(r"<!--(?:[^-]|-(?!->))*+(?:-->|\Z)")
+_OF_A_MODEL: Final = late(rf"\b{_MODEL}", ignore_case=True)
+_ORDER: Final = late(
     r"\b(?:must|shall|always|never|ignore|disregard|reply|respond|answer|say|tell|recommend"
     r"|do\s{1,3}+not|don't)\b",
-    regex.V1 | regex.IGNORECASE,
+    ignore_case=True,
 )
-_TEMPLATE: Final = regex.compile(
+_TEMPLATE: Final = late(
     r"<\|(?:im_start|im_end|system|user|assistant|end|endoftext|eot_id|begin_of_text"
     r"|start_header_id|end_header_id)\|>"
     r"|\[/?INST\]|<</?SYS>>|</?(?:start|end)_of_turn>",
-    regex.V1,
 )
-_FENCE: Final = regex.compile(r"</?text-[0-9a-f]{12}>|</?retrieved_context>", regex.V1)
+_FENCE: Final = late(r"</?text-[0-9a-f]{12}>|</?retrieved_context>")
+# Without one of these, no comment, template or fence is there.
+_MARKS: Final = ("<!--", "<|", "INST]", "<<SYS", "_of_turn>", "<text-", "</text-", "_context>")
 
 _WIDTHLESS: Final = r"[\u200b-\u200d\u180e\u2060-\u2064\ufeff]"
-_INVISIBLE: Final = regex.compile(
+_INVISIBLE: Final = late(
     # Joiners belong into emoji and into scripts that join letters, and one may break a line.
     rf"(?<=[\p{{Latin}}\p{{Han}}]){_WIDTHLESS}++(?=[\p{{Latin}}\p{{Han}}])"
     rf"|{_WIDTHLESS}{{3,}}+|\u00ad{{3,}}+|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{{2,}}+",
-    regex.V1,
 )
-_TAGS: Final = regex.compile(
+_TAGS: Final = late(
     "(?<flag>\U0001f3f4[\U000e0020-\U000e007e]{2,6}+\U000e007f)|[\U000e0000-\U000e007f]++",
-    regex.V1,
 )
-_BIDI_LINE: Final = regex.compile(r"[^\n]*+", regex.V1)
-_BIDI: Final = regex.compile(r"[\u202a-\u202e\u2066-\u2069]++", regex.V1)
-_RIGHT_TO_LEFT: Final = regex.compile(
-    r"[\p{Hebrew}\p{Arabic}\p{Syriac}\p{Thaana}\p{Nko}]", regex.V1
-)
+_BIDI_LINE: Final = late(r"[^\n]*+")
+_BIDI: Final = late(r"[\u202a-\u202e\u2066-\u2069]++")
+_RIGHT_TO_LEFT: Final = late(r"[\p{Hebrew}\p{Arabic}\p{Syriac}\p{Thaana}\p{Nko}]")
 _OVERRIDES: Final = frozenset("\u202d\u202e")
 
 
@@ -124,12 +131,13 @@ class Sign:
 
 def _may_instruct(text: str) -> bool:
     """Whether `_INSTRUCTION` has to look at ``text``; never False where it would find something."""
-    has = text.casefold().__contains__
-    return (
-        any(map(has, _ALONE))
-        or any(any(map(has, one)) and any(map(has, other)) for one, other in _TOGETHER)
-        or (has("ai") and _AI.search(text) is not None)
-    )
+    folded = text.casefold()
+    for row in _IN_A_ROW:
+        for word in row[0]:
+            if word in folded and all(any(map(folded.__contains__, part)) for part in row[1:]):
+                return True
+    begins = "now" in folded or any(map(folded.__contains__, _MODEL_WORDS)) or _AI.search(folded)
+    return bool(begins) and _BEGINNING.search(folded) is not None
 
 
 def _instructions(text: str) -> Iterator[regex.Match[str]]:
@@ -138,17 +146,13 @@ def _instructions(text: str) -> Iterator[regex.Match[str]]:
 
 def suspicious(text: str) -> tuple[Sign, ...]:
     """Return the signs in ``text``, in their order, the first 32."""
-    is_marked = "<" in text  # a look for a letter takes a tenth of an expression's time
-    signs = [
-        *(_comments(text) if is_marked else ()),
-        *(_sign("instruction", text, found) for found in _instructions(text)),
-        *(
-            _sign("template", text, found)
-            for found in (_TEMPLATE.finditer(text) if is_marked or "[" in text else ())
-        ),
-        *(_sign("fence", text, found) for found in (_FENCE.finditer(text) if is_marked else ())),
-        *(() if text.isascii() else _unseen(text)),
-    ]
+    signs = [_sign("instruction", text, found) for found in _instructions(text)]
+    if any(map(text.__contains__, _MARKS)):
+        signs += _comments(text)
+        signs += (_sign("template", text, found) for found in _TEMPLATE.finditer(text))
+        signs += (_sign("fence", text, found) for found in _FENCE.finditer(text))
+    if not text.isascii():
+        signs += _unseen(text)
     if len(signs) < 2:
         return tuple(signs)
     comments = [(each.start, each.end) for each in signs if each.kind == "comment"]

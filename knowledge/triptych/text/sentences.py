@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final
 
-import regex
+from triptych.text.patterns import late
 
 # Full stops that need no space after them, as Chinese and Japanese write them; closing quotes
 # and brackets belong to the sentence they end. A row of full stops is looked at once, from its
 # beginning, or a long one would take quadratic time.
-_END: Final = regex.compile(
+_END: Final = late(
     r"[。！？；｡]+[\p{Pf}\p{Pe}\"']*+\s*+"
     r"|(?<![\s\p{STerm}])\p{STerm}++[\p{Pf}\p{Pe}\"'*`]*+\s++(?=[^\s\p{Ll},;:)\]])",
-    regex.V1,
 )
-_ABBREVIATION: Final = regex.compile(
+_ABBREVIATION: Final = late(
     r"(?:\b(?:e\.g|i\.e|etc|vs|cf|al|approx|Mr|Mrs|Ms|Dr|Prof|Sr|Jr|St|Fig|Figs|Eq|No|Nos|Vol|Ch"
     r"|Sec|Ed|Inc|Ltd|Co|Corp|bzw|z\.B|d\.h|usw|Nr|Art|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov"
     r"|Dec)|(?<![\w.])\p{Lu})\.\s+\Z",
-    regex.V1,
 )
 _LONGEST_ABBREVIATION: Final = 10
 
@@ -57,9 +55,7 @@ def _stripped(text: str, start: int, end: int) -> tuple[int, int] | None:
 
 _WIDTH: Final = 5
 # A word, or a character of a script without blanks between words.
-_TOKEN: Final = regex.compile(
-    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]|[\p{L}\p{M}\p{N}]+", regex.V1
-)
+_TOKEN: Final = late(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]|[\p{L}\p{M}\p{N}]+")
 
 
 def shingles(text: str) -> frozenset[Hashable]:

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import log
 from typing import Final, Protocol
 
-import regex
 from attrs import field, frozen
 
 from triptych.errors import ValidationError
 from triptych.text.analyzer import Analyzer
 from triptych.text.english import ENGLISH_STOP_WORDS
+from triptych.text.patterns import late
 from triptych.text.words import (
     CHINESE_FUNCTION_CHARACTERS,
     chinese_words,
@@ -30,8 +30,8 @@ from triptych.text.words import (
 CJK_SHARE: Final = 0.2
 """Share of Chinese, Japanese and Korean among a text's letters from which it is read as such."""
 
-_CJK: Final = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\u30FC]")
-_LETTER: Final = regex.compile(r"\p{L}")
+_CJK: Final = late(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\u30FC]")
+_LETTER: Final = late(r"\p{L}")
 
 
 class Tokenizer(Protocol):

@@ -24,7 +24,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Final
 
-import regex
+from triptych.text.patterns import late
 
 MAX_WORD_LENGTH: Final = 255
 """Code points after which a stretch of letters is cut, so that terms stay bounded."""
@@ -40,15 +40,14 @@ _STRETCH: Final = rf"{_LETTER}{{1,{MAX_WORD_LENGTH}}}+"
 
 # Group 1: a run of an unspaced script. Group 2: any other token. At most 16 bound pieces, so that
 # the longest token is bounded as well.
-_TOKEN: Final = regex.compile(
+_TOKEN: Final = late(
     rf"([{_UNSPACED}][{_UNSPACED}\p{{M}}]*+)"
     rf"|({_STRETCH}(?:[.'’]{_STRETCH}){{0,15}}+(?:(?:\+\+|\#)(?![\w+\#]))?+)",
-    regex.V1,
 )
 # getUserName -> get User Name, HTTPServer -> HTTP Server, utf8 -> utf 8; the plural of an
 # abbreviation (URLs) is one part. Finding is several times faster than splitting between.
-_PART: Final = regex.compile(
-    r"(?:\p{Lu}\p{M}*+)+(?:s(?!\p{Ll}))?+(?!\p{Ll})|\p{Lu}?+[^\p{Lu}\p{N}_]++|\p{N}++", regex.V1
+_PART: Final = late(
+    r"(?:\p{Lu}\p{M}*+)+(?:s(?!\p{Ll}))?+(?!\p{Ll})|\p{Lu}?+[^\p{Lu}\p{N}_]++|\p{N}++"
 )
 _MAX_PARTS: Final = 12
 # The same two for ASCII, in which most words are: less than half of the time.
@@ -60,9 +59,9 @@ _ASCII_TOKEN: Final = re.compile(
 _ASCII_PART: Final = re.compile(r"[A-Z]+(?:s(?![a-z]))?+(?![a-z])|[A-Z]?+[a-z]++|[0-9]++|\n")
 # At most 16 pieces, as a token has.
 _ASCII_NAMES: Final = re.compile(r"\w++(?:\.\w++){0,15}", re.ASCII)
-_NUMBER: Final = regex.compile(r"[vV]?(\d+(?:\.\d+)+)", regex.V1)
-_INITIALS: Final = regex.compile(r"\p{L}\p{M}*(?:\.\p{L}\p{M}*)+", regex.V1)
-_LONG_MARKS: Final = regex.compile(r"\p{M}{30}+(?=\p{M})", regex.V1)
+_NUMBER: Final = late(r"[vV]?(\d+(?:\.\d+)+)")
+_INITIALS: Final = late(r"\p{L}\p{M}*(?:\.\p{L}\p{M}*)+")
+_LONG_MARKS: Final = late(r"\p{M}{30}+(?=\p{M})")
 
 _GRAPHEME_JOINER: Final = "\u034f"
 # Soft hyphen, grapheme joiner, zero-width (non-)joiner, word joiner, byte-order mark: they shape
@@ -185,9 +184,9 @@ def split_ascii(runs: Iterable[str]) -> list[list[list[str]]]:
     return split
 
 
-_HAN: Final = regex.compile(r"\p{Han}")
-_KANA: Final = regex.compile(r"[\p{Hiragana}\p{Katakana}\u30FC]")
-_SYLLABLE: Final = regex.compile(r"[\p{Han}\p{Hangul}]")
+_HAN: Final = late(r"\p{Han}")
+_KANA: Final = late(r"[\p{Hiragana}\p{Katakana}\u30FC]")
+_SYLLABLE: Final = late(r"[\p{Han}\p{Hangul}]")
 
 # Particles, pronouns, prepositions and copulas that are a word by themselves.
 CHINESE_FUNCTION_CHARACTERS: Final = frozenset(

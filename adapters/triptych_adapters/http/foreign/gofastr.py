@@ -18,8 +18,8 @@ from triptych.records import Hit, NewDocument, Query
 from triptych.records.metadata import metadata_to_plain
 from triptych.records.serialization import to_dict
 from triptych.search.diversity import MMR
+from triptych.search.pipeline_record import one_rewriter
 from triptych.search.reranking import Rerank
-from triptych.search.rewriting import one_rewriter
 from triptych.service import Service
 from triptych.service.operations import Effect
 from triptych_adapters.http.responses import public

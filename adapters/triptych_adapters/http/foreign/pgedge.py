@@ -9,10 +9,10 @@ import attrs
 from starlette.requests import Request
 from starlette.responses import Response
 
+from triptych._internal.wording import public_warning
 from triptych.answers import Answer, AnswerStream, Citation
 from triptych.errors import NotFoundError, TriptychError
 from triptych.records import Message
-from triptych.records.reports import public_warning
 from triptych.records.serialization import from_dict
 from triptych.service.views import PipelineView
 from triptych_adapters.http.responses import (

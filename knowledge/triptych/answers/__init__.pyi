@@ -1,0 +1,27 @@
+"""The names of `triptych.answers`, each with the module that defines it."""
+
+from triptych.answers.options import (
+    AnswerPrompt as AnswerPrompt,
+    AskOptions as AskOptions,
+    ContextOptions as ContextOptions,
+)
+from triptych.answers.pack import ContextPack as ContextPack
+from triptych.answers.pieces import (
+    Citation as Citation,
+    Piece as Piece,
+    Verification as Verification,
+)
+from triptych.answers.records import (
+    Abstention as Abstention,
+    Answer as Answer,
+    AnswerReceipt as AnswerReceipt,
+    AnswerSentence as AnswerSentence,
+    AnswerStream as AnswerStream,
+    CitedSource as CitedSource,
+)
+from triptych.answers.replay import MissingPiece as MissingPiece, Replay as Replay
+from triptych.text.tokens import (
+    ESTIMATE as ESTIMATE,
+    TokenCounter as TokenCounter,
+    default_counter as default_counter,
+)

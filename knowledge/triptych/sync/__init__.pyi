@@ -1,0 +1,32 @@
+"""The names of `triptych.sync`, each with the module that defines it."""
+
+from triptych.sync.directory import (
+    DirectorySync as DirectorySync,
+    PollingNotifier as PollingNotifier,
+)
+from triptych.sync.reading import (
+    FileSet as FileSet,
+    MetadataFunction as MetadataFunction,
+    SourceFile as SourceFile,
+)
+from triptych.sync.remembered import (
+    RememberedRoot as RememberedRoot,
+    RememberedRoots as RememberedRoots,
+)
+from triptych.sync.report import (
+    HeldDeletions as HeldDeletions,
+    SyncPlan as SyncPlan,
+    SyncReport as SyncReport,
+)
+from triptych.sync.roots import SyncOptions as SyncOptions, SyncRoot as SyncRoot
+from triptych.sync.rows import (
+    RowPage as RowPage,
+    RowReport as RowReport,
+    RowSource as RowSource,
+    SourceRow as SourceRow,
+    follow_rows as follow_rows,
+)
+from triptych.sync.target import (
+    delete_documents_of as delete_documents_of,
+    documents_of as documents_of,
+)
