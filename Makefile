@@ -14,10 +14,15 @@ help: ## list the targets
 
 STATEMENTS := backends/triptych_backends/sqlite/compiled_statements.json
 
-venv: $(VENV)/.installed $(STATEMENTS) ## make .venv with Triptych (editable) and everything its tests need
+venv: $(VENV)/.installed $(STATEMENTS) $(VENV)/.kernels ## make .venv with Triptych (editable) and everything its tests need
 
 $(STATEMENTS): $(wildcard backends/triptych_backends/sql/*.py) | $(VENV)/.installed
 	$(PY) -m triptych_backends.sqlite.write_statements
+	@touch $@
+
+# Compiled again, without a network, when their source has changed.
+$(VENV)/.kernels: backends/triptych_backends/index/kernels.c hatch_build.py | $(VENV)/.installed
+	$(PY) hatch_build.py
 	@touch $@
 
 PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
@@ -45,7 +50,7 @@ $(VENV)/.installed: pyproject.toml
 	  echo "error: $$found has no venv module; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; fi; \
 	echo "Making $(VENV) with $$("$$found" --version): this downloads packages for a minute or two"; "$$found" -m venv --clear $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check -e ".[local,dev]"
-	@touch $@
+	@touch $@ $(VENV)/.kernels
 
 demo: venv ## put this project's docs into a knowledge base, search it, edit one paragraph
 	$(PY) -m triptych_adapters.demo
@@ -61,8 +66,9 @@ test-stores: venv ## the whole kit and all other tests of a store (STORE=postgre
 	$(if $(STORE),$(PYTEST) --target stores-$(STORE),\
 	  for store in $(STORES); do $(MAKE) test-stores STORE=$$store || exit 1; done)
 
-test-processes: venv ## the tests that start processes, or kill them
+test-processes: venv ## the tests that start processes, or kill them; the kit without compiled kernels
 	$(PYTEST) --target processes
+	TRIPTYCH_PURE=1 $(PYTEST) tests/backends/index tests/contract/test_memory.py tests/contract/test_sqlite.py
 
 test-fast: venv ## what `make test` runs, without what starts processes or draws examples
 	$(PYTEST) -m "not slow and not process and not property"

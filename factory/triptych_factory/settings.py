@@ -33,7 +33,8 @@ _SECRETS = frozenset({"api_key", "llm_api_key"})
 _UNQUOTED = _SECRETS | {"llm_base_url"}
 _MODELS = frozenset({"reranker", "sparse_encoder"})
 _FILE_ONLY = frozenset({"pipelines"})
-_NOT_A_SETTING = frozenset({"TRIPTYCH_DEBUG", TRUSTED_HOSTS})
+# The last two are of the search's kernels: what compiles them, and what leaves them unused.
+_NOT_A_SETTING = frozenset({"TRIPTYCH_DEBUG", TRUSTED_HOSTS, "TRIPTYCH_KERNELS", "TRIPTYCH_PURE"})
 
 
 def _text(value: Any) -> str:

@@ -56,5 +56,12 @@ def test_what_the_line_says_helps(shell: Shell) -> None:
 
 def test_status_shows_the_data_before_the_settings(shell: Shell) -> None:
     rows = [row[0] for row in shell("status").rows]
-    assert rows[:3] == ["store", "embedder in use", "default"]
+    assert rows[:4] == ["store", "embedder in use", "search kernels", "default"]
     assert rows.index("default") < rows.index("language")
+
+
+def test_status_says_whether_searches_are_compiled(shell: Shell) -> None:
+    from triptych_backends.index import kernels
+
+    assert ["search kernels", kernels.in_use, ""] in shell("status").rows
+    assert shell("status", "--json").json["kernels"] == kernels.in_use

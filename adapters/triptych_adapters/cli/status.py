@@ -63,6 +63,7 @@ def status(session: Session) -> Exit:
 
 def _about(settings: Settings, service: Service | None) -> dict[str, Any]:
     """What is known without a look into the store."""
+    from triptych_backends.index import kernels
     from triptych_factory.embedders import build_embedder
     from triptych_factory.locations import parse_location
     from triptych_factory.settings import unknown_variables
@@ -76,6 +77,7 @@ def _about(settings: Settings, service: Service | None) -> dict[str, Any]:
             "exists": location.path is None or location.path.exists(),
         },
         "embedder": None if embedder is None else embedder.signature,
+        "kernels": kernels.in_use,
         "settings": {
             each.name: {"value": each.value, "source": each.source} for each in settings.explain()
         },
@@ -134,15 +136,17 @@ def _report(
 
 
 def _show_head(output: Output, about: Mapping[str, Any], source: str) -> None:
-    """The store and the embedder in use."""
+    """The store, and the embedder and the inner loops of searches in use."""
     location, embedder = about["store"]["location"], about["embedder"]
     embedder = embedder or "none: keyword search only"
     if output.stdout.is_terminal:
         # In a narrow terminal a table would cut the path.
         output.say(f" store: {location} ({source})")
-        output.say(_fitting(output, f" embedder in use: {embedder}") + "\n")
+        output.say(_fitting(output, f" embedder in use: {embedder}"))
+        output.say(_fitting(output, f" search kernels: {about['kernels']}") + "\n")
     else:
-        output.table((), [("store", location, source), ("embedder in use", embedder, "")])
+        kernels = ("search kernels", about["kernels"], "")
+        output.table((), [("store", location, source), ("embedder in use", embedder, ""), kernels])
 
 
 def _show_settings(output: Output, settings: Settings) -> None:

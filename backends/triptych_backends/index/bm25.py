@@ -17,6 +17,7 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
+from triptych_backends.index import kernels
 from triptych_backends.index.ranking import SLACK, top_k
 from triptych_backends.index.segment import (
     IntArray,
@@ -141,6 +142,8 @@ def top(
     can be among the best (Turtle and Flood, Query Evaluation: Strategies and Optimizations, 1995).
     Where that does not come true, what is left is added to every unit.
     """
+    if kernels.compiled is not None:
+        return _compiled_top(view, numbers, weights, limit, allowed, bar)
     text = view.segment.text
     norms = view.segment.norms(weights.slope, weights.base)
     lists = [
@@ -183,6 +186,33 @@ def top(
     return units, scores[units]
 
 
+def _compiled_top(
+    view: SegmentReader,
+    numbers: Mapping[str, int],
+    weights: Weights,
+    limit: int,
+    allowed: NDArray[np.int32] | None,
+    bar: float,
+) -> tuple[IntArray, NDArray[np.float64]]:
+    segment, text = view.segment, view.segment.text
+    found = [(numbers[term], weight) for term, weight in weights.terms.items() if term in numbers]
+    limit = min(limit, len(segment))
+    units, scores = np.empty(limit, np.int64), np.empty(limit)
+    arrays = (
+        text.ids,
+        text.counts,
+        segment.lengths,
+        text.offsets,
+        np.array([number for number, _ in found], np.int64),
+        np.array([weight for _, weight in found], np.float64),
+        view.counting(allowed),
+        units,
+        scores,
+    )
+    count = kernels.compiled.bm25(arrays, weights.slope, weights.base, bar)
+    return units[:count], scores[:count]
+
+
 def _weight(lists: Sequence[List]) -> float:
     return sum(one[0] for one in lists)
 
@@ -206,7 +236,8 @@ def _walked(
     """The sums of the parts of all postings of the lists, shape (units,)."""
     if not lists:
         return np.zeros(len(norms))
-    ids = _joined([text.ids[start:end] for _, _, start, end in lists])
+    # Both uses below would convert them, each for itself.
+    ids = _joined([text.ids[start:end] for _, _, start, end in lists]).astype(np.intp)
     counts = _joined([text.counts[start:end] for _, _, start, end in lists])
     weights = np.repeat([one[0] for one in lists], [end - start for _, _, start, end in lists])
     # Sums in the order of the lists.

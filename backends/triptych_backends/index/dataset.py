@@ -9,6 +9,7 @@ from threading import Lock, RLock
 
 from attrs import evolve
 
+from triptych._internal.turns import SEARCHES
 from triptych.errors import ModelMismatchError
 from triptych.text import Analyzer
 from triptych_backends.index.build import TermDictionary
@@ -72,7 +73,8 @@ class DatasetIndex:
         """A snapshot that has all changes up to `head`. Takes a lock only to replay."""
         snapshot = self.snapshot
         if snapshot is None or not snapshot.is_at(head):
-            with self._replaying:
+            # Others may search meanwhile, other datasets above all.
+            with SEARCHES.given_up(), self._replaying:
                 snapshot = self._caught_up(head)
         return snapshot
 
@@ -266,7 +268,7 @@ class DatasetIndex:
 
     def adopt(self, head: LogPosition) -> Snapshot:
         """A snapshot at `head`, made of what was published last where that is as new."""
-        with self._replaying:
+        with SEARCHES.given_up(), self._replaying:
             snapshot = self._caught_up(head)
             adopted = self._adopted(snapshot, head)
             if adopted is not None and adopted is not snapshot:

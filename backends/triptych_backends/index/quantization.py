@@ -18,26 +18,34 @@ import math
 import threading
 from array import array
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from triptych.errors import ModelMismatchError
+from triptych_backends.index import kernels
 from triptych_backends.index.change_log import Unit
-from triptych_backends.index.segment import NO_SIGNS, IntArray, Signs
+from triptych_backends.index.segment import NO_SIGNS, Signs
+
+# Sums of so many products are below 2**24, where float32 still has every whole number.
+_EXACT_WIDTH = 1_024
 
 
 def dot(codes: NDArray[np.int8], query: NDArray[np.int8]) -> NDArray[np.float32]:
-    """Dot products of int8 rows with an int8 query; whole numbers below 2**24 are exact."""
-    if not len(codes):
-        # A filter may leave no row, which simsimd refuses.
-        return np.empty(0, np.float32)
-    # simsimd takes 3 ms to import and only searches with vectors need it.
-    import simsimd
-
-    found = simsimd.cdist(query[None], codes, metric="dot", out_dtype="float32")
-    products: NDArray[np.float32] = np.asarray(found, dtype=np.float32).reshape(len(codes))
-    return products
+    """The dot product of each int8 row with an int8 query, shape (rows,), rounded once."""
+    if kernels.compiled is not None:
+        products = np.empty(len(codes), np.float32)
+        kernels.compiled.dot((codes, query.astype(np.int16), products))
+        return products
+    sums = np.zeros(len(codes))
+    for at in range(0, len(query), _EXACT_WIDTH):
+        some = slice(at, at + _EXACT_WIDTH)
+        # Not a product of matrices: whose threads spin for work, and take the cores from others.
+        sums += np.einsum(
+            "ij,j->i", codes[:, some], query[some], dtype=np.float32, casting="unsafe"
+        )
+    return sums.astype(np.float32)
 
 
 def quantise(rows: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
@@ -46,6 +54,20 @@ def quantise(rows: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.fl
     scales = np.where(peak > 0, peak / 127, 1).astype(np.float32)
     codes = np.rint(rows / scales[:, None]).astype(np.int8)
     return codes, scales
+
+
+class Probe(NamedTuple):
+    """A query vector, and its rounding to int8."""
+
+    vector: NDArray[np.float32]
+    codes: NDArray[np.int8]
+    scale: np.float32
+
+    @classmethod
+    def of(cls, vector: NDArray[np.float32]) -> Probe:
+        """Round the vector once for all segments."""
+        codes, scales = quantise(vector[None])
+        return cls(vector, codes[0], scales[0])
 
 
 # A scan of fewer rows takes less than a millisecond: it stays exact.
@@ -151,28 +173,46 @@ def make_signs(codes: NDArray[np.int8], scales: NDArray[np.float32]) -> Signs:
     return Signs(words=words, centre=centre, spreads=spreads, depth=np.array([depth]))
 
 
-def shortlist(signs: Signs, query: NDArray[np.float32], limit: int, dead: IntArray) -> IntArray:
-    """Rows among which the `limit` nearest to `query` are likely to be, ascending.
+def shortlist(
+    signs: Signs,
+    codes: NDArray[np.int8],
+    scales: NDArray[np.float32],
+    query: Probe,
+    limit: int,
+    dead: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Rows among which the `limit` nearest to `query` are likely to be, ascending, and their scores
+    by int8, both of the shape (rows,).
 
     `dead` are the rows that do not count.
     """
     depth = int(signs.depth[0]) * max(limit, NEAREST) // NEAREST
-    estimates = estimate(signs, query)
+    if kernels.compiled is not None:
+        mine, *line = _aimed(signs, query.vector)
+        scratch, *_ = _scratch(len(signs.spreads))
+        wide = query.codes.astype(np.int16)
+        arrays = (signs.words, mine, signs.spreads, dead, codes, wide, scales, scratch)
+        count = kernels.compiled.shortlist(arrays, *line, query.scale, depth, STRIDE)
+        halves = scratch.view(np.int32).reshape(2, -1)
+        return halves[0, :count].astype(np.int64), halves[1, :count].view(np.float32).copy()
+    estimates = estimate(signs, query.vector)
     if len(dead):
         estimates[dead] = -np.inf
     # The best of a sample give the bar: its place among all is off by a few in a hundred.
     sample = estimates[::STRIDE]
     place = max(len(sample) - depth // STRIDE - 1, 0)
     bar = max(float(np.partition(sample, place)[place]), LOWEST)
-    return np.flatnonzero(estimates >= bar)
+    rows = np.flatnonzero(estimates >= bar)
+    scores = dot(codes.take(rows, axis=0), query.codes)
+    scores *= scales[rows]
+    scores *= query.scale
+    return rows, scores
 
 
 def estimate(signs: Signs, query: NDArray[np.float32]) -> NDArray[np.float32]:
     """What orders the rows about as their dot products with `query` do, shape (rows,)."""
-    offset = query - signs.centre
-    mine = _packed(offset[None])[0]
-    rows = len(signs.spreads)
-    changed, counted, some, differ = _scratch(rows)
+    mine, slope, half = _aimed(signs, query)
+    changed, counted, some, differ = _scratch(len(signs.spreads))
     differ.fill(0)
     # Bytes are added in half the time, and hold the counts of three words.
     for at in range(0, len(mine), 3):
@@ -182,14 +222,24 @@ def estimate(signs: Signs, query: NDArray[np.float32]) -> NDArray[np.float32]:
             np.bitwise_count(changed, out=counted)
             np.add(some, counted, out=some)
         np.add(differ, some, out=differ)
-    # The cosine of the angle is about pi/2 - pi * h / d where it is near a right one, as most are.
-    slope = float(np.linalg.norm(offset)) * math.pi
-    estimates = np.multiply(differ, np.float32(-slope / len(query)), dtype=np.float32)
-    estimates += np.float32(slope / 2)
+    estimates = np.multiply(differ, slope, dtype=np.float32)
+    estimates += half
     # |x| is 1 but for rounding, so this is (q-m).(x-m) - |x-m|^2 / 2.
     estimates -= signs.spreads * np.float32(0.5)
     estimates *= signs.spreads
     return estimates
+
+
+def _aimed(
+    signs: Signs, query: NDArray[np.float32]
+) -> tuple[NDArray[np.uint64], np.float32, np.float32]:
+    """The query's bits, and with h of them different the factors of `slope * h + half`.
+
+    The cosine of the angle is about pi/2 - pi * h / d where it is near a right one, as most are.
+    """
+    offset = query - signs.centre
+    norm = float(np.linalg.norm(offset)) * math.pi
+    return _packed(offset[None])[0], np.float32(-norm / len(query)), np.float32(norm / 2)
 
 
 _OF_THREAD = threading.local()

@@ -329,6 +329,7 @@ class SegmentReader:
     live_length: int = field(init=False)
     _frequencies: dict[int, int] = field(init=False, factory=dict)
     _dead_rows: NDArray[np.int64] | None = field(init=False, default=None)
+    _living: NDArray[np.bool_] | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         segment = self.segment
@@ -368,6 +369,20 @@ class SegmentReader:
             scores[allowed] = kept
         if len(self.dead):
             scores[self.dead] = -np.inf
+
+    def counting(self, allowed: NDArray[np.int32] | None) -> NDArray[np.bool_]:
+        """Of each unit whether it counts; `allowed` are the only ones that may, ascending. Empty
+        where all do."""
+        living = self._living
+        if living is None:
+            living = np.ones(len(self.segment) if len(self.dead) else 0, np.bool_)
+            living[self.dead] = False
+            self._living = living
+        if allowed is None:
+            return living
+        counting = np.zeros(len(self.segment), np.bool_)
+        counting[allowed] = living[allowed] if len(living) else True
+        return counting
 
     def dead_rows(self) -> NDArray[np.int64]:
         """Vector rows of the dead units."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from triptych.errors import ModelMismatchError, ValidationError
 from triptych.records import SparseVector
 from triptych_backends.index.change_log import Rows
-from triptych_backends.index.quantization import dot, quantise, shortlist
+from triptych_backends.index.quantization import Probe, dot, shortlist
 from triptych_backends.index.ranking import RankedUnits, best_of_group, lowest_of_best, top_k
 from triptych_backends.index.segment import EMPTY_ORDINALS, IntArray, SegmentReader, common_places
 from triptych_backends.index.selection import Part
@@ -34,8 +34,7 @@ UNGATED_BYTES = 1 << 16
 class CpuGate:
     """A gate that lets as many scans run as there are cores, and splits a large one over idle ones.
 
-    simsimd releases the interpreter's lock, so threads do run side by side. Its own threads are
-    not used: they spin for work when a scan is over, and take the core from whoever is next.
+    A scan releases the interpreter's lock, so threads do run side by side.
     """
 
     def __init__(self, count: int | None = None) -> None:
@@ -83,20 +82,6 @@ class Approximate(NamedTuple):
     keys: NDArray[np.int64]
 
 
-class Probe(NamedTuple):
-    """A query vector, and its rounding to int8."""
-
-    vector: NDArray[np.float32]
-    codes: NDArray[np.int8]
-    scale: np.float32
-
-    @classmethod
-    def of(cls, vector: NDArray[np.float32]) -> Probe:
-        """Round the vector once for all segments."""
-        codes, scales = quantise(vector[None])
-        return cls(vector, codes[0], scales[0])
-
-
 def approximate(
     view: SegmentReader,
     query: Probe,
@@ -121,9 +106,9 @@ def approximate(
             return Approximate(np.empty(0, np.float32), units, keys)
     elif limit is not None and segment.signs:
         with cores.one():
-            rows = shortlist(segment.signs, query.vector, limit, view.dead_rows())
-            row_codes, scales = row_codes.take(rows, axis=0), scales[rows]
-        units, keys = units[rows], keys[rows]
+            dead = view.dead_rows()
+            rows, scores = shortlist(segment.signs, row_codes, scales, query, limit, dead)
+        return Approximate(scores, units[rows], keys[rows])
     scores = cores.dot(row_codes, query.codes)
     scores *= scales
     scores *= query.scale

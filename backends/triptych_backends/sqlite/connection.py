@@ -13,7 +13,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -26,7 +26,14 @@ from triptych_backends.sqlite.location import (
     identity_of,
     remember_owner,
 )
-from triptych_backends.sqlite.session import CachedSession, Driver, SqliteSession, driver_errors
+from triptych_backends.sqlite.session import (
+    CachedSession,
+    Driver,
+    SqliteSession,
+    driver_errors,
+    is_drivers,
+    store_error,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
@@ -163,35 +170,13 @@ class Connections:
         with suppress(ValueError):
             self._opened.remove(driver)
 
-    @contextmanager
-    def reading(self) -> Iterator[SqliteSession]:
+    def reading(self) -> AbstractContextManager[SqliteSession]:
         """A session in which each statement is a snapshot of its own."""
-        with self._reader() as driver:
-            yield SqliteSession(driver)
+        return _Reading(self, SqliteSession)
 
-    @contextmanager
-    def cached(self) -> Iterator[SqliteSession]:
+    def cached(self) -> AbstractContextManager[SqliteSession]:
         """See `Database.cached`."""
-        with self._reader() as driver:
-            yield CachedSession(driver)
-
-    @contextmanager
-    def _reader(self) -> Iterator[Driver]:
-        readers = self._readers
-        with self._call():
-            try:
-                driver = readers.pop()
-            except IndexError:
-                driver = self.connect()
-            try:
-                yield driver
-            except BaseException:
-                self.release(driver)
-                raise
-            if len(readers) >= _IDLE_READERS:
-                self.release(driver)
-            else:
-                readers.append(driver)
+        return _Reading(self, CachedSession)
 
     @contextmanager
     def _call(self) -> Iterator[None]:
@@ -339,6 +324,48 @@ class Connections:
             self._closed = True
             if not self._busy:
                 self._close_idle()
+
+
+class _Reading:
+    """A session on a reader that nobody else uses meanwhile.
+
+    A search needs several: as generators, one for each step, they took as long as its statements.
+    """
+
+    __slots__ = ("_connections", "_driver", "_session")
+
+    def __init__(
+        self, connections: Connections, session: Callable[[Driver], SqliteSession]
+    ) -> None:
+        self._connections = connections
+        self._session = session
+        self._driver: Driver | None = None
+
+    def __enter__(self) -> SqliteSession:
+        connections = self._connections
+        connections._enter()
+        try:
+            try:
+                self._driver = connections._readers.pop()
+            except IndexError:
+                self._driver = connections.connect()
+            return self._session(self._driver)
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        connections, driver = self._connections, self._driver
+        try:
+            if driver is not None:
+                if error is None and len(connections._readers) < _IDLE_READERS:
+                    connections._readers.append(driver)
+                else:
+                    connections.release(driver)
+        finally:
+            connections._leave()
+        if error is not None and is_drivers(error):
+            raise store_error(error, connections.where) from error
 
 
 def busy_error(message: str) -> sqlite3.OperationalError:

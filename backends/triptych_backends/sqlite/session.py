@@ -173,13 +173,14 @@ def store_error(error: BaseException, where: str) -> StoreError:
     return StoreError(f"the store {where} failed: {error}")
 
 
-def _drivers() -> tuple[type[Exception], ...]:
-    """What the driver raises; what SQLAlchemy makes of it, where SQLAlchemy is in use."""
+def is_drivers(error: BaseException) -> bool:
+    """Whether the driver raised ``error``, or SQLAlchemy made it of one, where that is in use."""
+    # Asked for here: a command that only reads never imports SQLAlchemy.
     exc = sys.modules.get("sqlalchemy.exc")
     ours = (sqlite3.Error, UnicodeDecodeError)
     if exc is None:
-        return ours
-    return (*ours, exc.DBAPIError, exc.ResourceClosedError, exc.TimeoutError)
+        return isinstance(error, ours)
+    return isinstance(error, (*ours, exc.DBAPIError, exc.ResourceClosedError, exc.TimeoutError))
 
 
 @contextmanager
@@ -188,8 +189,7 @@ def driver_errors(where: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # Asked for here: a command that only reads never imports SQLAlchemy.
-        if not isinstance(error, _drivers()):
+        if not is_drivers(error):
             raise
         raise store_error(error, where) from error
 

@@ -13,8 +13,8 @@ _MODES = {"keyword": "bm25", "vector": "vector", "hybrid": "hybrid"}
 
 
 class Triptych(System):
-    packages = ("triptych", "numpy", "simsimd", "sqlalchemy", "PyStemmer")
-    modules = ("triptych", "simsimd", "sqlalchemy")
+    packages = ("triptych", "numpy", "sqlalchemy", "PyStemmer")
+    modules = ("triptych", "sqlalchemy")
     lanes = ("keyword", "vector", "hybrid")
     threads = True
     updates = "in place, durable when put returns"
@@ -25,7 +25,6 @@ class Triptych(System):
         from importlib import import_module
 
         import rjieba  # noqa: F401 - imported on first use otherwise
-        import simsimd  # noqa: F401 - imported on first use otherwise
 
         # What opening would import by itself: the import's time, not opening's.
         for name in ("service", "text", "search.fusion"):

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
+from triptych._internal.turns import SEARCHES
 from triptych.contracts import ChunkRepo, DocLevelSearcher, SettingsStore, Store
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import Answerability, Candidates, DatasetConfig, RankedList, ResolvedQuery
@@ -266,7 +267,8 @@ class ResultJudge:
                 verdict = self.verdict(calibration, request, found.lists)
         query = request.query
         if self._log is not None and verdict in ("nothing", "weak") and not query.offset:
-            failed = self._log.note(query.text, query.dataset_ids, verdict, found.hits)
+            with SEARCHES.given_up():  # it may wait for who writes
+                failed = self._log.note(query.text, query.dataset_ids, verdict, found.hits)
             warnings += (failed,) if failed else ()
         return verdict, warnings
 

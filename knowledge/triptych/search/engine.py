@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from contextvars import copy_context
 from functools import partial
 from operator import itemgetter
@@ -14,6 +15,7 @@ from typing import Any, Literal, TypeVar
 import attrs
 
 from triptych import deadlines, telemetry
+from triptych._internal.turns import SEARCHES
 from triptych.contracts import Ranker, Retriever, Store
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import Candidate, Candidates, ChunkPlace, Mode, RankedList, ResolvedQuery
@@ -287,13 +289,14 @@ class SearchEngine:
         if id(lane) not in self._local:
             if at == 0 and not self._local:
                 return 0, at, partial(_recall, lane, query, keep)
-            return 2, at, self._beside(partial(_recall, lane, query, keep)).result
+            answer = self._beside(partial(_recall, lane, query, keep))
+            return 2, at, lambda: _waited(answer)
         prepares: _Prepares | None = getattr(lane, "preparation", None)
         preparation = None if prepares is None else prepares(query)
         if preparation is None:
             return 0, at, partial(_recall, lane, query, keep)
         prepared = self._beside(preparation)
-        return 1, at, lambda: _recall(lane, prepared.result(), keep)
+        return 1, at, lambda: _recall(lane, _waited(prepared), keep)
 
     def _beside(self, call: Callable[[], T]) -> Future[T]:
         """Run in another thread. The caller's context goes along, so that its deadline holds."""
@@ -308,9 +311,17 @@ class SearchEngine:
         return self._pool
 
 
+def _waited(answer: Future[T]) -> T:
+    """What another thread answers; meanwhile others may search."""
+    with SEARCHES.given_up():
+        return answer.result()
+
+
 def _recall(lane: Retriever, query: ResolvedQuery, keep: Keep | None) -> Sequence[Candidate]:
     """The lane's best ``query.limit`` candidates that may stay."""
-    with telemetry.operation("lane", lane=lane.name):
+    waits = not getattr(lane, "in_process", False)
+    turn = SEARCHES.given_up() if waits else nullcontext()
+    with telemetry.operation("lane", lane=lane.name), turn:
         found = lane.recall(query) if keep is None else _kept(lane, query, keep)
         telemetry.note(candidates=len(found))
         return found

@@ -131,12 +131,14 @@ def _fuse(lists: Sequence[RankedList], shares: Sequence[Sequence[float]]) -> Can
         first = {**lane.rows, **first}
     negative = np.round(np.negative(list(totals.values())), _DIGITS)
     places = negative.argsort(kind="stable")
+    negative = negative[places]
     keys = list(totals)
     known = [first[keys[at]] for at in places.tolist()]
-    # Of equal totals the name, index and dataset decide, then the order of the lists: keys need
-    # not compare. Sorting what is nearly sorted takes little time.
-    rows = list(zip(negative[places].tolist(), *(map(each, known) for each in _REST), strict=True))
-    rows.sort(key=IN_ORDER)
+    rows = list(zip(negative.tolist(), *(map(each, known) for each in _REST), strict=True))
+    if (negative[1:] == negative[:-1]).any():
+        # Of equal totals the name, index and dataset decide, then the order of the lists: keys
+        # need not compare.
+        rows.sort(key=IN_ORDER)
 
     def source_of(key: _Key) -> str:
         lane = next(each for each in lanes if key in each.rows)

@@ -17,6 +17,7 @@ from triptych.derivation.living_documents import LivingDocuments
 from triptych.errors import ModelMismatchError, NotAvailableError
 from triptych.records import (
     Candidate,
+    Candidates,
     ChunkPlace,
     DerivedChunk,
     DerivedLayer,
@@ -82,19 +83,21 @@ class Hydrator:
         Stale hits are left out when the request asks for fresh ones. A lane that knows no keys
         names a chunk by its place: such a chunk is read by itself.
         """
-        candidates = list(candidates)  # rows become records once
-        keyed = [each for each in candidates if not isinstance(each.key, ChunkPlace)]
-        found = self._fetch(request.target, [each.key for each in keyed])
+        known = Candidates.of(candidates)  # rows need not become records
+        keys = [row[4] for row in known.rows]
+        found = self._fetch(
+            request.target, [each for each in keys if not isinstance(each, ChunkPlace)]
+        )
         hits: list[Hit] = []
         versions: dict[tuple[str, str], int] = {}
-        path_of = None if self._locate is None or not candidates else self._locate()
-        for each in candidates:
-            key = each.key
+        path_of = None if self._locate is None or not keys else self._locate()
+        for at, key in enumerate(keys):
             unit = self._chunk_at(key) if isinstance(key, ChunkPlace) else found.get(key)
             # The filter leaves out what had expired when it was made.
             if unit is None or self._living.hides(unit.document):
                 continue
-            hit = self.hit(request, each, unit)
+            scores = {} if known.scores is None else known.scores[at]
+            hit = self.hit(request, unit, -known.rows[at][0], scores)
             if hit is None:
                 continue
             if path_of is not None and unit.document is not None:
@@ -103,9 +106,11 @@ class Hydrator:
             hits.append(hit)
             if unit.document is not None:
                 versions[hit.dataset_id, hit.doc_name] = unit.document.version
-        return Hydrated(hits=hits, complete=len(hits) == len(candidates), versions=versions)
+        return Hydrated(hits=hits, complete=len(hits) == len(keys), versions=versions)
 
-    def hit(self, request: SearchRequest, candidate: Candidate, found: StoredUnit) -> Hit | None:
+    def hit(
+        self, request: SearchRequest, found: StoredUnit, score: float, scores: Mapping[str, float]
+    ) -> Hit | None:
         """Return the hit of a unit that was read already; None if the request leaves it out."""
         chunk, layer, document = found.chunk, found.layer, found.document
         fields: dict[str, Any]
@@ -124,10 +129,10 @@ class Hydrator:
             return None
         return Hit(
             **fields,
-            score=candidate.score,
-            scores=candidate.scores,
+            score=score,
+            scores=scores,
             metadata={} if document is None else document.metadata,
-            terms=request.terms_in(candidate.dataset_id),
+            terms=request.terms_in(fields["dataset_id"]),
             stale=stale,
         )
 

@@ -168,8 +168,8 @@ class FilterListing:
                 units = self._document_units(request, dataset_id)
             else:
                 units = self._chunk_units(request, dataset_id)
-            for candidate, unit in units:
-                hit = self._hydrator.hit(request, candidate, unit)
+            for unit in units:
+                hit = self._hydrator.hit(request, unit, 0.0, {})
                 if hit is not None:
                     yield hit
 
@@ -183,9 +183,7 @@ class FilterListing:
             yield page, dict(self._chunks.get_doc_sigs(dataset_id, names))
             after = page[-1].name
 
-    def _chunk_units(
-        self, request: SearchRequest, dataset_id: str
-    ) -> Iterator[tuple[Candidate, StoredUnit]]:
+    def _chunk_units(self, request: SearchRequest, dataset_id: str) -> Iterator[StoredUnit]:
         tree = request.query.filter.tree
         # A chunk passes by its own headings, a document by those of any of its chunks.
         headed = looks_at_headings(tree)
@@ -197,11 +195,9 @@ class FilterListing:
                     if headed and tree and not tree.admits(subject_of(info.name, info, [chunk])):
                         continue
                     unit = StoredUnit(key=None, sig=sigs[info.name], document=info, chunk=chunk)
-                    yield _candidate(dataset_id, info.name, chunk.index), unit
+                    yield unit
 
-    def _document_units(
-        self, request: SearchRequest, dataset_id: str
-    ) -> Iterator[tuple[Candidate, StoredUnit]]:
+    def _document_units(self, request: SearchRequest, dataset_id: str) -> Iterator[StoredUnit]:
         for page, sigs in self._pages(dataset_id, request.query.filter.tree):
             for info in page:
                 document = self._documents.get(dataset_id, info.name)
@@ -213,11 +209,9 @@ class FilterListing:
                     document=info,
                     opening=document.content[:OPENING],
                 )
-                yield _candidate(dataset_id, info.name, NO_CHUNK), unit
+                yield unit
 
-    def _layer_units(
-        self, request: SearchRequest, dataset_id: str
-    ) -> Iterator[tuple[Candidate, StoredUnit]]:
+    def _layer_units(self, request: SearchRequest, dataset_id: str) -> Iterator[StoredUnit]:
         tree = request.query.filter.tree
         headed = looks_at_headings(tree)
         after = None
@@ -233,9 +227,5 @@ class FilterListing:
                 if tree is not None and not tree.admits(subject_of(layer.doc_name, info, chunks)):
                     continue
                 unit = StoredUnit(key=None, sig=layer.sig, document=info, layer=layer)
-                yield _candidate(dataset_id, layer.doc_name, NO_CHUNK), unit
+                yield unit
             after = page[-1].doc_name
-
-
-def _candidate(dataset_id: str, name: str, index: int) -> Candidate:
-    return Candidate(dataset_id=dataset_id, doc_name=name, index=index, score=0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -11,6 +11,7 @@ from typing import TypeVar
 import attrs
 
 from triptych import deadlines, telemetry
+from triptych._internal.turns import SEARCHES
 from triptych.contracts import Capabilities, Postprocessor, QueryRewriter, Ranker, Store
 from triptych.derivation.deriver import Deriver
 from triptych.derivation.living_documents import LivingDocuments
@@ -206,12 +207,15 @@ class SearchPipeline:
     ) -> T:
         """What ``find`` finds; again where a dataset was swapped to its other embedder meanwhile,
         for its vectors are in neither space's list then."""
-        for _ in range(_SWAPS):
-            requests = prepare()
-            found = find(requests)
-            if not any(self.resolver.has_moved(each) for each in requests):
-                break
-        return found
+        # What is computed in this process is computed in turn.
+        turn = SEARCHES.taken() if self._store.chunks.in_process else nullcontext()
+        with turn:
+            for _ in range(_SWAPS):
+                requests = prepare()
+                found = find(requests)
+                if not any(self.resolver.has_moved(each) for each in requests):
+                    break
+            return found
 
     def _warned(self, requests: Sequence[SearchRequest]) -> Sequence[SearchRequest]:
         """Say that the sparse lane is not there for layers; a context always takes them without."""
@@ -367,7 +371,7 @@ class SearchPipeline:
         if is_first:
             plain = attrs.evolve(query, text=resolved.text, mode=resolved.mode, syntax=False)
             probe = SearchProbe(self._engine, self._derivation, request)
-            with telemetry.stage("rewrite"):
+            with telemetry.stage("rewrite"), SEARCHES.given_up():
                 known[alike] = rewrite(rewriter, plain, probe), request
         rewriting, first = known[alike]
         question = rewriting.question
@@ -455,7 +459,8 @@ class SearchPipeline:
     ) -> Sequence[Hit]:
         for step in steps:
             deadlines.check("the search")
-            hits = step(query, hits, reader)
+            with nullcontext() if isinstance(step, KeywordBoost) else SEARCHES.given_up():
+                hits = step(query, hits, reader)
         return at_most(hits, query.per_document)
 
 

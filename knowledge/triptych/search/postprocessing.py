@@ -6,6 +6,7 @@ after it, in the order in which the Service was given them.
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -81,6 +82,8 @@ class PerDocument:
 
 def at_most(hits: Iterable[Hit], each: int | None, limit: int | None = None) -> list[Hit]:
     """Return the first ``each`` hits of every document (None: all), ``limit`` of them at most."""
+    if each is None:
+        return list(itertools.islice(hits, limit))
     counts: Counter[tuple[str, str]] = Counter()
     kept: list[Hit] = []
     for hit in hits:
@@ -88,7 +91,7 @@ def at_most(hits: Iterable[Hit], each: int | None, limit: int | None = None) -> 
             break
         place = hit.dataset_id, hit.doc_name
         counts[place] += 1
-        if each is None or counts[place] <= each:
+        if counts[place] <= each:
             kept.append(hit)
     return kept
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych import telemetry
+from triptych._internal.turns import SEARCHES
 from triptych.contracts import Embedder, SparseEncoder, VectorRepo
 from triptych.errors import NotAvailableError, ProviderError, TriptychError, ValidationError
 from triptych.records import EmbedKind, SparseVector, Vector, check_text
@@ -61,7 +62,7 @@ def embed(embedder: Embedder, texts: Sequence[str], *, kind: EmbedKind) -> NDArr
     """
     who = f"the embedder {embedder.signature!r}"
     with telemetry.operation("embed", model=embedder.signature, kind=kind, texts=len(texts)):
-        with _failures_of(who, texts):
+        with _failures_of(who, texts), SEARCHES.given_up():
             raw = np.asarray(embedder.embed(texts, kind=kind))
         return _checked_rows(raw, embedder.dimension, texts, who)
 
@@ -227,7 +228,7 @@ def encode_sparse(
     """
     who = f"the sparse encoder {encoder.signature!r}"
     with telemetry.operation("encode", model=encoder.signature, kind=kind, texts=len(texts)):
-        with _failures_of(who, texts):
+        with _failures_of(who, texts), SEARCHES.given_up():
             vectors = list(encoder.encode(texts, kind=kind))
         _check_sparse(vectors, encoder.vocabulary_size, texts, who)
         return vectors

@@ -7,10 +7,11 @@ import pytest
 
 from support.index_model import MemoryChangeLog, WordAnalyzer
 from triptych_backends.index import LocalIndex, quantization as signs
-from triptych_backends.index.quantization import quantise
+from triptych_backends.index.quantization import Probe, quantise
 from triptych_backends.index.segment import NO_SIGNS
 
 WIDTH = 72  # not a multiple of 64
+NONE: np.ndarray = np.empty(0, np.int64)
 
 
 def embeddings(generator: np.random.Generator, count: int, width: int = WIDTH) -> np.ndarray:
@@ -32,7 +33,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_shortlist_holds_the_nearest() -> None:
     generator = np.random.default_rng(0)
     rows = embeddings(generator, 6_000)
-    made = signs.make_signs(*quantise(rows))
+    codes, scales = quantise(rows)
+    made = signs.make_signs(codes, scales)
     assert made
     assert made.depth[0] < len(rows) / 3
     kept = {10: 0, 50: 0, 200: 0}
@@ -40,7 +42,7 @@ def test_the_shortlist_holds_the_nearest() -> None:
     for query in queries:
         order = np.argsort(-(rows @ query))
         for limit in kept:
-            listed = signs.shortlist(made, query, limit, np.empty(0, np.int64))
+            listed, _ = signs.shortlist(made, codes, scales, Probe.of(query), limit, NONE)
             assert np.all(np.diff(listed) > 0)
             kept[limit] += len(np.intersect1d(listed, order[:limit]))
     recall = {limit: found / (limit * len(queries)) for limit, found in kept.items()}
@@ -53,13 +55,15 @@ def test_the_shortlist_holds_the_nearest() -> None:
 def test_dead_rows_are_on_no_shortlist() -> None:
     generator = np.random.default_rng(1)
     rows = embeddings(generator, 2_000)
-    made = signs.make_signs(*quantise(rows))
+    codes, scales = quantise(rows)
+    made = signs.make_signs(codes, scales)
     dead = np.flatnonzero(generator.random(2_000) < 0.97)
     for query in embeddings(generator, 20):
-        listed = signs.shortlist(made, query, 10, dead)
+        listed, _ = signs.shortlist(made, codes, scales, Probe.of(query), 10, dead)
         assert not np.isin(listed, dead).any()
         assert len(listed) >= 10
-    assert not len(signs.shortlist(made, rows[0], 10, np.arange(2_000)))
+    everything = np.arange(2_000)
+    assert not len(signs.shortlist(made, codes, scales, Probe.of(rows[0]), 10, everything)[0])
 
 
 def test_few_rows_and_rows_without_a_pattern_are_scanned(monkeypatch: pytest.MonkeyPatch) -> None:

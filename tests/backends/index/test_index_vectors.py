@@ -8,8 +8,9 @@ import pytest
 from support.index_model import MemoryChangeLog, WordAnalyzer
 from triptych.errors import ModelMismatchError, ValidationError
 from triptych_backends.index import LocalIndex, OwnedBy, Under
+from triptych_backends.index.quantization import dot, quantise
 from triptych_backends.index.selection import both
-from triptych_backends.index.vector_search import CpuGate, dot, quantise
+from triptych_backends.index.vector_search import CpuGate
 
 WIDTH = 48
 

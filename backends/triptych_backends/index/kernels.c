@@ -1,0 +1,500 @@
+/* The inner loops of a search: the same answers as the NumPy paths, bit for bit.
+
+   Each sum runs in the order of NumPy's and nothing is fused or reordered, hence
+   -ffp-contract=off. The lock is released while a kernel runs. Every size is checked before, and
+   what a damaged file could hold where it is used: a kernel reads nothing outside its arrays.
+
+   Limited API of CPython 3.11: one file for 3.11 and later. What GNU C adds to C99 is guarded. */
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030B0000
+#include <Python.h>
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0
+#error "float is computed wider than it is: the answers would differ from NumPy's"
+#endif
+/* As in `kernels.py`: raised with every change of what a function takes or gives. */
+#define VERSION 1
+#if defined(__GNUC__)
+#define INLINE static inline __attribute__((always_inline))
+INLINE int count_bits(uint64_t word) { return __builtin_popcountll(word); }
+INLINE int lowest_bit(uint64_t word) { return __builtin_ctzll(word); }
+#define FETCH(address) __builtin_prefetch(address)
+#else
+#define INLINE static inline
+#define FETCH(address) ((void)(address))
+INLINE int count_bits(uint64_t word) {
+    word -= word >> 1 & 0x5555555555555555u;
+    word = (word & 0x3333333333333333u) + (word >> 2 & 0x3333333333333333u);
+    return (int)(((word + (word >> 4)) & 0x0F0F0F0F0F0F0F0Fu) * 0x0101010101010101u >> 56);
+}
+INLINE int lowest_bit(uint64_t word) { return count_bits((word & (0 - word)) - 1); }
+#endif
+
+/* ---- arguments ---- */
+typedef struct {
+    Py_buffer views[9];
+    void *items[9];
+    int64_t counts[9];
+    int held;
+} Arrays;
+
+static void release(Arrays *arrays) {
+    while (arrays->held) PyBuffer_Release(&arrays->views[--arrays->held]);
+}
+
+static int refuse(PyObject *kind, const char *message) {
+    PyErr_SetString(kind, message);
+    return 0;
+}
+
+/* Hold the arrays of a tuple. `sizes` has a digit for each, the bytes of its items (0: any), and
+   behind a point those that are written to. 0 with an error set. */
+static int take(Arrays *arrays, PyObject *given, const char *sizes) {
+    int flags = PyBUF_C_CONTIGUOUS;
+    for (arrays->held = 0; *sizes; sizes++) {
+        if (*sizes == '.') flags |= PyBUF_WRITABLE, sizes++;
+        Py_buffer *view = &arrays->views[arrays->held];
+        PyObject *array = PyTuple_GetItem(given, arrays->held);
+        if (!array || PyObject_GetBuffer(array, view, flags) < 0) return 0;
+        Py_ssize_t size = view->itemsize > 0 ? view->itemsize : 1;
+        arrays->items[arrays->held] = view->len ? view->buf : arrays; /* never NULL */
+        arrays->counts[arrays->held++] = view->len / size;
+        if ((*sizes != '0' && size != *sizes - '0') || (uintptr_t)view->buf % (size_t)size)
+            return refuse(PyExc_TypeError, "an array is of another type, or its items are not aligned");
+    }
+    return 1;
+}
+
+/* ---- BM25 ---- */
+/* Two scores that round to the same value lie no further apart, as `ranking.SLACK`. */
+#define SLACK 1.01e-6
+/* Sums of so many units at a time stay in the first cache. */
+#define WINDOW 8192
+
+typedef struct {
+    double score, rounded;
+    int64_t unit;
+} Hit;
+typedef struct {
+    int64_t at, end; /* what is left of the word's postings */
+    double weight, density; /* density: postings a unit */
+} List;
+typedef struct {
+    const int32_t *ids;
+    const void *counts;
+    int size; /* of a count, in bytes */
+    const uint32_t *lengths;
+    int64_t units;
+    const uint8_t *counting; /* of each unit whether it counts, NULL: all do */
+    double slope, base;
+    int words;
+    List *lists; /* heaviest first */
+    double *rest; /* what the lists from i on can add at most */
+    double *sums;
+    uint64_t *seen;
+    Hit *heap; /* the best so far, the worst of them first */
+    int64_t held, limit;
+    double bar;
+} Query;
+
+INLINE int worse(const Hit *one, const Hit *other) {
+    return one->rounded < other->rounded || (one->rounded == other->rounded && one->unit > other->unit);
+}
+static int best_first(const void *one, const void *other) { return worse(one, other) ? 1 : -1; }
+static void sift_down(Hit *heap, int64_t count, int64_t at) {
+    Hit moved = heap[at];
+    for (int64_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && worse(&heap[child + 1], &heap[child])) child++;
+        if (!worse(&heap[child], &moved)) break;
+        heap[at] = heap[child];
+    }
+    heap[at] = moved;
+}
+
+static void keep(Query *q, double score, int64_t unit) {
+    Hit hit = {score, rint(score * 1e6) / 1e6, unit}; /* as numpy.round does */
+    if (q->held < q->limit) {
+        q->heap[q->held++] = hit;
+        if (q->held < q->limit) return;
+        for (int64_t at = q->limit / 2; at >= 0; at--) sift_down(q->heap, q->held, at);
+    } else {
+        if (!worse(&q->heap[0], &hit)) return;
+        q->heap[0] = hit;
+        sift_down(q->heap, q->held, 0);
+    }
+    if (q->heap[0].rounded > q->bar) q->bar = q->heap[0].rounded;
+}
+
+INLINE double count_at(const void *counts, int size, int64_t at) {
+    if (size == 1) return ((const uint8_t *)counts)[at];
+    return size == 2 ? ((const uint16_t *)counts)[at] : ((const uint32_t *)counts)[at];
+}
+
+/* The part of a posting's denominator that its unit gives. */
+INLINE double norm_of(const Query *q, int64_t unit) { return (double)q->lengths[unit] * q->slope + q->base; }
+
+/* How often a unit has the word of a list, which is left there. Units come in ascending order. */
+INLINE double look_up(const Query *q, List *list, int64_t unit) {
+    int64_t low = list->at, high = list->end, step = 1;
+    if (low == high || q->ids[low] > unit) return 0.0;
+    /* Units are spread about evenly: look near where this one would then be. */
+    int64_t middle = low + (int64_t)((double)(unit - q->ids[low]) * list->density);
+    if (middle >= high) middle = high - 1;
+    if (q->ids[middle] < unit) {
+        for (low = middle + 1; low + step < high && q->ids[low + step] < unit; step *= 2) low += step + 1;
+        if (low + step < high) high = low + step;
+    } else {
+        for (high = middle; high - step > low && q->ids[high - step] >= unit; step *= 2) high -= step;
+        if (high - step > low) low = high - step;
+    }
+    while (low < high) {
+        middle = low + (high - low) / 2;
+        if (q->ids[middle] < unit) low = middle + 1;
+        else high = middle;
+    }
+    list->at = low;
+    return low < list->end && q->ids[low] == unit ? count_at(q->counts, q->size, low) : 0.0;
+}
+
+/* Add what the lists from `first` on have of a unit, as long as it can be among the best. */
+INLINE void finish(Query *q, int first, int64_t unit, double sum) {
+    double norm = norm_of(q, unit);
+    for (int i = first; i < q->words; i++) {
+        if (sum + q->rest[i] < q->bar - SLACK) return;
+        double count = look_up(q, &q->lists[i], unit);
+        if (count > 0.0) sum += count / (norm + count) * q->lists[i].weight;
+    }
+    if (sum > 0.0 && sum >= q->bar - SLACK) keep(q, sum, unit);
+}
+
+/* Walk the first `walked` lists side by side, and look the others up for the units that these have;
+   a unit that none of them has is not met. Fewer are walked as the bar rises. 0 for postings that
+   are not ascending units, as of a damaged file. */
+static int walk(Query *q, int walked) {
+    int64_t low = 0;
+    /* The first windows are short: the bar is up before most is walked. */
+    for (int64_t window = 512;; low += window, window = window < WINDOW ? 2 * window : WINDOW) {
+        while (walked && q->rest[walked - 1] < q->bar - SLACK) walked--;
+        int64_t next = q->units;
+        for (int i = 0; i < walked; i++) {
+            if (q->lists[i].at == q->lists[i].end) continue;
+            int64_t id = q->ids[q->lists[i].at];
+            if (id < low || id >= q->units) return 0;
+            if (id < next) next = id;
+        }
+        if (next == q->units) return 1;
+        low = next;
+        uint64_t span = (uint64_t)(q->units - low < window ? q->units - low : window);
+        for (int i = 0; i < walked; i++) {
+            List *list = &q->lists[i];
+            int64_t at = list->at;
+            /* One comparison for both ends: what is below `low` is a very large unsigned number. */
+            for (uint64_t place; at < list->end && (place = (uint64_t)(q->ids[at] - low)) < span; at++) {
+                if (q->counting && !q->counting[q->ids[at]]) continue;
+                double count = count_at(q->counts, q->size, at);
+                q->sums[place] += count / (norm_of(q, q->ids[at]) + count) * list->weight;
+                q->seen[place / 64] |= (uint64_t)1 << place % 64;
+            }
+            list->at = at;
+        }
+        for (uint64_t word = 0; word <= (span - 1) / 64; word++) {
+            uint64_t bits = q->seen[word];
+            q->seen[word] = 0;
+            for (; bits; bits &= bits - 1) {
+                int64_t place = (int64_t)word * 64 + lowest_bit(bits);
+                double sum = q->sums[place];
+                q->sums[place] = 0.0;
+                finish(q, walked, low + place, sum);
+            }
+        }
+    }
+}
+
+/* The best units into the heap, best first. Turtle and Flood, Query Evaluation: Strategies and
+   Optimizations, 1995. `copy` has room for the lists. */
+static int search(Query *q, List *copy) {
+    q->rest[q->words] = 0.0;
+    for (int i = q->words; i--;) q->rest[i] = q->rest[i + 1] + q->lists[i].weight;
+    /* First the units with any of the words that few units have: often no other can be better. */
+    int64_t postings = 0, few = q->units / 16 > 1024 ? q->units / 16 : 1024;
+    int rare = 0;
+    for (; rare < q->words; rare++) {
+        postings += q->lists[rare].end - q->lists[rare].at;
+        if (postings > few) break;
+    }
+    memcpy(copy, q->lists, (size_t)q->words * sizeof(List));
+    if (rare && !walk(q, rare)) return 0;
+    if (rare < q->words && q->rest[rare] >= q->bar - SLACK) {
+        memcpy(q->lists, copy, (size_t)q->words * sizeof(List));
+        q->held = 0;
+        if (!walk(q, q->words)) return 0;
+    }
+    qsort(q->heap, (size_t)q->held, sizeof(Hit), best_first);
+    return 1;
+}
+
+/* bm25((ids, counts, lengths, offsets, numbers, weights, counting, *, units, scores), slope, base, bar):
+   how many units were found. They and their scores are written to the last two arrays. */
+static PyObject *bm25(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *given;
+    Arrays arrays;
+    Query q = {.held = 0};
+    if (!PyArg_ParseTuple(args, "O!ddd", &PyTuple_Type, &given, &q.slope, &q.base, &q.bar)) return NULL;
+    int done = take(&arrays, given, "4048881.88");
+    if (!done) goto end;
+    const int64_t *offsets = arrays.items[3], *numbers = arrays.items[4], words = arrays.counts[4];
+    q.ids = arrays.items[0], q.counts = arrays.items[1], q.size = (int)arrays.views[1].itemsize;
+    q.lengths = arrays.items[2], q.units = arrays.counts[2];
+    q.counting = arrays.counts[6] ? arrays.items[6] : NULL;
+    q.limit = arrays.counts[7];
+    if (arrays.counts[1] != arrays.counts[0] || arrays.counts[5] != words || arrays.counts[8] != q.limit ||
+        (q.counting && arrays.counts[6] != q.units) || (q.size != 1 && q.size != 2 && q.size != 4) ||
+        words > 1 << 24 || q.limit > 1 << 30) {
+        done = refuse(PyExc_ValueError, "arrays of one search differ in length");
+        goto end;
+    }
+    size_t lists = (size_t)words * sizeof(List), heap = ((size_t)q.limit + 1) * sizeof(Hit);
+    q.sums = calloc(1, (WINDOW + WINDOW / 64 + (size_t)words + 1) * 8 + 2 * lists + heap);
+    if (!q.sums) {
+        done = refuse(PyExc_MemoryError, "there is no memory for a search");
+        goto end;
+    }
+    q.seen = (uint64_t *)(q.sums + WINDOW);
+    q.rest = (double *)(q.seen + WINDOW / 64);
+    q.lists = (List *)(q.rest + words + 1);
+    q.heap = (Hit *)(q.lists + 2 * words);
+    for (; done && q.words < words; q.words++) {
+        int64_t number = numbers[q.words], known = number >= 0 && number < arrays.counts[3] - 1;
+        int64_t at = known ? offsets[number] : -1, end = known ? offsets[number + 1] : -1;
+        done = at >= 0 && at <= end && end <= arrays.counts[0];
+        double weight = ((const double *)arrays.items[5])[q.words];
+        q.lists[q.words] = (List){at, end, weight, (double)(end - at) / (double)(q.units ? q.units : 1)};
+    }
+    if (done && q.limit) {
+        Py_BEGIN_ALLOW_THREADS
+        done = search(&q, q.lists + words);
+        for (int64_t i = 0; i < q.held; i++) {
+            ((int64_t *)arrays.items[7])[i] = q.heap[i].unit;
+            ((double *)arrays.items[8])[i] = q.heap[i].score;
+        }
+        Py_END_ALLOW_THREADS
+    }
+    if (!done) refuse(PyExc_ValueError, "postings of the index are damaged");
+    free(q.sums);
+end:
+    release(&arrays);
+    return done ? PyLong_FromLongLong(q.held) : NULL;
+}
+
+/* ---- vectors ---- */
+/* Rows at a time: their counts stay in registers. */
+#define BLOCK 64
+/* So many rows ahead are fetched. */
+#define AHEAD 6
+/* A sum of so many products of two bytes is below 2**31. */
+#define MOST_WIDTH 131071
+
+typedef struct {
+    const uint64_t *words, *mine;
+    int64_t rows, width;
+    const float *spreads;
+    float slope, half, *estimates;
+} Signs;
+
+/* As `quantization.estimate`. */
+INLINE void estimate_block(const Signs *s, int64_t from, int64_t count) {
+    uint64_t differ[BLOCK] = {0};
+    for (int64_t w = 0; w < s->width; w++) {
+        const uint64_t *word = s->words + w * s->rows + from, mine = s->mine[w];
+        for (int64_t i = 0; i < count; i++) differ[i] += (uint64_t)count_bits(word[i] ^ mine);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        float spread = s->spreads[from + i], estimate = (float)(int32_t)differ[i] * s->slope;
+        estimate += s->half;
+        estimate -= spread * 0.5f;
+        s->estimates[from + i] = estimate * spread;
+    }
+}
+
+INLINE void estimate_all(const Signs *s) {
+    int64_t from = 0;
+    for (; from + BLOCK <= s->rows; from += BLOCK) estimate_block(s, from, BLOCK);
+    if (from < s->rows) estimate_block(s, from, s->rows - from);
+}
+
+#define MULTIPLIED \
+    const int8_t *codes, int64_t width, const int32_t *rows, int64_t count, const int16_t *query, float *out
+/* The dot product of each of the rows with the query; of all where `rows` is NULL. */
+INLINE void multiply(MULTIPLIED) {
+    for (int64_t at = 0; at < count; at++) {
+        const int8_t *row = codes + (rows ? rows[at] : at) * width;
+        for (int64_t i = 0; rows && at + AHEAD < count && i < width; i += 64)
+            FETCH(codes + rows[at + AHEAD] * width + i);
+        int32_t sum = 0;
+        for (int64_t i = 0; i < width; i++) sum += (int16_t)row[i] * query[i];
+        out[at] = (float)sum;
+    }
+}
+
+/* The rows from `from` whose estimate reaches the bar. */
+static int64_t list_above(const float *estimates, int64_t rows, float bar, int32_t *listed) {
+    int64_t count = 0;
+    for (int64_t from = 0; from < rows; from += BLOCK) {
+        float block[BLOCK];
+        int64_t size = rows - from < BLOCK ? rows - from : BLOCK;
+        int any = 0;
+        /* `listed` lies over `estimates`, at or before what is read. */
+        memcpy(block, estimates + from, (size_t)size * sizeof(float));
+        for (int64_t i = 0; i < size; i++) any |= block[i] >= bar;
+        for (int64_t i = 0; any && i < size; i++)
+            if (block[i] >= bar) listed[count++] = (int32_t)(from + i);
+    }
+    return count;
+}
+
+/* What would stand at `place` if the values were sorted; they are moved. Hoare, Algorithm 65: Find. */
+static float nth(float *values, int64_t count, int64_t place) {
+    for (int64_t low = 0, high = count - 1; low < high;) {
+        float pivot = values[low + (high - low) / 2];
+        int64_t i = low, j = high;
+        while (i <= j) {
+            while (values[i] < pivot) i++;
+            while (values[j] > pivot) j--;
+            if (i > j) break;
+            float moved = values[i];
+            values[i++] = values[j], values[j--] = moved;
+        }
+        if (place > j && place < i) break;
+        if (place <= j) high = j;
+        else low = i;
+    }
+    return values[place];
+}
+
+typedef struct {
+    const char *name;
+    void (*estimate)(const Signs *);
+    void (*multiply)(MULTIPLIED);
+} Level;
+
+/* The loops over vectors, compiled for one kind of processor. */
+#define LEVEL(name, attribute) \
+    attribute static void estimate_##name(const Signs *s) { estimate_all(s); } \
+    attribute static void multiply_##name(MULTIPLIED) { \
+        if (rows) multiply(codes, width, rows, count, query, out); \
+        else multiply(codes, width, NULL, count, query, out); \
+    } \
+    static const Level name = {#name, estimate_##name, multiply_##name};
+
+LEVEL(plain, )
+#if defined(__x86_64__) && defined(__GNUC__)
+LEVEL(avx2, __attribute__((target("avx2,popcnt"))))
+LEVEL(avx512, __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq,avx512vnni,popcnt"))))
+static const Level *const levels[] = {&avx512, &avx2, &plain}; /* the best first */
+static int has(const Level *wanted) {
+    __builtin_cpu_init();
+    int both = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt");
+    if (wanted != &avx512) return wanted == &plain || both;
+    return both && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vpopcntdq") &&
+           __builtin_cpu_supports("avx512vnni");
+}
+#else
+static const Level *const levels[] = {&plain};
+static int has(const Level *wanted) { return wanted == &plain; }
+#endif
+static const Level *level = &plain;
+
+/* use(name): take the level of this name, the best where it is "", if the processor has it; the name of
+   what is in use. */
+static PyObject *use(PyObject *Py_UNUSED(module), PyObject *args) {
+    const char *name;
+    if (!PyArg_ParseTuple(args, "s", &name)) return NULL;
+    for (size_t at = sizeof levels / sizeof *levels; at--;)
+        if ((!*name || !strcmp(name, levels[at]->name)) && has(levels[at])) level = levels[at];
+    return PyUnicode_FromString(level->name);
+}
+
+/* dot((codes, query, *, out)) */
+static PyObject *dot(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *given;
+    Arrays arrays;
+    if (!PyArg_ParseTuple(args, "O!", &PyTuple_Type, &given)) return NULL;
+    int done = take(&arrays, given, "12.4");
+    int64_t width = done ? arrays.counts[1] : 0, rows = done ? arrays.counts[2] : 0;
+    if (done && (width > MOST_WIDTH || arrays.counts[0] != rows * width))
+        done = refuse(PyExc_ValueError, "rows of another width");
+    if (done) {
+        Py_BEGIN_ALLOW_THREADS
+        level->multiply(arrays.items[0], width, NULL, rows, arrays.items[1], arrays.items[2]);
+        Py_END_ALLOW_THREADS
+    }
+    release(&arrays);
+    if (!done) return NULL;
+    Py_RETURN_NONE;
+}
+
+/* shortlist((words, mine, spreads, dead, codes, query, scales, *, scratch), slope, half, scale, depth, stride):
+   how many rows are on the shortlist. `scratch` has 8 bytes a row: the rows are written to its first half,
+   their scores to its second. */
+static PyObject *shortlist(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *given;
+    Arrays arrays;
+    Signs s = {0};
+    float scale;
+    long long depth, stride;
+    int64_t listed = 0;
+    if (!PyArg_ParseTuple(args, "O!fffLL", &PyTuple_Type, &given, &s.slope, &s.half, &scale, &depth, &stride))
+        return NULL;
+    int done = take(&arrays, given, "8848124.8");
+    if (!done) goto end;
+    s.words = arrays.items[0], s.mine = arrays.items[1], s.spreads = arrays.items[2], s.estimates = arrays.items[7];
+    s.rows = arrays.counts[2], s.width = arrays.counts[1];
+    const int64_t *dead = arrays.items[3], width = arrays.counts[5];
+    const float *scales = arrays.items[6];
+    float *scores = s.estimates + s.rows;
+    if (width > MOST_WIDTH || s.rows < 1 || s.rows > INT32_MAX || depth < 0 || stride < 1 ||
+        arrays.counts[0] != s.rows * s.width || arrays.counts[4] != s.rows * width ||
+        arrays.counts[6] != s.rows || arrays.counts[7] < s.rows)
+        done = refuse(PyExc_ValueError, "arrays of one segment differ in length");
+    for (int64_t i = 0; done && i < arrays.counts[3]; i++)
+        if (dead[i] < 0 || dead[i] >= s.rows) done = refuse(PyExc_IndexError, "a dead row is not there");
+    if (!done) goto end;
+    Py_BEGIN_ALLOW_THREADS
+    level->estimate(&s);
+    for (int64_t i = 0; i < arrays.counts[3]; i++) s.estimates[dead[i]] = -INFINITY;
+    /* The best of a sample give the bar. */
+    int64_t sampled = 0;
+    for (int64_t row = 0; row < s.rows; row += stride) scores[sampled++] = s.estimates[row];
+    int64_t place = sampled - depth / stride - 1;
+    float bar = nth(scores, sampled, place > 0 ? place : 0);
+    if (!(bar > -FLT_MAX)) bar = -FLT_MAX;
+    listed = list_above(s.estimates, s.rows, bar, (int32_t *)s.estimates);
+    const int32_t *rows = (const int32_t *)s.estimates;
+    level->multiply(arrays.items[4], width, rows, listed, arrays.items[5], scores);
+    for (int64_t i = 0; i < listed; i++) scores[i] = scores[i] * scales[rows[i]] * scale;
+    Py_END_ALLOW_THREADS
+end:
+    release(&arrays);
+    return done ? PyLong_FromLongLong(listed) : NULL;
+}
+
+static PyMethodDef functions[] = {
+    {"bm25", bm25, METH_VARARGS, NULL},
+    {"dot", dot, METH_VARARGS, NULL},
+    {"shortlist", shortlist, METH_VARARGS, NULL},
+    {"use", use, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_kernels", NULL, -1, functions, 0, 0, 0, 0};
+
+PyMODINIT_FUNC PyInit__kernels(void) {
+    PyObject *module = PyModule_Create(&definition);
+    if (module && PyModule_AddIntConstant(module, "VERSION", VERSION)) Py_CLEAR(module);
+    return module;
+}

@@ -1,0 +1,271 @@
+"""Compiled kernels give what NumPy gives, bit for bit, and read nothing outside their arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from triptych_backends.index import bm25, kernels, quantization
+from triptych_backends.index.quantization import Probe, dot, shortlist
+from triptych_backends.index.segment import (
+    PostingsLists,
+    Segment,
+    SegmentReader,
+    SharedVocabulary,
+    Signs,
+)
+
+compiled = kernels.compiled
+pytestmark = pytest.mark.skipif(compiled is None, reason=kernels.in_use)
+
+SIZES = [0, 1, 2, 63, 64, 65, 511, 513, 1_500, 20_000]
+LEVELS = ["plain", "avx2", "avx512"]
+
+
+@pytest.fixture(scope="module", params=LEVELS)
+def level(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Each kind of processor that something is compiled for, and that this one is."""
+    used = compiled.use(request.param)
+    if used != request.param:
+        pytest.skip(f"this processor has only {used}")
+    yield used
+    compiled.use("")
+
+
+def in_numpy(call, *args, **kwargs):
+    """What a call gives without the kernels."""
+    kernels.compiled = None
+    try:
+        return call(*args, **kwargs)
+    finally:
+        kernels.compiled = compiled
+
+
+def segment(lists: list[tuple[np.ndarray, np.ndarray]], lengths: np.ndarray) -> Segment:
+    """Units of which nothing is known but which words they have how often."""
+    count = len(lengths)
+    narrow = lists[0][1].dtype if lists else np.uint8
+    nothing = PostingsLists(
+        SharedVocabulary({}, np.empty(0, np.int32)),
+        np.zeros(1, np.int64),
+        np.empty(0, np.int32),
+        np.empty(0, np.uint8),
+    )
+    text = PostingsLists(
+        nothing.vocabulary,
+        np.cumsum([0, *(len(ids) for ids, _ in lists)]),
+        np.concatenate([np.empty(0, np.int32), *(ids for ids, _ in lists)]).astype(np.int32),
+        np.concatenate([np.empty(0, narrow), *(counts for _, counts in lists)]).astype(narrow),
+    )
+    units = np.arange(count, dtype=np.int32)
+    return Segment(
+        starts=np.arange(count + 1, dtype=np.int32),
+        owners=units.astype(np.int64),
+        owner_order=units,
+        name_blob=np.empty(0, np.uint8),
+        name_offsets=np.zeros(count + 1, np.int64),
+        keys=units.astype(np.int64),
+        indexes=units,
+        lengths=lengths,
+        text=text,
+        headings=nothing,
+        row_units=np.empty(0, np.int32),
+        row_keys=np.empty(0, np.int64),
+        codes=np.empty((0, 0), np.int8),
+        scales=np.empty(0, np.float32),
+    )
+
+
+@pytest.mark.property
+@settings(deadline=None, max_examples=400)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    count=st.sampled_from(SIZES),
+    shares=st.lists(st.sampled_from([0.0, 0.001, 0.01, 0.1, 0.3, 0.9, 1.0]), max_size=7),
+    width=st.sampled_from([np.uint8, np.uint16, np.uint32]),
+    dead=st.sampled_from([0.0, 0.01, 0.5, 1.0]),
+    allowed=st.sampled_from([None, 0.0, 0.01, 0.5, 1.0]),
+    limit=st.sampled_from([1, 2, 10, 50, 1_000]),
+    spread=st.sampled_from([1, 3, 200]),
+    barred=st.booleans(),
+)
+def test_bm25_is_that_of_numpy(
+    seed, count, shares, width, dead, allowed, limit, spread, barred
+) -> None:
+    generator = np.random.default_rng(seed)
+
+    def drawn(share: float) -> np.ndarray:
+        return np.flatnonzero(generator.random(count) < share).astype(np.int32)
+
+    lists = []
+    for share in shares:
+        ids = drawn(share)
+        most = min(int(np.iinfo(width).max), 4 * spread)
+        lists.append((ids, generator.integers(1, most + 1, len(ids)).astype(width)))
+    lengths = generator.integers(0, spread + 1, count).astype(np.uint32)
+    view = SegmentReader(segment(lists, lengths), drawn(dead))
+    terms = {str(number): number for number in range(len(lists))}
+    weights = bm25.weigh(
+        bm25.Statistics(
+            max(count, 1),
+            max(int(lengths.sum()), 1),
+            {term: len(lists[number][0]) for term, number in terms.items()},
+        ),
+        dict.fromkeys(terms, 1),
+    )
+    only = None if allowed is None else drawn(allowed)
+
+    def top(bar: float) -> tuple[np.ndarray, np.ndarray]:
+        units, scores = bm25.top(view, terms, weights, limit, allowed=only, bar=bar)
+        return units[scores >= bar], scores[scores >= bar]
+
+    bar = 0.0
+    if barred:
+        _, scores = in_numpy(top, 0.0)
+        bar = float(generator.choice(scores)) if len(scores) else 1.0
+    units, scores = in_numpy(top, bar)
+    found, theirs = top(bar)
+    assert found.tolist() == units.tolist()
+    assert theirs.tobytes() == scores.tobytes()
+
+
+@pytest.mark.property
+@settings(deadline=None, max_examples=150)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    rows=st.sampled_from([*SIZES[1:-1], 5_000]),
+    width=st.sampled_from([1, 7, 8, 63, 64, 65, 130, 384, 1_100]),
+    dead=st.sampled_from([0.0, 0.01, 0.5, 1.0]),
+    depth=st.sampled_from([1, 16, 40, 200, 100_000]),
+    limit=st.sampled_from([1, 50, 400]),
+    alike=st.booleans(),
+)
+def test_the_shortlist_is_that_of_numpy(level, seed, rows, width, dead, depth, limit, alike):
+    generator = np.random.default_rng(seed)
+    codes = generator.integers(-127, 128, (rows, width)).astype(np.int8)
+    spreads = generator.random(rows).astype(np.float32)
+    bits = generator.integers(0, 2**64, (-(-width // 64), rows), np.uint64)
+    if alike:
+        codes[:], spreads[:], bits[:] = codes[0], spreads[0], bits[:, :1]
+    signs = Signs(
+        words=bits,
+        centre=generator.normal(size=width).astype(np.float32),
+        spreads=spreads,
+        depth=np.array([depth]),
+    )
+    scales = generator.random(rows).astype(np.float32)
+    gone = np.flatnonzero(generator.random(rows) < dead)
+    probe = Probe.of(generator.normal(size=width).astype(np.float32))
+    expected, scores = in_numpy(shortlist, signs, codes, scales, probe, limit, gone)
+    found, theirs = shortlist(signs, codes, scales, probe, limit, gone)
+    assert found.tolist() == expected.tolist()
+    assert found.dtype == expected.dtype
+    assert theirs.tobytes() == scores.tobytes()
+
+
+@pytest.mark.parametrize("width", [0, 1, 15, 64, 384, 1_023, 1_025, 1_536, 4_096])
+@pytest.mark.parametrize("rows", [0, 1, 511, 513])
+def test_dot_products_are_those_of_whole_numbers(level, rows, width) -> None:
+    generator = np.random.default_rng(rows + width)
+    for codes in (
+        generator.integers(-128, 128, (rows, width)).astype(np.int8),
+        np.full((rows, width), -128, np.int8),
+        generator.integers(126, 128, (rows, width)).astype(np.int8),
+    ):
+        query = generator.integers(-128, -125, width).astype(np.int8)
+        expected = (codes.astype(np.int64) @ query.astype(np.int64)).astype(np.float32)
+        assert dot(codes, query).tobytes() == expected.tobytes()
+        assert in_numpy(dot, codes, query).tobytes() == expected.tobytes()
+
+
+def bm25_arrays(**changed) -> tuple[np.ndarray, ...]:
+    """The arguments of a small search: two words in five units."""
+    arrays = {
+        "ids": np.array([0, 2, 4, 1, 2], np.int32),
+        "counts": np.ones(5, np.uint8),
+        "lengths": np.full(5, 3, np.uint32),
+        "offsets": np.array([0, 3, 5], np.int64),
+        "numbers": np.array([0, 1], np.int64),
+        "weights": np.array([2.0, 1.0]),
+        "counting": np.empty(0, np.bool_),
+        "units": np.empty(3, np.int64),
+        "scores": np.empty(3),
+    }
+    return tuple({**arrays, **changed}.values())
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"ids": np.array([0, 2, 5, 1, 2], np.int32)}, ValueError),
+        ({"ids": np.array([0, 2, 2**31 - 1, 1, 2], np.int32)}, ValueError),
+        ({"ids": np.array([-1, 2, 4, 1, 2], np.int32)}, ValueError),
+        ({"offsets": np.array([0, 3, 6], np.int64)}, ValueError),
+        ({"offsets": np.array([-1, 3, 5], np.int64)}, ValueError),
+        ({"offsets": np.array([4, 3, 5], np.int64)}, ValueError),
+        ({"offsets": np.empty(0, np.int64)}, ValueError),
+        ({"numbers": np.array([0, 2], np.int64)}, ValueError),
+        ({"numbers": np.array([-1, 1], np.int64)}, ValueError),
+        ({"counts": np.ones(4, np.uint8)}, ValueError),
+        ({"counts": np.ones(5, np.uint64)}, ValueError),
+        ({"weights": np.ones(1)}, ValueError),
+        ({"counting": np.ones(4, np.bool_)}, ValueError),
+        ({"scores": np.empty(2)}, ValueError),
+        ({"ids": np.zeros(5, np.int64)}, TypeError),
+        ({"ids": np.zeros(21, np.uint8)[1:].view(np.int32)}, TypeError),
+        ({"lengths": np.zeros(10, np.uint32)[::2]}, ValueError),
+        ({"units": np.frombuffer(bytes(24), np.int64)}, ValueError),
+        ({"lengths": None}, TypeError),
+    ],
+)
+def test_what_a_damaged_index_may_hold_is_refused(changed, error) -> None:
+    assert compiled.bm25(bm25_arrays(), 0.1, 0.3, 0.0) == 3
+    with pytest.raises((error, BufferError)):
+        compiled.bm25(bm25_arrays(**changed), 0.1, 0.3, 0.0)
+
+
+@pytest.mark.property
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.integers(-3, 9), min_size=5, max_size=5), st.integers(1, 6))
+def test_postings_in_any_order_end_a_search_or_an_error_does(ids, limit) -> None:
+    units = np.empty(limit, np.int64)
+    arrays = bm25_arrays(ids=np.array(ids, np.int32), units=units, scores=np.empty(limit))
+    count = 0
+    with suppress(ValueError):
+        count = compiled.bm25(arrays, 0.1, 0.3, 0.0)
+    assert set(units[:count].tolist()) <= set(range(5))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("dead", np.array([3]), IndexError),
+        ("dead", np.array([-1]), IndexError),
+        ("words", np.zeros(4, np.uint64), ValueError),
+        ("codes", np.zeros((3, 9), np.int8), ValueError),
+        ("scales", np.ones(2, np.float32), ValueError),
+        ("scratch", np.zeros(2, np.uint64), ValueError),
+        ("spreads", np.empty(0, np.float32), ValueError),
+    ],
+)
+def test_rows_of_other_sizes_are_refused(name, value, error) -> None:
+    arrays = {
+        "words": np.zeros((1, 3), np.uint64),
+        "mine": np.zeros(1, np.uint64),
+        "spreads": np.ones(3, np.float32),
+        "dead": np.empty(0, np.int64),
+        "codes": np.zeros((3, 8), np.int8),
+        "query": np.zeros(8, np.int16),
+        "scales": np.ones(3, np.float32),
+        "scratch": np.zeros(3, np.uint64),
+    }
+    numbers = (1.0, 1.0, 1.0, 50, quantization.STRIDE)
+    assert compiled.shortlist(tuple(arrays.values()), *numbers) == 3
+    with pytest.raises(error):
+        compiled.shortlist(tuple({**arrays, name: value}.values()), *numbers)
+    with pytest.raises(ValueError, match="another width"):
+        compiled.dot((np.zeros((3, 8), np.int8), np.zeros(7, np.int16), np.empty(3, np.float32)))
