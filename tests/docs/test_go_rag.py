@@ -31,9 +31,9 @@ def test_the_sizes_of_chunks() -> None:
 
 
 def test_what_ends_a_batch() -> None:
-    assert "2,048 documents, a million code points or a second" in PAGE.read_text(encoding="utf-8")
+    assert "256 documents, a million code points or a second" in PAGE.read_text(encoding="utf-8")
     limits = batches._BATCH_DOCUMENTS, batches.BATCH_CHARACTERS, batches._BATCH_SECONDS
-    assert limits == (2_048, 1_000_000, 1.0)
+    assert limits == (256, 1_000_000, 1.0)
 
 
 def test_a_file_gives_its_document(tmp_path: Path) -> None:

@@ -341,13 +341,14 @@ def invert(
 ) -> PostingsLists:
     """Postings of (term, unit, count) triples in any order, each (term, unit) once.
 
-    The count shares the number that is sorted.
+    The count shares the number that is sorted. Where the triples are a few runs that are sorted
+    already, as those of merged segments are, the sort only merges these.
     """
     key = keys_of(terms, units, unit_count)
     count_bits = int(counts.max(initial=0)).bit_length()
     key <<= count_bits
     key |= counts
-    key.sort()
+    key.sort(kind="stable")
     found = _narrow(key & ((1 << count_bits) - 1))
     key >>= count_bits
     bits = _bits(unit_count)

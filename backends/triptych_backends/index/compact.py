@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -109,9 +110,10 @@ def _number(
         assert isinstance(first, SharedVocabulary)
         return numbers, first.shared
     lists = [part.vocabulary.words() for part in parts]
-    words = sorted(set().union(*lists))
-    number = {word: at for at, word in enumerate(words)}
-    return [np.array([number[word] for word in one], np.int32) for one in lists], words
+    # Most lists are sorted: the sort only merges these.
+    every = dict.fromkeys(sorted(chain.from_iterable(lists)))
+    number = dict(zip(every, range(len(every)), strict=True)).__getitem__
+    return [np.fromiter(map(number, one), np.int32, len(one)) for one in lists], list(every)
 
 
 def _concatenated(parts: Sequence[NDArray[Any]], order: IntArray) -> NDArray[Any]:

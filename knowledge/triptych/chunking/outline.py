@@ -31,6 +31,7 @@ class LineEnds:
     def __init__(self, content: str) -> None:
         self._content = content
         self._counts = [0]
+        self._has_returns = "\r" in content
 
     def between(self, start: int, end: int) -> int:
         """How many lines end in ``content[start:end]`` (code points); 0 where it is empty."""
@@ -46,6 +47,8 @@ class LineEnds:
 
     def _count(self, start: int, end: int) -> int:
         text = self._content
+        if not self._has_returns:
+            return text.count("\n", start, end)
         pairs = text.count("\r\n", max(start - 1, 0), end)
         return text.count("\n", start, end) + text.count("\r", start, end) - pairs
 

@@ -11,7 +11,7 @@ from triptych.errors import ValidationError
 from triptych.records import Failure, NewDocument, PutOutcome, PutReport
 from triptych.records.reports import summed
 
-_BATCH_DOCUMENTS = 2_048
+_BATCH_DOCUMENTS = 256
 BATCH_CHARACTERS = 1_000_000
 _BATCH_SECONDS = 1.0
 """A document does not wait longer for others before it is stored, once the next one is read."""

@@ -96,7 +96,7 @@ class Documents(ServiceBase):
         ``documents`` is an iterable of `NewDocument`, or maps names to contents, which keeps
         the metadata that the documents have. One document's failure is in the report and
         does not stop the others. What ``documents`` itself raises passes through: the batches
-        before it (2,048 documents, a million code points, or what came in a second) are stored, the
+        before it (256 documents, a million code points, or what came in a second) are stored, the
         one it was being gathered for is not. So does the error for what is not a document at all:
         of a list or a mapping, before anything is stored.
 
