@@ -111,7 +111,7 @@ class Parts:
         )
         self.engine: SearchEngine = engine or _engine(store, can, options)
         log = self.log if options.question_log else None
-        self.judge = ResultJudge(store.chunks, can.settings, can.document_search, log)
+        self.judge: ResultJudge = ResultJudge(store.chunks, can.settings, can.document_search, log)
 
     @cached_property
     def log(self) -> QuestionLog:
