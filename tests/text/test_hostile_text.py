@@ -40,7 +40,7 @@ NOT_FED = {
     "triptych.search.syntax: before + regex.escape(folded) + '\\\\w*+'": (
         "fed by the call search.conditions"
     ),
-    "triptych.text.patterns: pattern": "each is fed under its own name",
+    "triptych.text.patterns: self._pattern": "each is fed under its own name",
     "triptych.sync.patterns: source + b'\\\\Z'": (
         "one for each pattern of an ignore file: test_sync_patterns feeds them names and paths"
     ),

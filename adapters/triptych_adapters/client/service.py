@@ -125,6 +125,15 @@ class RemoteService(Service):
         return self.connection.url
 
     @property
+    def question_log(self) -> NoReturn:
+        """It is in the store.
+
+        Raises:
+            NotAvailableError: always.
+        """
+        raise _not_here("question_log")
+
+    @property
     def options(self) -> ServiceOptions:  # type: ignore[override]  # an attribute, where it is wired
         """What is known here of how the server is wired: which embedder it has."""
         facts = self._server()
@@ -401,7 +410,7 @@ def _not_here(name: str) -> NotAvailableError:
 
 
 _PUT: Final = _asked(Service, "put_document")
-_LOCAL: Final = frozenset({"chunks", "documents", "layer_repo", "question_log", "store"})
+_LOCAL: Final = frozenset({"chunks", "documents", "layer_repo", "store"})
 
 
 @_asking(PipelineView, PIPELINE_OPERATIONS)

@@ -113,6 +113,8 @@ class Deriver:
         self._chunks = chunks
         self.embed_sig: str = "" if embedder is None else embedder.signature
         self.chunker_sig: str = chunkers.signature
+        if executor is not None:
+            _ = self.models  # one that cannot be sent is refused at once
 
     def over(self, chunks: KnownVectors, *, embeds: bool = True, encodes: bool = False) -> Deriver:
         """Return the same pipeline, which looks vectors up elsewhere, or makes none."""
