@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import httpx
@@ -12,7 +12,7 @@ import pytest
 
 import triptych
 from triptych.errors import AuthenticationError
-from triptych.records import Candidate, ResolvedQuery
+from triptych.records import Candidate, Generation, Message, ModelUsage, ResolvedQuery
 from triptych.service import Service
 from triptych_adapters.http import Limits
 from triptych_adapters.http.app import create_app
@@ -33,6 +33,47 @@ class Waiting:
         self.begun.release()
         self.go_on.wait()
         return []
+
+
+class OneAtATime:
+    """A model that answers ``PLACES`` at a time, streams included."""
+
+    signature = "one-at-a-time"
+    PLACES = 2
+
+    def __init__(self) -> None:
+        self._places = threading.Semaphore(self.PLACES)
+
+    def generate(self, messages: Sequence[Message], *, max_tokens: int = 0) -> Generation:
+        return Generation(text="".join(self.stream(messages)), usage=ModelUsage(model=self.signature))
+
+    def stream(self, messages: Sequence[Message], *, max_tokens: int = 0) -> Iterator[str]:
+        assert self._places.acquire(timeout=60)
+        try:
+            yield from ["Hot", " tea", " [1]", "."]
+        finally:
+            self._places.release()
+
+
+def test_streams_that_wait_for_the_model_do_not_keep_threads_from_those_that_have_it() -> None:
+    service = triptych.open("memory://", embedder="hash", llm=OneAtATime())
+    service.put_document("d", "a.md", "Tea is hot.")
+    app = create_app(service, limits=Limits(threads=THREADS))
+
+    async def asked() -> list[int]:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+
+            async def ask(accept: str) -> int:
+                body = {"question": "tea?", "dataset_id": "d"}
+                answer = await client.post("/v1/ask", json=body, headers={"Accept": accept})
+                assert "Hot tea" in answer.text
+                return answer.status_code
+
+            kinds = ["text/event-stream"] * 3 + ["application/json"]
+            return list(await asyncio.wait_for(asyncio.gather(*map(ask, kinds * 6)), 50))
+
+    assert asyncio.run(asked()) == [200] * 24
 
 
 def test_health_and_keys_have_threads_of_their_own() -> None:

@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -180,6 +180,10 @@ class Calls:
         self._quick = ThreadPoolExecutor(limits.threads, "triptych-http")
         self._long = ThreadPoolExecutor(limits.threads, "triptych-http-long")
         self._apart = ThreadPoolExecutor(limits.threads, "triptych-http-apart")
+        # A stream has a thread whenever it wants one: between two pieces it keeps its place at the
+        # model, for which calls of others wait that may have taken every thread.
+        self._streamed = ThreadPoolExecutor(limits.threads, "triptych-http-streamed")
+        self._streams = asyncio.Semaphore(limits.threads)
         self._under_way = 0
 
     @contextmanager
@@ -207,22 +211,30 @@ class Calls:
         return await asyncio.get_running_loop().run_in_executor(self._apart, function)
 
     @asynccontextmanager
-    async def caller(self, request: Request, *, long: bool = False) -> AsyncIterator[Caller]:
-        """What runs the calls of one request."""
+    async def caller(
+        self, request: Request, *, long: bool = False, streams: bool = False
+    ) -> AsyncIterator[Caller]:
+        """What runs the calls of one request; ``streams`` where they read a model's answer."""
         await request.body()  # what comes after it is that the client goes away
         turn = sender_of(request.scope).turn(long=long)
+        pool = self._long if long else self._quick
         with deadline(_wanted_seconds(request, self._limits)) as scope:
-            caller = Caller(self._long if long else self._quick, request, scope, turn)
-            try:
+            async with AsyncExitStack() as held:
+                if streams:
+                    pool = self._streamed
+                    await held.enter_async_context(turn or nullcontext())
+                    await held.enter_async_context(self._streams)
+                    turn = None  # it has it until its end
+                caller = Caller(pool, request, scope, turn)
+                held.push_async_callback(caller.end)
                 yield caller
-            finally:
-                await caller.end()
 
     def close(self) -> None:
         """End the threads, once their calls have ended."""
         self._quick.shutdown(wait=False)
         self._long.shutdown(wait=False)
         self._apart.shutdown(wait=False)
+        self._streamed.shutdown(wait=False)
 
 
 class Caller:

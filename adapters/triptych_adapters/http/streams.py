@@ -63,7 +63,8 @@ class StreamedResponse(Response):
         taken for whole.
         """
         held = AsyncExitStack()
-        caller = await held.enter_async_context(server.calls.caller(request, long=long))
+        calls = server.calls.caller(request, long=long, streams=long)
+        caller = await held.enter_async_context(calls)
         try:
             begun = await caller.run(begin)
         except BaseException:
