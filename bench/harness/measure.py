@@ -33,6 +33,7 @@ COMPARED = 100
 """Queries of each lane whose hits are compared with the exact ranking."""
 WARMING = 10
 LANE_SECONDS = 6.0
+SETTLED = 8.0  # after these, what a system does behind an ingest is done
 UPDATE_SECONDS = 15.0
 FIND_SECONDS = 5.0
 FSYNC_CHUNKS = 10_000
@@ -190,6 +191,7 @@ def build(kind: type[System], corpus: Path, folder: Path, report: Report) -> Non
     memory["ingest_peak_mb"] = peak_mb()
     report.phase("save")
     numbers["save"] = {"after_ingest_seconds": saved(system)}
+    time.sleep(SETTLED)
     numbers["disk_mb"] = disk_mb(folder) if kind.persists else None
     numbers["lanes"], numbers["found"] = {}, {}
     reset_peak()

@@ -45,7 +45,8 @@ class OneAtATime:
         self._places = threading.Semaphore(self.PLACES)
 
     def generate(self, messages: Sequence[Message], *, max_tokens: int = 0) -> Generation:
-        return Generation(text="".join(self.stream(messages)), usage=ModelUsage(model=self.signature))
+        usage = ModelUsage(model=self.signature)
+        return Generation(text="".join(self.stream(messages)), usage=usage)
 
     def stream(self, messages: Sequence[Message], *, max_tokens: int = 0) -> Iterator[str]:
         assert self._places.acquire(timeout=60)
