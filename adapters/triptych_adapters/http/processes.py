@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import signal
 import socket
@@ -215,12 +216,13 @@ class _Supervisor(Multiprocess):
 
 
 def end_with_parent() -> None:
-    """End this worker when the process that started it is gone."""
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    """End this worker as soon as the process that started it is gone: it holds the port."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
-def _end_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(1)
+def _end_with(parent: Any) -> None:
+    parent.join()
     _log.warning("the process that started this worker is gone")
     os.kill(os.getpid(), signal.SIGTERM)
