@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -20,8 +21,10 @@ MODULE = "triptych_backends.index._kernels"
 
 def build(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """Build a wheel of this checkout, with these variables set."""
-    pytest.importorskip("hatchling")
-    pytest.importorskip("setuptools")
+    # Not imported: setuptools refuses to be where distutils was before.
+    for name in ("hatchling", "setuptools"):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"{name} is not installed")
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel"]
     kept = {name: value for name, value in os.environ.items() if name != "TRIPTYCH_KERNELS"}
     return subprocess.run(
