@@ -44,8 +44,9 @@ class Limits:
         depth: how deep objects and lists of a body are nested.
         seconds: for one operation; ``Prefer: wait=5`` asks for less.
         threads: operations at a time in one process; those that put many documents, ask a language
-            model or rebuild have as many of their own. More are hardly faster, as threads share one
-            interpreter: take more processes.
+            model or rebuild have as many of their own, and streams of answers as many again, each
+            until it ends. More are hardly faster, as threads share one interpreter: take more
+            processes.
         waiting: requests under way at a time, those whose key is still to be checked included; more
             are answered with 503.
         sessions: of MCP, open at a time in one process; more are answered with 503.
