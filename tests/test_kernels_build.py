@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -60,6 +61,13 @@ def test_what_is_required_and_fails_makes_no_wheel(tmp_path: Path) -> None:
     refused = build(tmp_path, TRIPTYCH_KERNELS="maybe")
     assert "give one of auto, require, no" in refused.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler")
+@pytest.mark.skipif(bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="no stable ABI")
+def test_this_checkout_is_compiled() -> None:
+    # A fault in the source would leave NumPy in use, and skip every test of the kernels.
+    assert "TRIPTYCH_PURE" in kernels.in_use or kernels.compiled is not None, kernels.in_use
 
 
 @pytest.mark.process

@@ -17,7 +17,7 @@ from triptych.errors import CancelledError
 
 
 class _Holder:
-    """A thread that takes a turn, and keeps it until it is told to end."""
+    """A thread that takes a turn, and keeps it until `end` is called."""
 
     def __init__(self, turns: Turns) -> None:
         self.has_begun = threading.Event()
@@ -164,7 +164,7 @@ def test_a_fork_has_turns_of_its_own() -> None:
 
 
 class _Slow:
-    """An embedder that waits until it is told to go on."""
+    """An embedder that waits until ``may_answer`` is set."""
 
     signature, dimension = "slow-1", 2
 

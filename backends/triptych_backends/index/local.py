@@ -38,7 +38,7 @@ from triptych_backends.index.selection import (
     stats,
 )
 from triptych_backends.index.vector_search import (
-    CpuGate,
+    RowScanner,
     VanishedError,
     best_documents,
     best_units,
@@ -106,37 +106,36 @@ class LocalIndex(CloseOnExit):
         terms = sorted({term for counted in repeats.values() for term in counted})
         if limit <= 0 or not terms:
             return []
-        with self._cores.one():
-            views, corpora = bounded(snapshots, field, corpus)
-            numbers = bm25.find(views, terms)
-            statistics = bm25.statistics(views, numbers, corpora)
-            known = dict(zip(map(id, views), numbers, strict=True))
-            weights = {name: bm25.weigh(statistics, counted) for name, counted in repeats.items()}
-            # The most that a unit can score, and which of several languages' weights it has.
-            parts = [
-                (bm25.most(known[id(view)], weights[snapshot.language]), dataset, view)
-                for dataset, snapshot in snapshots.items()
-                for view in snapshot.views(field)
-            ]
-            # First where the most can be found: many of the others then cannot reach it.
-            parts.sort(key=itemgetter(0), reverse=True)
-            found: list[RankedUnits] = []
-            bar = Bar(limit)
-            for most, dataset, view in parts:
-                if most <= max(bar.value - SLACK, 0.0):
-                    break
-                for part in parts_of(dataset, [view], selection):
-                    units, scores = bm25.top(
-                        view,
-                        known[id(view)],
-                        weights[snapshots[dataset].language],
-                        limit,
-                        allowed=part.allowed,
-                        bar=bar.value,
-                    )
-                    found.append(RankedUnits(part, units, scores))
-                    bar.add(scores)
-            return rank(found, limit)
+        views, corpora = bounded(snapshots, field, corpus)
+        numbers = bm25.find(views, terms)
+        statistics = bm25.statistics(views, numbers, corpora)
+        known = dict(zip(map(id, views), numbers, strict=True))
+        weights = {name: bm25.weigh(statistics, counted) for name, counted in repeats.items()}
+        # The most that a unit can score, and which of several languages' weights it has.
+        parts = [
+            (bm25.most(known[id(view)], weights[snapshot.language]), dataset, view)
+            for dataset, snapshot in snapshots.items()
+            for view in snapshot.views(field)
+        ]
+        # First where the most can be found: many of the others then cannot reach it.
+        parts.sort(key=itemgetter(0), reverse=True)
+        found: list[RankedUnits] = []
+        bar = Bar(limit)
+        for most, dataset, view in parts:
+            if most <= max(bar.value - SLACK, 0.0):
+                break
+            for part in parts_of(dataset, [view], selection):
+                units, scores = bm25.top(
+                    view,
+                    known[id(view)],
+                    weights[snapshots[dataset].language],
+                    limit,
+                    allowed=part.allowed,
+                    bar=bar.value,
+                )
+                found.append(RankedUnits(part, units, scores))
+                bar.add(scores)
+        return rank(found, limit)
 
     def corpus_stats(
         self,
@@ -216,7 +215,7 @@ class LocalIndex(CloseOnExit):
                     query,
                     limit,
                     self.feed.vectors,
-                    self._cores,
+                    self._scanner,
                     last_try=attempt == TRIES - 1,
                 )
             except VanishedError:
@@ -239,8 +238,7 @@ class LocalIndex(CloseOnExit):
         `space`. Filters and ties are those of `bm25`.
         """
         parts = self._sparse_parts(datasets, selection, space) if limit > 0 else []
-        with self._cores.one():
-            return rank([best_units(part, vector, limit) for part in parts], limit)
+        return rank([best_units(part, vector, limit) for part in parts], limit)
 
     def document_sparse(
         self,
@@ -253,8 +251,7 @@ class LocalIndex(CloseOnExit):
     ) -> list[Scored]:
         """The documents with the best chunks: each once, with its best chunk's key and index."""
         parts = self._sparse_parts(datasets, selection, space) if limit > 0 else []
-        with self._cores.one():
-            return rank([best_documents(part, vector) for part in parts], limit)
+        return rank([best_documents(part, vector) for part in parts], limit)
 
     def _sparse_parts(
         self, datasets: Sequence[str], selection: Selection | None, space: str
@@ -376,7 +373,7 @@ class LocalIndex(CloseOnExit):
     def _begin(self) -> None:
         self._lock = Lock()
         self._datasets: dict[str, DatasetIndex] = {}
-        self._cores = CpuGate()
+        self._scanner = RowScanner()
         self._publisher: ThreadPoolExecutor | None = None
         self._waiting: set[str] = set()
         # Chunks of each dataset that were committed here and that no search has met.
@@ -423,7 +420,7 @@ class LocalIndex(CloseOnExit):
             for index in datasets:
                 if index.pending >= PUBLISH_AT_CLOSE or index.is_crowded:
                     index.publish()
-        self._cores.close()
+        self._scanner.close()
 
     def _catch_up(self) -> None:
         """Take in what this process wrote in bulk."""

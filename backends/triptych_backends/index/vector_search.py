@@ -7,11 +7,8 @@ postings.
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from threading import BoundedSemaphore
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +17,7 @@ from numpy.typing import NDArray
 from triptych.errors import ModelMismatchError, ValidationError
 from triptych.records import SparseVector
 from triptych_backends.index.change_log import Rows
+from triptych_backends.index.helper import available_cores
 from triptych_backends.index.quantization import Probe, dot, shortlist
 from triptych_backends.index.ranking import RankedUnits, best_of_group, lowest_of_best, top_k
 from triptych_backends.index.segment import EMPTY_ORDINALS, IntArray, SegmentReader, common_places
@@ -27,42 +25,27 @@ from triptych_backends.index.selection import Part
 
 # Below this a second thread costs more than it saves.
 SPLIT_BYTES = 8 << 20
-# Below this waiting for a core costs more than the scan.
-UNGATED_BYTES = 1 << 16
 
 
-class CpuGate:
-    """A gate that lets as many scans run as there are cores, and splits a large one over idle ones.
+class RowScanner:
+    """Multiplies many rows with a query, a half of them in another thread.
 
-    A scan releases the interpreter's lock, so threads do run side by side.
+    That core is free: searches of a process take turns (`triptych._internal.turns`).
     """
 
-    def __init__(self, count: int | None = None) -> None:
-        self.count = count or os.cpu_count() or 1
-        self._free = BoundedSemaphore(self.count)
+    def __init__(self, cores: int | None = None) -> None:
+        self._cores = cores or available_cores()
         self._pool: ThreadPoolExecutor | None = None
-
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        """Wait for a core."""
-        with self._free:
-            yield
 
     def dot(self, codes: NDArray[np.int8], query: NDArray[np.int8]) -> NDArray[np.float32]:
         """The dot product of each row of `codes` with `query`, shape (rows,)."""
-        if codes.nbytes < UNGATED_BYTES:
+        if self._cores < 2 or codes.nbytes < SPLIT_BYTES:
             return dot(codes, query)
-        with self._free:
-            if codes.nbytes < SPLIT_BYTES or not self._free.acquire(blocking=False):
-                return dot(codes, query)
-            try:
-                if self._pool is None:
-                    self._pool = ThreadPoolExecutor(self.count, "triptych-scan")
-                half = len(codes) // 2
-                other = self._pool.submit(dot, codes[half:], query)
-                return np.concatenate((dot(codes[:half], query), other.result()))
-            finally:
-                self._free.release()
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._cores, "triptych-scan")
+        half = len(codes) // 2
+        other = self._pool.submit(dot, codes[half:], query)
+        return np.concatenate((dot(codes[:half], query), other.result()))
 
     def close(self) -> None:
         """End the helper threads; they start again when needed."""
@@ -86,7 +69,7 @@ def approximate(
     view: SegmentReader,
     query: Probe,
     allowed: IntArray | None,
-    cores: CpuGate,
+    scanner: RowScanner,
     limit: int | None = None,
 ) -> Approximate:
     """Scan a view. `allowed` are the only ordinals that count, ascending.
@@ -105,11 +88,10 @@ def approximate(
         if not len(rows):
             return Approximate(np.empty(0, np.float32), units, keys)
     elif limit is not None and segment.signs:
-        with cores.one():
-            dead = view.dead_rows()
-            rows, scores = shortlist(segment.signs, row_codes, scales, query, limit, dead)
+        dead = view.dead_rows()
+        rows, scores = shortlist(segment.signs, row_codes, scales, query, limit, dead)
         return Approximate(scores, units[rows], keys[rows])
-    scores = cores.dot(row_codes, query.codes)
+    scores = scanner.dot(row_codes, query.codes)
     scores *= scales
     scores *= query.scale
     if units is segment.row_units and len(view.dead):
@@ -171,7 +153,7 @@ def nearest(
     query: NDArray[np.float32],
     limit: int,
     vectors: Vectors,
-    cores: CpuGate,
+    scanner: RowScanner,
     *,
     last_try: bool,
 ) -> list[RankedUnits]:
@@ -180,7 +162,7 @@ def nearest(
     Raises VanishedError, but on the `last_try`: then what has vanished is left out.
     """
     probe = Probe.of(query)
-    scans = [(part, approximate(part.view, probe, part.allowed, cores, limit)) for part in parts]
+    scans = [(part, approximate(part.view, probe, part.allowed, scanner, limit)) for part in parts]
     floor = _floor([scan.scores for _, scan in scans], limit, query, parts)
     chosen = [(part, scan, _above(scan.scores, floor)) for part, scan in scans]
     return _rescored(chosen, query, vectors, last_try)
@@ -191,7 +173,7 @@ def nearest_documents(
     query: NDArray[np.float32],
     limit: int,
     vectors: Vectors,
-    cores: CpuGate,
+    scanner: RowScanner,
     *,
     last_try: bool,
 ) -> list[RankedUnits]:
@@ -202,7 +184,7 @@ def nearest_documents(
     scans: list[Scan] = []
     probe = Probe.of(query)
     for part in parts:
-        scan = approximate(part.view, probe, part.allowed, cores)
+        scan = approximate(part.view, probe, part.allowed, scanner)
         if len(scan.units):
             scans.append((part, scan))
     grouped = []

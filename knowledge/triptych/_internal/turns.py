@@ -23,7 +23,8 @@ _LOOK = 0.25  # seconds after which who waits looks whether its call was cancell
 
 
 class Turns:
-    """At most ``count`` threads at a time are in their turn. Thread-safe; a fork begins anew.
+    """At most ``count`` threads have a turn at a time. Thread-safe; a forked child starts with none
+    taken.
 
     A thread that has given its turn back may be the next to take one, for it need not be woken.
     Whoever has waited for ``patience`` seconds comes before that, first come, first served. After

@@ -130,7 +130,7 @@ class Deriver:
     @cached_property
     def model(self) -> VectorModel[Vector] | None:
         """The embedder's."""
-        from triptych.vectors.model import embedding_model  # what searches makes no vectors
+        from triptych.vectors.model import embedding_model  # only what writes needs it
 
         return None if self.embedder is None else embedding_model(self.embedder, self._executor)
 

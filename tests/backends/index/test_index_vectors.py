@@ -10,7 +10,7 @@ from triptych.errors import ModelMismatchError, ValidationError
 from triptych_backends.index import LocalIndex, OwnedBy, Under
 from triptych_backends.index.quantization import dot, quantise
 from triptych_backends.index.selection import both
-from triptych_backends.index.vector_search import CpuGate
+from triptych_backends.index.vector_search import RowScanner
 
 WIDTH = 48
 
@@ -171,8 +171,8 @@ def test_a_split_scan_equals_a_whole_one():
     generator = np.random.default_rng(3)
     codes = generator.integers(-127, 128, (200_001, 48), np.int8)
     query = codes[5]
-    cores = CpuGate(2)
-    assert np.array_equal(cores.dot(codes, query), dot(codes, query))
+    scanner = RowScanner(2)
+    assert np.array_equal(scanner.dot(codes, query), dot(codes, query))
     assert np.array_equal(dot(codes, query), codes.astype(np.int32) @ query.astype(np.int32))
 
 
