@@ -107,11 +107,18 @@ class Served:
 @contextmanager
 def started(folder: Path, *options: str, store: str = "kb.db") -> Iterator[Served]:
     """A server over a store of this folder, in a process group of its own."""
-    log = folder / "server.log"
     command = [sys.executable, "-m", "triptych_adapters.cli", "serve", "--port", "0"]
+    with serving(folder, [*command, "--store", store, "--embedder", "hash", *options]) as served:
+        yield served
+
+
+@contextmanager
+def serving(folder: Path, command: list[str]) -> Iterator[Served]:
+    """The server that ``command`` starts, which prints its URL, in a process group of its own."""
+    log = folder / "server.log"
     with log.open("w") as stderr:
         process = subprocess.Popen(
-            [*command, "--store", store, "--embedder", "hash", *options],
+            command,
             cwd=folder,
             stdout=subprocess.PIPE,
             stderr=stderr,

@@ -5,8 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -16,7 +14,7 @@ from typing import Any
 import attrs
 
 from support import worker_server
-from support.servers import Served
+from support.servers import Served, serving
 from support.sync_folder import until
 
 
@@ -90,19 +88,6 @@ def owner(supervisor: int, port: int) -> int:
 @contextmanager
 def started_workers(folder: Path, llm: str = "http://127.0.0.1:9/v1") -> Iterator[Served]:
     """`worker_server` over the store ``kb.db`` of the folder."""
-    log = folder / "server.log"
     command = [sys.executable, worker_server.__file__, str(folder / "kb.db"), llm]
-    with (
-        log.open("w") as stderr,
-        subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=stderr, text=True, start_new_session=True
-        ) as process,
-    ):
-        assert process.stdout is not None
-        try:
-            url = process.stdout.readline().strip()
-            assert url.startswith("http://"), log.read_text(encoding="utf-8")
-            yield Served(process, url, log)
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+    with serving(folder, command) as served:
+        yield served
