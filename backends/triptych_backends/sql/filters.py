@@ -41,9 +41,16 @@ _NEXT = select(func.min(_m.pair)).where(
 )
 
 
-# Of one dataset so many ids (8 MB) of so many filters are kept.
-_KEPT_IDS = 1 << 20
-_KEPT_FILTERS = 64
+_MOST_IDS = 1 << 20  # 8 MB
+_FILTER_AS_IDS = 16
+
+
+@attrs.define
+class FilterCache:
+    """What filters found lately in each dataset, by its id; ``room``: for how many ids more."""
+
+    datasets: dict[int, Kept] = attrs.field(factory=dict)
+    room: int = _MOST_IDS
 
 
 @attrs.define
@@ -54,35 +61,34 @@ class Kept:
     """
 
     position: LogPosition
+    cache: FilterCache
     found: dict[FilterTree, Ids] = attrs.field(factory=dict)
     expired: tuple[bytes, bytes, Ids] | None = None
 
     def add(self, tree: FilterTree, ids: Ids) -> None:
-        """Keep ``ids``, and forget others where they are many together."""
-        if (
-            len(ids) + sum(map(len, self.found.values())) > _KEPT_IDS
-            or len(self.found) >= _KEPT_FILTERS
-        ):
-            self.found = {}
-        if len(ids) <= _KEPT_IDS:
-            self.found[tree] = ids
+        """Keep ``ids``; forget all else where that is too much."""
+        cost = len(ids) + _FILTER_AS_IDS
+        if cost > self.cache.room:
+            self.cache.datasets, self.cache.room, self.found = {}, _MOST_IDS, {}
+        self.cache.room -= cost
+        self.found[tree] = ids
 
 
 class CachedConditions(DocumentConditions):
-    """`DocumentConditions` that keep in ``kept``, for each dataset, what was found in it since the
-    last write; which documents have expired, until the next one expires."""
+    """`DocumentConditions` that keep in ``cache`` what was found since the last write; which
+    documents have expired, until the next one expires."""
 
-    def __init__(self, session: Session, dataset: int, kept: dict[int, Kept]) -> None:
+    def __init__(self, session: Session, dataset: int, cache: FilterCache) -> None:
         super().__init__(session, dataset)
-        self._every_kept = kept
+        self._cache = cache
 
     @cached_property
     def kept(self) -> Kept | None:
         """What was found at the position of this session."""
         position = read_head(self.session)
-        kept = self._every_kept.get(self.dataset)
+        kept = self._cache.datasets.get(self.dataset)
         if position is not None and (kept is None or kept.position != position):
-            kept = self._every_kept[self.dataset] = Kept(position)
+            kept = self._cache.datasets[self.dataset] = Kept(position, self._cache)
         return None if position is None else kept
 
     def holding(self, condition: Condition) -> Ids:
@@ -154,12 +160,12 @@ _FRESH_LAYERS = _LAYERS.where(
 class SqlFilters:
     """`triptych_backends.index.Filters` over a `Database`.
 
-    ``kept`` is what several of them share.
+    ``cache`` is what several of them share.
     """
 
-    def __init__(self, database: Database, *, kept: dict[int, Kept] | None = None) -> None:
+    def __init__(self, database: Database, *, cache: FilterCache | None = None) -> None:
         self._database = database
-        self._kept = {} if kept is None else kept
+        self._cache = FilterCache() if cache is None else cache
 
     def owners(
         self, unit: Field, datasets: Sequence[str], where: Filter, among: Owners | None = None
@@ -175,7 +181,7 @@ class SqlFilters:
             passing = {}
             for name, dataset in found.items():
                 if dataset is not None:
-                    conditions = CachedConditions(session, dataset.id, self._kept)
+                    conditions = CachedConditions(session, dataset.id, self._cache)
                     some = None if among is None else among.get(name, union_of(()))
                     passing[name] = (
                         _documents(conditions, where, some)
@@ -192,7 +198,7 @@ class SqlFilters:
 
 def documents_passing(session: Session, dataset: int, tree: FilterTree) -> Ids:
     """The ids of the dataset's documents that pass."""
-    return _documents(CachedConditions(session, dataset, {}), Filter(tree=tree))
+    return _documents(CachedConditions(session, dataset, FilterCache()), Filter(tree=tree))
 
 
 def _documents(conditions: CachedConditions, where: Filter, among: Ids | None = None) -> Ids:

@@ -15,7 +15,7 @@ from triptych.records import Filter, NewDocument, parse_filter
 from triptych.records.documents import not_expired_by
 from triptych.records.filters import all_of
 from triptych_backends.sql import filters as filters_module, tables as t
-from triptych_backends.sql.filters import Kept, SqlFilters
+from triptych_backends.sql.filters import FilterCache, SqlFilters
 from triptych_backends.sqlite import SqliteStore
 
 _VALUES = select(t.meta.c.value).where(t.meta.c.key == bindparam("key"))
@@ -124,14 +124,14 @@ def test_what_a_filter_found_is_kept_until_a_write(store: SqliteStore, tmp_path:
 
 
 def test_what_filters_found_is_bounded(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filters_module, "_KEPT_IDS", 25)
-    kept: dict[int, Kept] = {}
-    filters = SqlFilters(store.database, kept=kept)
+    monkeypatch.setattr(filters_module, "_MOST_IDS", 125)
+    cache = FilterCache(room=125)
+    filters = SqlFilters(store.database, cache=cache)
     for number in range(10):
         document = NewDocument(name=str(number), content="x", metadata={"n": number})
         store.documents.put("d", document)
     for number in range(300):
         tree = parse_filter({"n": {"$gte": number % 9}})
         assert len(filters.owners("chunk", ["d"], Filter(tree=tree))["d"]) == 10 - number % 9
-        (of_dataset,) = kept.values()
-        assert sum(map(len, of_dataset.found.values())) <= 25
+        held = [ids for kept in cache.datasets.values() for ids in kept.found.values()]
+        assert sum(map(len, held)) <= 125 - 16 * len(held)
