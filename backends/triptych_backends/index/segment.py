@@ -204,6 +204,7 @@ class Segment:
     _sorted_owners: NDArray[np.int64] | None = field(init=False, default=None)
     _names: list[str] | None = field(init=False, default=None)
     _units_of: tuple[NDArray[np.int64], NDArray[np.int32]] | None = field(init=False, default=None)
+    _others: tuple[NDArray[np.int32], NDArray[np.int32]] | None = field(init=False, default=None)
     _counts: dict[int, NDArray[np.unsignedinteger[Any]]] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -256,6 +257,15 @@ class Segment:
             groups = self.groups_of(owners)
             units = ranges(self.starts[groups], self.starts[groups + 1])
             kept = self._units_of = owners, units
+        return kept[1]
+
+    def units_without(self, units: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Ordinals of all other units, ascending; the last are kept."""
+        kept = self._others
+        if kept is None or kept[0] is not units:
+            others = np.ones(len(self), np.bool_)
+            others[units] = False
+            kept = self._others = units, np.flatnonzero(others).astype(np.int32)
         return kept[1]
 
     def units_under(

@@ -104,8 +104,7 @@ def approximate(
     scores *= query.scale
     if rows is not None:
         return Approximate(scores, units[rows], keys[rows])
-    if len(view.dead):
-        scores[view.dead_rows()] = -np.inf
+    scores[view.dead_rows()] = -np.inf
     return Approximate(scores, units, keys)
 
 

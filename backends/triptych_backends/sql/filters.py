@@ -65,13 +65,14 @@ class Kept:
     found: dict[FilterTree, Ids] = attrs.field(factory=dict)
     expired: tuple[bytes, bytes, Ids] | None = None
 
-    def add(self, tree: FilterTree, ids: Ids) -> None:
-        """Keep ``ids``; forget all else where that is too much."""
+    def add(self, tree: FilterTree, ids: Ids) -> Ids:
+        """Keep and return ``ids``; forget all else where that is too much."""
         cost = len(ids) + _FILTER_AS_IDS
         if cost > self.cache.room:
             self.cache.datasets, self.cache.room, self.found = {}, _MOST_IDS, {}
         self.cache.room -= cost
         self.found[tree] = ids
+        return ids
 
 
 class CachedConditions(DocumentConditions):
@@ -291,10 +292,7 @@ def _evaluate(tree: FilterTree, conditions: _Conditions, among: Ids | None = Non
     if kept is None or any(each.field == EXPIRES_AT for each in conditions_of(tree)):
         return _evaluated(tree, conditions)
     ids = kept.found.get(tree)
-    if ids is None:
-        ids = _evaluated(tree, conditions)
-        kept.add(tree, ids)
-    return ids
+    return kept.add(tree, _evaluated(tree, conditions)) if ids is None else ids
 
 
 def _evaluated(tree: FilterTree, conditions: _Conditions) -> Ids:
