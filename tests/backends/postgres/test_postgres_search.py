@@ -190,17 +190,33 @@ def test_a_write_adds_few_rows_of_postings(postgres_server: PostgresServer) -> N
     assert rows == [(2 * 16, 2), (2 * 16 + 2 * 512, 4)]
 
 
-@pytest.mark.parametrize("at_once", [1, 100])
+@pytest.mark.parametrize(("at_once", "spread"), [(1, 32), (100, 32), (100, 0)])
 def test_few_postings_at_a_time_rank_as_all_do(
-    pair: tuple[Store, PostgresStore], monkeypatch: pytest.MonkeyPatch, at_once: int
+    pair: tuple[Store, PostgresStore], monkeypatch: pytest.MonkeyPatch, at_once: int, spread: int
 ) -> None:
-    """Lists are read one by one, and units looked at for the terms whose lists are not."""
+    """Lists are read one by one, and units looked at for the terms whose lists are not; keys that
+    are far apart are sorted."""
     monkeypatch.setattr("triptych_backends.postgres.keyword_lane.AT_ONCE", at_once)
+    monkeypatch.setattr("triptych_backends.postgres.keyword_lane._SPREAD", spread)
     here, there = pair
     for text in QUERIES:
         for limit in (1, 3, 20):
             for where in (Filter(), filter_of(odd={"$ne": 1})):
                 _same(here, there, keyword_query(text, "north", "south", top_k=limit, where=where))
+
+
+def test_lists_of_numbers_arrive_as_they_are(postgres_server: PostgresServer) -> None:
+    """Those that the driver writes too: empty lists, lists of lists, and of None."""
+    whole: list[list[Any]] = [[0], [1, -1, 40_000], [2**63 - 1, -(2**63)]]
+    with (
+        PostgresStore.open(postgres_server.schema_url("lists")) as store,
+        store.database.reading() as session,
+    ):
+        for given in [*whole, [], [None, 7], [[1, 2], [3, 4]]]:
+            assert session.text("SELECT %s::bigint[]", (given,)) == [(given,)]
+        narrow = session.text("SELECT %s::int[], %s::smallint[]", ([70_000], [3]))
+        assert narrow == [([70_000], [3])]
+        assert session.text("SELECT %s::bool[]", ([True, False],)) == [([True, False],)]
 
 
 def test_a_lane_makes_few_round_trips(
