@@ -172,7 +172,7 @@ class _Ranking:
                 self._read_lists(1)
                 continue
             order = np.argsort(-self._scores[places], kind="stable")
-            self._look_at_best(places[order][: 4 * limit + 64])
+            self._look_at_best(places[order][: 2 * limit + 32])
 
     def _rest(self) -> float:
         """The most that the terms whose lists are not read can add to a score."""

@@ -225,13 +225,13 @@ def test_a_lane_makes_few_round_trips(
     """A server may be a network away."""
     _, there = pair
     asked: list[object] = []
-    execute = psycopg.Connection.execute
+    execute = psycopg.Cursor.execute
 
-    def noted(self: psycopg.Connection[Any], query: Any, *args: Any, **options: Any) -> Any:
+    def noted(self: psycopg.Cursor[Any], query: Any, *args: Any, **options: Any) -> Any:
         asked.append(query)
         return execute(self, query, *args, **options)
 
-    monkeypatch.setattr(psycopg.Connection, "execute", noted)
+    monkeypatch.setattr(psycopg.Cursor, "execute", noted)
     assert there.chunks.search(keyword_query("w1 w40", "north", top_k=7))
     assert len(asked) <= 7, asked
     asked.clear()
