@@ -9,8 +9,10 @@ their relevant documents were deleted ("near": the subject is there, the answer 
 document may answer in part, which counts as an error). The deletes come in two halves, and the
 questions of the other half are asked each time too. Prints how well the signals of the keyword
 lane, of the vector lane and of both tell these apart, on questions that the model was not fitted
-on, and what a model of one collection does on another. ``--questions`` and ``--documents`` limit
-what is read.
+on, and what a model of one collection does on another. At last it prints how often each word of
+`Result.strength` was said, with vectors and by keywords alone, which needs no model; of questions
+that are answered, those count whose relevant documents are among the hits. ``--questions`` and
+``--documents`` limit what is read.
 """
 
 from __future__ import annotations
@@ -44,6 +46,8 @@ MODELS = {
     "both": list(SIGNALS),
 }
 Kinds = Mapping[str, Sequence[JudgedSignals]]
+Words = dict[str, dict[str, dict[str, int]]]
+"""By mode and kind of question, how often each word was said."""
 
 
 def subset(path: Path, questions: int, documents: int) -> tuple[Collection, dict[str, NewDocument]]:
@@ -73,8 +77,17 @@ def without_answer(queries: Sequence[JudgedQuery], prefix: str) -> tuple[JudgedQ
     )
 
 
-def asked(kb: Service, name: str, queries: Sequence[JudgedQuery]) -> list[JudgedSignals]:
+def asked(
+    kb: Service, name: str, queries: Sequence[JudgedQuery], kind: str, words: Words
+) -> list[JudgedSignals]:
     collection = Collection(name=name, queries=tuple(queries))
+    for mode in ("hybrid", "bm25"):
+        counts = words.setdefault(mode, {}).setdefault(kind, {})
+        for query in queries:
+            found = kb.search(query.text, dataset_id=name, mode=mode)
+            if query.unanswerable or relevant(query) & {hit.doc_name for hit in found}:
+                word = str(found.strength)
+                counts[word] = counts.get(word, 0) + 1
     return collect_signals(kb, collection, dataset_id=name)[0]
 
 
@@ -84,19 +97,20 @@ def samples(
     collection: Collection,
     texts: Mapping[str, NewDocument],
     others: Sequence[JudgedQuery],
+    words: Words,
 ) -> Kinds:
     kb.put_documents(name, list(texts.values()))
-    kinds = {"own": asked(kb, name, collection.queries)}
-    kinds["far"] = asked(kb, name, without_answer(others, "far-"))
+    kinds = {"own": asked(kb, name, collection.queries, "own", words)}
+    kinds["far"] = asked(kb, name, without_answer(others, "far-"), "far", words)
     kinds["kept"], kinds["near"] = [], []
     halves = [collection.queries[0::2], collection.queries[1::2]]
     for at, half in enumerate(halves):
         gone = set().union(*map(relevant, half))
         for each in sorted(gone):
             kb.delete_document(name, each)
-        kinds["near"] += asked(kb, name, without_answer(half, "near-"))
+        kinds["near"] += asked(kb, name, without_answer(half, "near-"), "near", words)
         left = [query for query in halves[1 - at] if not relevant(query) & gone]
-        kinds["kept"] += asked(kb, name, left)
+        kinds["kept"] += asked(kb, name, left, "kept", words)
         kb.put_documents(name, [texts[each] for each in sorted(gone)])
     return kinds
 
@@ -133,6 +147,20 @@ def table(found: Mapping[str, Kinds]) -> None:
         print(f"{name:10}  {'  '.join(row)}")
 
 
+def say_words(cache: Path, names: Sequence[str]) -> None:
+    print("\nHow often each word of the evidence was said")
+    for name in names:
+        words: Words = json.loads((cache / f"{name}.signals.words.json").read_text("utf-8"))
+        for mode, kinds in words.items():
+            for kind in ("own", "far", "near"):
+                total = sum(kinds[kind].values())
+                shares = "  ".join(
+                    f"{word} {kinds[kind].get(word, 0) / total:.3f}"
+                    for word in ("none", "weak", "fair", "strong")
+                )
+                print(f"{name:10}  {mode:6}  {kind:4} of {total:3}   {shares}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("collections", nargs="+", type=Path)
@@ -154,7 +182,10 @@ def main() -> None:
                     if other != name
                     for query in several.queries[:100]
                 ]
-                kinds = samples(kb, name, collection, texts, others)
+                words: Words = {}
+                kinds = samples(kb, name, collection, texts, others, words)
+                told = kept.with_suffix(".words.json")
+                told.write_text(json.dumps(words), encoding="utf-8")
                 plain = {
                     kind: [attrs.asdict(s) for s in several] for kind, several in kinds.items()
                 }
@@ -166,6 +197,7 @@ def main() -> None:
             }
             print(name, {kind: len(several) for kind, several in found[name].items()}, flush=True)
     table(found)
+    say_words(given.cache, list(found))
 
 
 if __name__ == "__main__":

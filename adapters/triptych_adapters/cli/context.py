@@ -150,6 +150,8 @@ def context(
     output.write(visible(pack.render()))
     pieces = counted(len(pack.pieces), "piece")
     output.note(f"{pieces}, {pack.tokens} of {pack.budget} tokens ({pack.counter})")
+    if pack.pieces and pack.strength in ("weak", "none"):
+        output.note(f"the evidence is {pack.strength}: {pack.strength_reason}")
     return None
 
 

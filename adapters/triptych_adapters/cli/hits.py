@@ -243,12 +243,13 @@ def render_hits(
     show_dataset: bool,
     height: int | None = None,
     marked: bool = False,
+    weak_from: int | None = None,
 ) -> list[Text]:
     """The lines of an answer, the best hit first: its place, then up to five lines of its text.
 
     None is wider than ``width`` cells but for a long place and its section. With ``height`` they
     fit a screen of so many rows, if one line of each hit does. With ``marked`` a line says from
-    where on no hit holds a word of the query.
+    where on no hit holds a word of the query, and one stands before the hit at ``weak_from``.
     """
     shown: list[Text] = []
     room = min(max(width - len(_INDENT), _LEAST_WIDTH), _MOST_WIDTH)
@@ -257,6 +258,8 @@ def render_hits(
         lines = min(max((height - _OTHER_ROWS) // len(views) - 1, 1), lines)
     wordless = len(list(takewhile(_is_wordless, reversed(views)))) if marked else 0
     for at, view in enumerate(views):
+        if at == weak_from:
+            shown.append(Text("-- weak from here on --", style="yellow"))
         if wordless and at == len(views) - wordless:
             shown.append(Text(f"-- no word of the query from #{view.rank} on --", style="yellow"))
         shown.append(_heading(view, width, show_dataset=show_dataset))

@@ -264,10 +264,14 @@ def search(
             show_dataset=several,
             # Where conditions are met, a word of the query is met too.
             marked=not _conditions(asked),
+            weak_from=result.weak_from,
         ):
             output.say(each)
-        if views and (judged := result.answerability) in ("weak", "nothing"):
+        judged = result.answerability
+        if views and judged in ("weak", "nothing"):
             output.note(f"as an answer, by the dataset's calibration: {judged}")
+        elif views and judged is None and result.strength in ("weak", "none"):
+            output.note(f"the evidence is {result.strength}: {result.strength_reason}")
     if result.cache_similarity is not None:
         near = f"{result.cache_similarity:.2f}"
         output.note(f"from the semantic cache: a question asked before is {near} near")

@@ -283,6 +283,7 @@ _CUT: Final = _object(
 )
 _LEFT_OUT: Final = _list(_text("A field there was no room for."))
 _QUOTED: Final = _text("Quoted from a document.")
+_STRENGTH: Final = _text("How far evidence supports this: strong, fair, weak or none.")
 _METADATA: Final = {"type": "object"}
 _SIGNS: Final = _list({"type": "object"})
 _PLACED: Final = {"dataset_id": _TEXT, "name": _TEXT, "version": _WHOLE}
@@ -317,6 +318,7 @@ HITS: Final = _object(
         "hits": _list(HIT),
         "warnings": _list(_TEXT),
         "exhausted": {"type": "boolean"},
+        "strength": _STRENGTH,
         "cursor": _REST,
     },
 )
@@ -325,6 +327,7 @@ CONTEXT: Final = _object(
     {
         "context": _text("Cited pieces, each below a line that names its source."),
         "warnings": _list(_TEXT),
+        "strength": _STRENGTH,
     },
 )
 DOCUMENT: Final = _object(

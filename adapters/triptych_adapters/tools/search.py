@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from triptych.answers.pack import ContextPack
-from triptych.records import Layer, Query, Scope
+from triptych.records import Layer, Query, Result, Scope
 from triptych.records.serialization import to_json as to_plain
 from triptych.service import Service
 from triptych.text.tokens import TokenCounter
@@ -39,7 +39,7 @@ def search_tool(base: Base) -> Tool:
             "document's name, version, place and score. A hit with 'stale' may be outdated, for "
             "the reason given. A long answer is cut: 'cursor' then leads to the rest, and a hit "
             "with 'cut' shows only those characters of its content. 'exhausted' true means that "
-            f"nothing else was found. {QUOTED}"
+            f"nothing else was found. At 'strength' none the hits hardly answer. {QUOTED}"
         ),
         {
             "query": QUERY["query"],
@@ -83,12 +83,20 @@ def _search(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
     with base.own_dataset():
         result = base.service.search(query)
     hits = [compact(to_plain(hit), HIT) for hit in result.hits]
+    doubts = _doubts(result) if hits and result.answerability is None else ()
+    said = [*doubts, *base.said(result.warnings)]
     answer = {
         "hits": [],
-        "warnings": _bounded(base.said(result.warnings), base.max_tokens // 4),
+        "warnings": _bounded(said, base.max_tokens // 4),
         "exhausted": result.exhausted,
+        **({"strength": result.strength} if result.strength else {}),
     }
     return base.fill_by_place(answer, "hits", hits, start, asked)
+
+
+def _doubts(found: Result | ContextPack) -> Iterator[str]:
+    if found.strength in ("weak", "none"):
+        yield f"the evidence is {found.strength}: {found.strength_reason}"
 
 
 def _bounded(warnings: Sequence[str], max_tokens: int) -> list[str]:
@@ -181,10 +189,13 @@ def _context(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
     budget = arguments["token_budget"]
     with base.own_dataset():
         pack = base.service.context(query, budget - _FRAME, counter=_IN_JSON, fence=True)
-    answer = {"context": pack.render(), "warnings": []}
+    answer: dict[str, Any] = {"context": pack.render(), "warnings": []}
+    if pack.strength:
+        answer["strength"] = pack.strength
     room = budget - tokens(answer)
     warnings = []
-    for each in (*_signs(pack), *base.said(pack.warnings)[:1]):
+    doubts = _doubts(pack) if pack.pieces else ()
+    for each in (*_signs(pack), *doubts, *base.said(pack.warnings)[:1]):
         if room > 8:
             warnings.append(clip(each, room))
             room -= tokens(warnings[-1])

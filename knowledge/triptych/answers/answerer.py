@@ -127,6 +127,8 @@ class Answerer:
         reason: Abstention = ""
         if verdict == "nothing" or (verdict == "weak" and request.abstain_if_weak):
             reason = verdict
+        if reason and pack.pieces and pack.strength == "none" and request.answerability is None:
+            warnings.append(pack.strength_reason)
         if verdict == "weak":
             warnings.append("what was found hardly answers the question")
         return _Asked(request, meter, standalone, pack, found.usage, reason, warnings)
@@ -150,8 +152,11 @@ def _verdict(request: AskRequest, found: Retrieved, pack: ContextPack) -> Answer
     if found.result is None:
         return "enough"
     if request.answerability is None:
-        # The dataset's calibration speaks of chunks: without any, layers were found.
-        return (found.result.answerability if found.result.hits else None) or "enough"
+        # Calibration and evidence speak of chunks: without any, layers were found.
+        if not found.result.hits:
+            return "enough"
+        unsupported = found.result.strength == "none"
+        return found.result.answerability or ("nothing" if unsupported else "enough")
     verdict: Any = request.answerability(found.result)
     if verdict not in ("enough", "weak", "nothing"):
         raise ValidationError(

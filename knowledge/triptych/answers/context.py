@@ -140,6 +140,8 @@ class ContextBuilder:
             counter=counting.name,
             exact=counting.exact,
             warnings=tuple(warnings),
+            strength=None if found.result is None else found.result.strength,
+            strength_reason="" if found.result is None else found.result.strength_reason,
             count=counting.count,
             mark=mark,
             trace=self._trace(query, settings, found, packer, pieces),

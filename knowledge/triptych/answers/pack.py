@@ -23,6 +23,7 @@ from triptych.records import (
     Layer,
     Query,
     StaleReason,
+    Strength,
     to_layer,
 )
 from triptych.records.serialization import NOT_PLAIN
@@ -324,6 +325,8 @@ class ContextPack:
         counter: what counted the tokens; ``exact`` is False where it is an estimate.
         warnings: of the searches, and of what the budget left no room for.
         as_of: the moment or version that was searched, None for what is stored now.
+        strength: that of the search for chunks (`Result.strength`), None where chunks are left out;
+            ``strength_reason`` says why.
         mark: the name of the delimiters around each text, which no document holds; "" where no
             fence was asked for. It is drawn at random for each call, and differs between equal
             packs.
@@ -340,6 +343,8 @@ class ContextPack:
     exact: bool
     warnings: tuple[str, ...] = ()
     as_of: int | datetime | None = None
+    strength: Strength | None = None
+    strength_reason: str = ""
     count: Callable[[str], int] = attrs.field(repr=False, eq=False, metadata=NOT_PLAIN)
     mark: str = attrs.field(default="", eq=False)
     trace: Callable[[ContextReceipt], ContextReceipt] | None = attrs.field(

@@ -40,6 +40,9 @@ class Embedder(Protocol):
 
     One that knows how much its vocabulary covers has ``coverage(text)``, that share of a text from
     0 to 1, and ``coverage_floor``: a text with less gets no vector, as a document or as a query.
+    One that knows what its cosines mean has ``cosine_range``, two cosines of a question's nearest
+    text: the usual one where the texts are about something else, and the usual one where it
+    answers. `Result.strength` needs them to read vectors.
     """
 
     @property

@@ -111,6 +111,7 @@ from triptych.records.values import (
     Mode as Mode,
     Scope as Scope,
     StaleReason as StaleReason,
+    Strength as Strength,
     Vector as Vector,
     check_document_name as check_document_name,
     check_identifier as check_identifier,

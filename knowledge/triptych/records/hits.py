@@ -30,6 +30,7 @@ from triptych.records.values import (
     Answerability,
     Layer,
     StaleReason,
+    Strength,
     Vector,
     vector_comparison,
 )
@@ -222,6 +223,9 @@ class Result(Sequence[Hit]):
     ``answerability`` is whether the hits answer the question, where the dataset has a calibration
     (`triptych.evaluation.calibrate`) that holds: "enough", "weak" or "nothing". Without one it is
     None; without a hit it is "nothing" either way.
+    ``strength`` is how far the lanes' evidence supports the hits, which no calibration is needed
+    for; ``strength_reason`` says why. It is None for all but chunks. ``weak_from`` is the place
+    of the first hit from which on there is hardly any evidence.
     A result is the sequence of its hits: it has their number, is falsy without any, and gives
     them by index and in order.
     """
@@ -233,6 +237,9 @@ class Result(Sequence[Hit]):
     cache_similarity: float | None = None
     as_of: int | datetime | None = None
     answerability: Answerability | None = None
+    strength: Strength | None = None
+    strength_reason: str = ""
+    weak_from: int | None = None
 
     def __len__(self) -> int:
         return len(self.hits)

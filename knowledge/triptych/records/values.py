@@ -29,6 +29,9 @@ EmbedWhen = Literal["now", "later"]
 Answerability = Literal["enough", "weak", "nothing"]
 """Whether what a search found answers the question."""
 
+Strength = Literal["strong", "fair", "weak", "none"]
+"""How far what the lanes found speaks for a result, without a calibration."""
+
 NO_CHUNK = -1
 """`Hit.chunk_index` of a hit that is a layer or a whole document."""
 

@@ -38,6 +38,7 @@ from triptych.search.query import MAX_TOP_K, Moment, has_words, validate
 from triptych.search.query_vectors import SearchProbe, embed_queries
 from triptych.search.request import Found, RequestResolver, SearchRequest
 from triptych.search.retrievers import SPARSE
+from triptych.search.strength import strength_of
 
 if TYPE_CHECKING:
     from triptych.search.past.stores import PastStores
@@ -393,12 +394,18 @@ class SearchPipeline:
         hits = tuple(found.hits[query.offset :])
         warnings = request.warnings + found.warnings
         answerability = None
+        strength, reason, weak_from = None, "", None
         if found.lists is None:
             telemetry.note(mode="list", hits=len(hits))
         else:
             judged: tuple[str, ...] = ()
             if self._judge is not None:
                 answerability, judged = self._judge.judge(request, found)
+            statistics = self._capabilities.document_search
+            if request.target == "chunk" and statistics is not None:
+                embedder = self._derivation.of_space(query.embed_sig).embedder
+                cosines = getattr(embedder, "cosine_range", None)
+                strength, reason, weak_from = strength_of(statistics, request, found, cosines)
             if len(found.hits) < min(query.top_k, _FEW):
                 warnings += missing_hits(self._store, request, found)
             warnings += judged
@@ -410,6 +417,9 @@ class SearchPipeline:
             exhausted=found.exhausted,
             usage=request.usage,
             answerability=answerability,
+            strength=strength,
+            strength_reason=reason,
+            weak_from=weak_from,
         )
         return result, found
 
