@@ -252,8 +252,7 @@ class Caller:
         self._request = request
         self._is_gone = False
         self._gone: asyncio.Task[None] | None = None
-        # Most calls have ended before: no task is begun for them.
-        self._later = asyncio.get_running_loop().call_later(_WATCH, self._watched)
+        self._later: asyncio.TimerHandle | None = None
 
     async def run(self, function: Callable[[], T]) -> T:
         """Call ``function`` in a thread.
@@ -266,7 +265,9 @@ class Caller:
         """
         async with self._turn:
             try:
-                answer = await self._threads.call(function, abandoned=self._scope.cancel)
+                answer = await self._threads.call(
+                    function, lasts=self._watch_later, abandoned=self._scope.cancel
+                )
             except Exception:
                 if not self._is_gone:
                     raise
@@ -274,6 +275,11 @@ class Caller:
                 if not self._is_gone:
                     return answer
             raise ClientGoneError
+
+    def _watch_later(self) -> None:
+        # Most calls have ended before: no task is begun for them.
+        if self._later is None:
+            self._later = asyncio.get_running_loop().call_later(_WATCH, self._watched)
 
     def _watched(self) -> asyncio.Task[None]:
         """The task that ends when the client goes away; it cancels the call."""
@@ -314,7 +320,8 @@ class Caller:
 
     async def __aexit__(self, *exc_info: object) -> None:
         """Stop waiting for the client to go away."""
-        self._later.cancel()
+        if self._later is not None:
+            self._later.cancel()
         if self._gone is not None:
             self._gone.cancel()
             with suppress(asyncio.CancelledError):

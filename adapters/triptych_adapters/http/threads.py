@@ -42,12 +42,17 @@ class Threads:
         self._unawaited, self._penalty = 0, _FEWEST
 
     async def call(
-        self, function: Callable[[], T], *, abandoned: Callable[[], object] | None = None
+        self,
+        function: Callable[[], T],
+        *,
+        lasts: Callable[[], object] = lambda: None,
+        abandoned: Callable[[], object] | None = None,
     ) -> T:
         """What ``function`` returns in one of the threads, in the context of this task.
 
-        When the task is cancelled, ``abandoned`` is called, and the call awaited: what is closed
-        next, such as a model's answer, must not be in use by it.
+        ``lasts`` is called when it has not ended at once. When the task is cancelled, ``abandoned``
+        is called, and the call awaited: what is closed next, such as a model's answer, must not be
+        in use by it.
         """
         call = _Call(function, self._under_way)
         is_alone = not self._under_way
@@ -66,6 +71,7 @@ class Threads:
                 self._penalty = max(self._penalty - 1, _FEWEST)
             if ended:
                 return call.answer()
+        lasts()
         try:
             await call.end()
         except asyncio.CancelledError:
