@@ -82,3 +82,35 @@ async def test_a_call_of_a_cancelled_task_has_ended_before_the_task(threads: Thr
         await task
 
     assert ended == [True]
+
+
+@in_a_loop
+async def test_the_loop_looks_at_all_others_between_two_calls_that_it_waits_for(
+    threads: Threads,
+) -> None:
+    ended: list[str] = []
+
+    async def calls() -> None:
+        for _ in range(100):
+            await threads.call(lambda: sum(range(20_000)))
+        ended.append("a hundred calls")
+
+    async def others() -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)
+        ended.append("ten looks")
+
+    await asyncio.gather(calls(), others())
+
+    assert ended == ["ten looks", "a hundred calls"]
+
+
+@in_a_loop
+async def test_who_waits_for_a_turn_and_leaves_holds_up_nobody(threads: Threads) -> None:
+    calls = [asyncio.ensure_future(threads.call(lambda n=n: n)) for n in range(20)]
+    await asyncio.sleep(0)
+    for each in calls[1::2]:
+        each.cancel()
+    found = await asyncio.gather(*calls, return_exceptions=True)
+
+    assert found[::2] == list(range(0, 20, 2))

@@ -12,6 +12,7 @@ import asyncio
 import contextvars
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Generic, TypeVar
@@ -30,7 +31,7 @@ class Threads:
     One of them makes every call that comes while it has none: what it works on stays in one core's
     cache. With ``short`` the loop waits for that call itself. It leaves that for a while after a
     call that lasted, or that waited more than it computed, as for a model or a database server; for
-    longer, the more of them there are.
+    longer, the more of them there are. Between two calls that it waits for, it looks at all others.
     """
 
     def __init__(self, count: int, name: str, *, short: bool = False) -> None:
@@ -40,6 +41,8 @@ class Threads:
         self._newest: _Call[Any] | None = None
         self._short = short
         self._unawaited, self._penalty = 0, _FEWEST
+        self._has_waited = False
+        self._turns: deque[asyncio.Future[None]] = deque()
 
     async def call(
         self,
@@ -54,6 +57,13 @@ class Threads:
         is called, and the call awaited: what is closed next, such as a model's answer, must not be
         in use by it.
         """
+        if self._short and not self._unawaited:
+            if self._has_waited:
+                lasts()
+                await self._turn()
+            else:
+                self._has_waited = True
+                asyncio.get_running_loop().call_soon(self._next)
         call = _Call(function, self._under_way)
         is_alone = not self._under_way
         is_first = self._newest not in self._under_way
@@ -80,6 +90,20 @@ class Threads:
                 await call.end()
             raise
         return call.answer()
+
+    def _turn(self) -> asyncio.Future[None]:
+        turn = asyncio.get_running_loop().create_future()
+        self._turns.append(turn)
+        return turn
+
+    def _next(self) -> None:
+        """Let one of those go on that wait for the loop to have looked at all others."""
+        while self._turns:
+            if not (turn := self._turns.popleft()).done():
+                turn.set_result(None)
+                turn.get_loop().call_soon(self._next)
+                return
+        self._has_waited = False
 
     def close(self) -> None:
         """End the threads, once their calls have ended."""
