@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import threading
+import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Generic, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
@@ -37,9 +38,9 @@ class Threads:
     def __init__(self, count: int, name: str, *, short: bool = False) -> None:
         self._first = ThreadPoolExecutor(1, name)
         self._others = ThreadPoolExecutor(count - 1, name) if count > 1 else self._first
-        self._under_way: set[_Call[Any]] = set()
-        self._newest: _Call[Any] | None = None
-        self._short = short
+        self._under_way: list[Future[Any]] = []
+        self._newest: Future[Any] | None = None
+        self._short = short and getattr(sys, "_is_gil_enabled", lambda: True)()
         self._unawaited, self._penalty = 0, _FEWEST
         self._has_waited = False
         self._turns: deque[asyncio.Future[None]] = deque()
@@ -64,32 +65,34 @@ class Threads:
             else:
                 self._has_waited = True
                 asyncio.get_running_loop().call_soon(self._next)
-        call = _Call(function, self._under_way)
-        is_alone = not self._under_way
-        is_first = self._newest not in self._under_way
-        self._under_way.add(call)
+        self._under_way = [each for each in self._under_way if not each.done()]
+        is_alone, is_first = not self._under_way, self._newest not in self._under_way
+        threads = self._first if is_first else self._others
+        made = threads.submit(contextvars.copy_context().run, _measured, function)
+        self._under_way.append(made)
         if is_first:
-            self._newest = call
-        (self._first if is_first else self._others).submit(call.run)
+            self._newest = made
         if self._unawaited:
             self._unawaited -= 1
         elif self._short and is_first:
-            ended = call.ended.acquire(timeout=_SHORT)
-            if not ended or (is_alone and call.waited > call.computed):
+            with suppress(TimeoutError):
+                made.exception(_SHORT)
+            if not made.done() or (is_alone and not made.exception() and made.result()[1]):
                 self._unawaited, self._penalty = self._penalty, min(2 * self._penalty, _MOST)
             elif is_alone:
                 self._penalty = max(self._penalty - 1, _FEWEST)
-            if ended:
-                return call.answer()
-        lasts()
-        try:
-            await call.end()
-        except asyncio.CancelledError:
-            if abandoned is not None:
-                abandoned()
-                await call.end()
-            raise
-        return call.answer()
+        if not made.done():
+            lasts()
+            ended = asyncio.wrap_future(made)
+            ended.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+            try:
+                await asyncio.wait({ended})
+            except asyncio.CancelledError:
+                if abandoned is not None:
+                    abandoned()
+                    await asyncio.wait({ended})
+                raise
+        return made.result()[0]
 
     def _turn(self) -> asyncio.Future[None]:
         turn = asyncio.get_running_loop().create_future()
@@ -111,52 +114,9 @@ class Threads:
         self._others.shutdown(wait=False)
 
 
-class _Call(Generic[T]):
-    """A call, and what came of it."""
-
-    waited = computed = 0.0
-
-    def __init__(self, function: Callable[[], T], under_way: set[_Call[Any]]) -> None:
-        self._context = contextvars.copy_context()
-        self._function = function
-        self._under_way = under_way
-        self._loop = asyncio.get_running_loop()
-        self._waiter: asyncio.Future[None] | None = None
-        self._error: BaseException | None = None
-        self._answer: Any = None
-        self.ended = threading.Lock()
-        self.ended.acquire()
-
-    def run(self) -> None:
-        """Make the call, in this thread."""
-        began, computed = time.perf_counter(), time.thread_time()
-        try:
-            self._answer = self._context.run(self._function)
-        except BaseException as error:  # noqa: BLE001  # it is raised by `answer`
-            self._error = error
-        self.computed = time.thread_time() - computed
-        self.waited = time.perf_counter() - began - self.computed
-        self._under_way.discard(self)
-        self.ended.release()
-        if self._waiter is not None:  # looked at after the release, and `end` the other way round
-            self._loop.call_soon_threadsafe(self._wake)
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    async def end(self) -> None:
-        """Wait for its end."""
-        self._waiter = self._loop.create_future()
-        if not self.ended.acquire(blocking=False):
-            await self._waiter
-
-    def answer(self) -> T:
-        """What the function returned; what it raised is raised."""
-        if self._error is not None:
-            try:
-                raise self._error
-            finally:
-                self._error = None  # it holds this call by its traceback
-        found: T = self._answer
-        return found
+def _measured(function: Callable[[], T]) -> tuple[T, bool]:
+    """What ``function`` returns, and whether it has waited more than it computed."""
+    began, computed = time.perf_counter(), time.thread_time()
+    returned = function()
+    computed = time.thread_time() - computed
+    return returned, time.perf_counter() - began > 2 * computed
