@@ -9,7 +9,13 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
+from starlette.requests import Request
+from starlette.types import Message
 
+from triptych import deadlines
+from triptych.errors import CancelledError
+from triptych_adapters.http.limits import Limits
+from triptych_adapters.http.server import Calls, Sender
 from triptych_adapters.http.threads import Threads
 
 
@@ -114,3 +120,21 @@ async def test_who_waits_for_a_turn_and_leaves_holds_up_nobody(threads: Threads)
     found = await asyncio.gather(*calls, return_exceptions=True)
 
     assert found[::2] == list(range(0, 20, 2))
+
+
+@in_a_loop
+async def test_what_lets_go_of_an_answer_is_not_ended_by_the_limit_of_its_request() -> None:
+    async def body() -> Message:
+        return {"type": "http.request"}
+
+    calls = Calls(Limits())
+    scope = {
+        "type": "http",
+        "headers": [(b"prefer", b"wait=0")],
+        "state": {"sender": Sender(Limits(), {})},
+    }
+    async with calls.caller(Request(scope, body)) as caller:
+        with pytest.raises(CancelledError):
+            await caller.run(deadlines.check)
+        await caller.apart(deadlines.check)
+    calls.close()

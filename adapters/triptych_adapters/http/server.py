@@ -208,7 +208,7 @@ class Calls:
 
     async def apart(self, function: Callable[[], T]) -> T:
         """Call ``function``, which is no operation, in a thread that no operation takes."""
-        return await self._apart.call(function)
+        return await self._apart.call(functools.partial(contextvars.Context().run, function))
 
     @asynccontextmanager
     async def caller(
@@ -312,8 +312,8 @@ class Caller:
             raise ClientGoneError
 
     async def apart(self, function: Callable[[], T]) -> T:
-        """Call ``function`` in a thread, whether the client is there or not."""
-        return await self._threads.call(function)
+        """Call ``function`` in a thread, whether the client is there or not, and without limit."""
+        return await self._threads.call(functools.partial(contextvars.Context().run, function))
 
     async def __aenter__(self) -> Caller:
         return self
