@@ -28,6 +28,7 @@ from triptych.records import (
     DocumentSummary,
     EmbedReport,
     EmbedWhen,
+    Explanation,
     Health,
     Layer,
     Metadata,
@@ -130,6 +131,9 @@ class AsyncServiceMethods:
     async def search_many(
         self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
     ) -> list[Result]: ...
+    async def explain(
+        self, query: Query | str, doc_name: str, **options: Unpack[SearchOptions]
+    ) -> Explanation: ...
     async def context(
         self, query: Query | str, token_budget: int, **options: Unpack[ContextOptions]
     ) -> ContextPack: ...
@@ -257,6 +261,9 @@ class AsyncDatasetMethods:
     async def search_many(
         self, queries: Iterable[Query | str], **options: Unpack[DatasetSearchOptions]
     ) -> Sequence[Result]: ...
+    async def explain(
+        self, query: Query | str, doc_name: str, **options: Unpack[DatasetSearchOptions]
+    ) -> Explanation: ...
     async def context(
         self, query: Query | str, token_budget: int, **options: Unpack[DatasetContextOptions]
     ) -> ContextPack: ...
@@ -307,6 +314,9 @@ class AsyncPipelineMethods:
     async def search_many(
         self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
     ) -> Sequence[Result]: ...
+    async def explain(
+        self, query: Query | str, doc_name: str, **options: Unpack[SearchOptions]
+    ) -> Explanation: ...
     async def context(
         self, query: Query | str, token_budget: int | None = None, **options: Unpack[ContextOptions]
     ) -> ContextPack: ...
