@@ -125,6 +125,13 @@ READS: Mapping[str, list[Call]] = {
         lambda s: s.search_many(LATER, dataset_id="kb"),
         lambda s: s.search_many(LATER, scope="all", mode="bm25"),
     ],
+    "explain": [
+        lambda s, n=n, m=m: s.explain("anchor rope zebra", n, dataset_id="kb", **m)
+        for n in NAMES
+        for m in ({}, {"mode": "bm25", "top_k": 1}, {"layer": "L0"}, {"as_of": 1})
+    ]
+    + [lambda s: s.explain("zebra", "animals.md", dataset_id="zoo")]
+    + [lambda s, n=n: s.explain("zebra", n, scope="all") for n in NAMES],
     "context": [
         *searches(lambda s, q: context_of(s, q)),
         lambda s: context_of(s, Query(text="anchor", dataset_id="kb", as_of=2)),

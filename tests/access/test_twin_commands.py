@@ -65,6 +65,7 @@ COMMAND_ROWS: dict[str, list[list[str]]] = {
         ["zebra", "--mode", "bm25", "-d", "kb"],
         ["rope", "--layer", "L0"],
         *(["zebra", "-d", each] for each in PLACES),
+        *(["zebra", "--why", each["name"]] for each in NAMES),
     ],
     "ask": [["where", "is", "the", "zebra"], ["the", "anchor", "-d", "zoo"]],
     "context": [["zebra", "anchor"], ["zebra", "-d", "zoo"]],

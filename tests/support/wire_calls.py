@@ -84,6 +84,11 @@ CALLS: list[tuple[str, dict[str, Any], Callable[[Any], bool]]] = [
         lambda it: [each["hits"][0]["doc_name"] for each in it] == ["g/a.md", "b.md"],
     ),
     (
+        "explain",
+        {"query": "tea", "doc_name": "b.md", "dataset_id": "d", "mode": "bm25"},
+        lambda it: it["lacking"] == ["tea"] and it["obstacles"][0]["kind"] == "not_found",
+    ),
+    (
         "context",
         {"query": "tea", "token_budget": 200, "dataset_id": "d", "layers": ["L2"]},
         lambda it: it["pieces"][0]["citation"]["text"] == "Tea.",

@@ -317,6 +317,7 @@ HITS: Final = _object(
         "hits": _list(HIT),
         "warnings": _list(_TEXT),
         "exhausted": {"type": "boolean"},
+        "why": {"type": "object", "description": "Of the document that was asked for."},
         "cursor": _REST,
     },
 )

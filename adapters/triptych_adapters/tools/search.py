@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from triptych.answers.pack import ContextPack
-from triptych.records import Layer, Query, Scope
+from triptych.records import Explanation, Layer, Query, Scope
 from triptych.records.serialization import to_json as to_plain
 from triptych.service import Service
 from triptych.text.tokens import TokenCounter
@@ -57,6 +57,11 @@ def search_tool(base: Base) -> Tool:
             "layer": {**QUERY["layer"], "default": str(Layer.DETAIL)},
             "top_k": {**QUERY["top_k"], "maximum": _MOST_HITS, "default": 5},
             "threshold": QUERY["threshold"],
+            "why": {
+                "type": "string",
+                "description": "The name of a document that you expected: 'why' of the answer says "
+                "where it stands, what it lacks and what keeps it out.",
+            },
             "cursor": CURSOR,
         },
         ["query"],
@@ -82,13 +87,27 @@ def _search(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
     start = read_cursor(arguments["cursor"], asked) if "cursor" in arguments else Place()
     with base.own_dataset():
         result = base.service.search(query)
+        told = base.service.explain(query, arguments["why"]) if "why" in arguments else None
     hits = [compact(to_plain(hit), HIT) for hit in result.hits]
     answer = {
         "hits": [],
         "warnings": _bounded(base.said(result.warnings), base.max_tokens // 4),
         "exhausted": result.exhausted,
     }
+    if told is not None:
+        answer["why"] = _why(told, base.max_tokens // 4)
     return base.fill_by_place(answer, "hits", hits, start, asked)
+
+
+def _why(told: Explanation, max_tokens: int) -> dict[str, Any]:
+    """An explanation in few words, clipped where the query is long."""
+    obstacles = [f"{each.kind}: {each.message}" for each in told.obstacles]
+    return {
+        "rank": told.rank,
+        "ranks": {lane.lane: lane.rank for lane in told.lanes},
+        "obstacles": [clip(each, max(max_tokens // 8, 1)) for each in obstacles[:4]],
+        "lacking": clip(" ".join(told.lacking), max(max_tokens // 2, 1)),
+    }
 
 
 def _bounded(warnings: Sequence[str], max_tokens: int) -> list[str]:

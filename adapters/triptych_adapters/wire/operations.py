@@ -225,7 +225,7 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
     "citation": {**json_schema(Citation), "description": "A citation, as a context has it."},
     "content": _text("The whole text, Markdown or plain."),
     "dataset_id": _text("The dataset, by its exact id."),
-    "doc_name": _text("The one document to rebuild; needs dataset_id."),
+    "doc_name": _text("The one document that is meant, by its exact name."),
     "documents": _several(NewDocument, "The documents; metadata null keeps what a document has."),
     "doc_names": _several(str, "The documents to embed, in this order; of dataset_id."),
     "embed": _text(
@@ -385,6 +385,6 @@ def _by_pipeline(name: str) -> Operation:
 
 
 PIPELINE_OPERATIONS: Final[Mapping[str, Operation]] = {
-    name: _by_pipeline(name) for name in ("search", "search_documents", "context", "ask")
+    name: _by_pipeline(name) for name in ("search", "search_documents", "explain", "context", "ask")
 }
 """The operations of a named pipeline, by name; ``pipeline`` says which."""

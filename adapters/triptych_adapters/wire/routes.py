@@ -128,6 +128,7 @@ ROUTES: Final[Mapping[str, Route]] = {
         Route("search", "POST", "/v1/search"),
         Route("search_documents", "POST", "/v1/search-documents"),
         Route("search_many", "POST", "/v1/search-many"),
+        Route("explain", "POST", "/v1/explain"),
         Route("context", "POST", "/v1/context"),
         Route("verify", "POST", "/v1/verify"),
         Route("ask", "POST", "/v1/ask"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Unpack
 
-from triptych.records import Query, Result
+from triptych.records import Explanation, Query, Result, check_text
 from triptych.records.queries import SearchOptions, split_options
 from triptych.search.query import check_queries, query_of
 from triptych.service.base import ServiceBase
@@ -60,6 +60,25 @@ class Searches(ServiceBase):
         """
         several = check_queries(queries)
         return self._first.search_many([query_of(query, options) for query in several])
+
+    @operation(Effect.READS)
+    def explain(
+        self, query: Query | str, doc_name: str, **options: Unpack[SearchOptions]
+    ) -> Explanation:
+        """Why `search` shows a document for a query, or does not.
+
+        The document's place in each lane and in the ranking, the words of the query that it lacks,
+        and what keeps it out: that it has expired or is not indexed, the filter, a phrase, the
+        threshold, a step, or better passages. ``query`` and ``options`` are those of `search`. It
+        takes a few times as long as the search.
+
+        Raises:
+            NotFoundError: no dataset that is searched has the document.
+            ValidationError: several have it, or the query has no words.
+            TriptychError: as `search`.
+        """
+        doc_name = check_text(doc_name, "a document name")
+        return self.searches.explain(query_of(query, options), doc_name)
 
     # Contexts and answers
 

@@ -16,6 +16,7 @@ from triptych.records import (
     DocumentInfo,
     DocumentSummary,
     EmbedWhen,
+    Explanation,
     Layer,
     Metadata,
     MetadataValue,
@@ -206,6 +207,13 @@ class Dataset:
             queries = [self._mine(query, options) for query in queries]
         return self.service.search_many(queries, dataset_id=self.dataset_id, **options)
 
+    def explain(
+        self, query: Query | str, doc_name: str, **options: Unpack[DatasetSearchOptions]
+    ) -> Explanation:
+        """`Service.explain`."""
+        query = self._mine(query, options)
+        return self.service.explain(query, doc_name, dataset_id=self.dataset_id, **options)
+
     def context(
         self, query: Query | str, token_budget: int, **options: Unpack[DatasetContextOptions]
     ) -> ContextPack:
@@ -338,6 +346,12 @@ class PipelineView:
         several = check_queries(queries)
         searches = self.cached or self.searches
         return searches.search_many([self.pipeline.query(query, options) for query in several])
+
+    def explain(
+        self, query: Query | str, doc_name: str, **options: Unpack[SearchOptions]
+    ) -> Explanation:
+        """`Service.explain`, by the pipeline and its steps."""
+        return self.searches.explain(self.pipeline.query(query, options), doc_name)
 
     def context(
         self, query: Query | str, token_budget: int | None = None, **options: Unpack[ContextOptions]
