@@ -277,6 +277,11 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
         "description": "What a million tokens of the model cost, for the answer's cost.",
     },
     "prefix": _text("Only names that begin with this."),
+    "prefix_tokens": _whole(
+        "Maximum number of tokens of the prefix: abstracts and overviews of what there is, in the "
+        "same bytes whatever is asked, to be put first in a prompt.",
+        1,
+    ),
     "probe": _flag("Whether to try the embedder with two words."),
     "prompt_sig": _text("The signature of what wrote the layer; empty for a person."),
     "question": _text("The question, in full."),
@@ -346,8 +351,9 @@ def _arguments(method: Any) -> Iterator[tuple[str, _Schema | None, Any]]:
         of_query = {each.name: each.default for each in attrs.fields(Query)}
         del of_query["text"]  # which is the argument itself
         defaults |= of_query
+    asks = takes_query or "dataset_ids" in defaults
     for name, default in defaults.items():
-        schema = QUERY.get(name) if takes_query else None
+        schema = QUERY.get(name) if asks else None
         yield name, schema or ARGUMENTS.get(name), default
 
 

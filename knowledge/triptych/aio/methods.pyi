@@ -1,6 +1,6 @@
 """`Service` and its views, awaited. Written by tools/generate_aio.py: do not edit."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Unpack
 
@@ -14,6 +14,7 @@ from triptych.answers.options import (
 )
 from triptych.answers.pack import ContextPack, ContextReceipt
 from triptych.answers.pieces import Citation, Verification
+from triptych.answers.prefix import ContextPrefix
 from triptych.answers.records import Answer, AnswerReceipt
 from triptych.answers.replay import Replay
 from triptych.records import (
@@ -40,9 +41,11 @@ from triptych.records import (
     RebuildReport,
     RebuildScope,
     Result,
+    Scope,
     SourceDocument,
 )
 from triptych.records.queries import DatasetSearchOptions, SearchOptions
+from triptych.text.tokens import TokenCounter
 
 __all__ = ["AsyncDatasetMethods", "AsyncPipelineMethods", "AsyncServiceMethods"]
 
@@ -133,6 +136,20 @@ class AsyncServiceMethods:
     async def context(
         self, query: Query | str, token_budget: int, **options: Unpack[ContextOptions]
     ) -> ContextPack: ...
+    async def context_prefix(
+        self,
+        prefix_tokens: int,
+        *,
+        dataset_id: str = "",
+        dataset_ids: Sequence[str] = (),
+        scope: Scope | str = Scope.SINGLE,
+        where: Mapping[str, Any] | None = None,
+        fresh_only: bool = False,
+        as_of: int | datetime | str | None = None,
+        format: str = "text",
+        fence: bool = False,
+        counter: TokenCounter | Callable[[str], int] | None = None,
+    ) -> ContextPrefix: ...
     async def verify(self, citation: Citation) -> Verification: ...
     async def ask(self, question: Query | str, **options: Unpack[AskOptions]) -> Answer: ...
     def ask_stream(
@@ -260,6 +277,17 @@ class AsyncDatasetMethods:
     async def context(
         self, query: Query | str, token_budget: int, **options: Unpack[DatasetContextOptions]
     ) -> ContextPack: ...
+    async def context_prefix(
+        self,
+        prefix_tokens: int,
+        *,
+        where: Mapping[str, Any] | None = None,
+        fresh_only: bool = False,
+        as_of: int | datetime | str | None = None,
+        format: str = "text",
+        fence: bool = False,
+        counter: TokenCounter | Callable[[str], int] | None = None,
+    ) -> ContextPrefix: ...
     async def ask(self, question: Query | str, **options: Unpack[DatasetAskOptions]) -> Answer: ...
     def ask_stream(
         self, question: Query | str, **options: Unpack[DatasetAskOptions]

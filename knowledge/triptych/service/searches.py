@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Unpack
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Unpack
 
-from triptych.records import Query, Result
+from triptych.records import Mode, Query, Result, Scope
 from triptych.records.queries import SearchOptions, split_options
 from triptych.search.query import check_queries, query_of
 from triptych.service.base import ServiceBase
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
     from triptych.answers.options import AskOptions, ContextOptions
     from triptych.answers.pack import ContextPack, ContextReceipt
     from triptych.answers.pieces import Citation, Verification
+    from triptych.answers.prefix import ContextPrefix
     from triptych.answers.records import Answer, AnswerReceipt, AnswerStream
     from triptych.answers.replay import Replay
+    from triptych.text.tokens import TokenCounter
 
 
 class Searches(ServiceBase):
@@ -70,8 +73,8 @@ class Searches(ServiceBase):
         """The best mixture of passages and layers for a prompt, under a budget of tokens.
 
         ``query`` is that of `search`. `ContextOptions` describes the ``options``: those of
-        `search`, ``format``, ``layers``, ``max_pieces``, ``counter`` and ``fence``. A budget too
-        small for anything gives an empty pack with a warning.
+        `search`, ``format``, ``layers``, ``max_pieces``, ``counter``, ``fence`` and
+        ``prefix_tokens``. A budget too small for anything gives an empty pack with a warning.
 
         Raises:
             ValidationError: budget, format, layers or counter is invalid, or the counter
@@ -79,13 +82,61 @@ class Searches(ServiceBase):
             TriptychError: as `search`.
         """
         # Here, as below: most programs search only, and a command starts sooner.
-        from triptych.answers.context import ContextSettings
-        from triptych.answers.options import CONTEXT_DEFAULTS
+        from triptych.answers.options import CONTEXT_DEFAULTS, ContextSettings
 
         own, searched = split_options(options, CONTEXT_DEFAULTS)
-        settings = ContextSettings(token_budget=token_budget, **own)
+        settings = ContextSettings(token_budget=token_budget, prefix_counter=own["counter"], **own)
         contexts = self._parts.contexts(self.searches)
         return contexts.build(query_of(query, searched), settings)
+
+    @operation(Effect.READS)
+    def context_prefix(
+        self,
+        prefix_tokens: int,
+        *,
+        dataset_id: str = "",
+        dataset_ids: Sequence[str] = (),
+        scope: Scope | str = Scope.SINGLE,
+        where: Mapping[str, Any] | None = None,
+        fresh_only: bool = False,
+        as_of: int | datetime | str | None = None,
+        format: str = "text",
+        fence: bool = False,
+        counter: TokenCounter | Callable[[str], int] | None = None,
+    ) -> ContextPrefix:
+        """The prefix that `context` gives with the same arguments, without a question.
+
+        Made of the abstracts (L0) and overviews (L1) of what there is: in the same bytes whatever
+        is asked, until one of their sources changes. ``digest`` says whether it did.
+
+        Raises:
+            ValidationError: an argument is invalid.
+            NotFoundError: the dataset does not exist.
+            NotAvailableError: ``as_of`` is given, and the store keeps no versions.
+        """
+        from triptych.answers.options import CONTEXT_DEFAULTS, ContextSettings
+
+        query = Query(
+            text="all",  # plays no role, but a query has words
+            dataset_id=dataset_id,
+            dataset_ids=dataset_ids,
+            scope=scope,
+            mode=Mode.BM25,
+            where=where or {},
+            fresh_only=fresh_only,
+            as_of=as_of,
+        )
+        settings = ContextSettings(
+            token_budget=0,
+            format=format,
+            layers=CONTEXT_DEFAULTS["layers"],
+            max_pieces=None,
+            counter=counter,
+            fence=fence,
+            prefix_tokens=prefix_tokens,
+            prefix_counter=counter,
+        )
+        return self._parts.contexts(self.searches).prefix(query, settings)
 
     @operation(Effect.READS)
     def verify(self, citation: Citation) -> Verification:

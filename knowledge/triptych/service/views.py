@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         DatasetContextOptions,
     )
     from triptych.answers.pack import ContextPack
+    from triptych.answers.prefix import ContextPrefix
     from triptych.answers.records import Answer, AnswerStream
     from triptych.records import (
         ChangePage,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from triptych.search.pipeline import SearchPipeline
     from triptych.search.semantic_cache import CachedSearches
     from triptych.service import Service
+    from triptych.text.tokens import TokenCounter
 
 
 @attrs.frozen(repr=False)
@@ -213,6 +215,29 @@ class Dataset:
         query = self._mine(query, options)
         return self.service.context(query, token_budget, dataset_id=self.dataset_id, **options)
 
+    def context_prefix(
+        self,
+        prefix_tokens: int,
+        *,
+        where: Mapping[str, Any] | None = None,
+        fresh_only: bool = False,
+        as_of: int | datetime | str | None = None,
+        format: str = "text",
+        fence: bool = False,
+        counter: TokenCounter | Callable[[str], int] | None = None,
+    ) -> ContextPrefix:
+        """`Service.context_prefix`."""
+        return self.service.context_prefix(
+            prefix_tokens,
+            dataset_id=self.dataset_id,
+            where=where,
+            fresh_only=fresh_only,
+            as_of=as_of,
+            format=format,
+            fence=fence,
+            counter=counter,
+        )
+
     def ask(self, question: Query | str, **options: Unpack[DatasetAskOptions]) -> Answer:
         """`Service.ask`."""
         question = self._mine(question, options)
@@ -343,12 +368,11 @@ class PipelineView:
         self, query: Query | str, token_budget: int | None = None, **options: Unpack[ContextOptions]
     ) -> ContextPack:
         """`Service.context`, by the pipeline; ``token_budget`` None is the pipeline's."""
-        from triptych.answers.context import ContextSettings
-        from triptych.answers.options import CONTEXT_DEFAULTS
+        from triptych.answers.options import CONTEXT_DEFAULTS, ContextSettings
 
         own, searched = split_options(options, CONTEXT_DEFAULTS)
         budget = self.pipeline.token_budget if token_budget is None else token_budget
-        settings = ContextSettings(token_budget=budget, **own)
+        settings = ContextSettings(token_budget=budget, prefix_counter=own["counter"], **own)
         contexts = self.service._parts.contexts(self.searches)
         return contexts.build(self._for_context(query, searched), settings)
 
