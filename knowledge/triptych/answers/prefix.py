@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 import attrs
@@ -13,8 +14,8 @@ from triptych._internal.wording import counted
 from triptych.answers.options import ContextSettings
 from triptych.answers.pieces import FORMATS, Citation, Piece, render_piece, said, whole
 from triptych.contracts import Store
-from triptych.derivation.folder_tree import folder_inputs, is_folder, pages_of
-from triptych.derivation.layers import layer_stale_reason
+from triptych.derivation.folder_tree import is_folder, pages_of
+from triptych.derivation.layers import Inputs, all_inputs, layer_stale_reason
 from triptych.derivation.living_documents import LivingDocuments, document_pages
 from triptych.records import DerivedLayer, DocumentInfo, FilterTree, Layer
 from triptych.signatures import content_sha256
@@ -135,7 +136,7 @@ class PrefixBuilder:
         self._layers = store.layers
         self._living = living
         self._infos: dict[tuple[str, str], DocumentInfo] = {}
-        self._inputs: dict[tuple[str, str], frozenset[str]] = {}
+        self._inputs: dict[str, Inputs] = {}
 
     def build(
         self,
@@ -192,11 +193,8 @@ class PrefixBuilder:
         if within is not None:
             for page in document_pages(self._documents, dataset_id, within):
                 self._infos |= {(dataset_id, info.name): info for info in page}
-        found = list(pages_of(self._layers, dataset_id, Layer.ABSTRACT))
-        if tree is None:
-            for folder, digests in folder_inputs(found).items():
-                self._inputs[dataset_id, folder] = digests
-        for layer in found:
+        self._inputs[dataset_id] = all_inputs(self._layers, dataset_id)
+        for layer in pages_of(self._layers, dataset_id, Layer.ABSTRACT):
             if is_folder(layer.doc_name):
                 passes = tree is None
             else:
@@ -221,7 +219,7 @@ class PrefixBuilder:
             info = self._infos.get(place) or self._documents.get_info(*place)
             if info is None:
                 return None
-        fed = self._inputs.get(place, frozenset())
+        is_fed = partial(self._inputs[layer.dataset_id], layer.doc_name)
         return Piece(
             number=_ANY_NUMBER,
             sig=layer.sig,
@@ -232,7 +230,7 @@ class PrefixBuilder:
                 version=layer.sig.source_version,
                 start=0,
                 end=len(layer.content),
-                stale=layer_stale_reason(layer.sig, info, "", fed.__contains__),
+                stale=layer_stale_reason(layer.sig, info, "", is_fed),
                 text=layer.content,
             ),
         )
