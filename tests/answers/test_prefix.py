@@ -109,6 +109,9 @@ def test_what_changes_outside_of_it_changes_no_byte(kb: Service) -> None:
     kb.put_document_layer("d", outside, "L0", "Quite another matter.")
     kb.update_metadata("d", {"lang": "en"}, where={"$name": {"$exists": True}})
     kb.put_document("other", "x.md", "Elsewhere.")
+    inside = next(piece.citation for piece in before.pieces if piece.citation.version)
+    made = kb.put_document_layer("d", inside.doc_name, "L0", inside.text)
+    assert made.sig.source_version > inside.version
     after = prefix_of(kb, 50)
     assert after.text == before.text
     # The dataset's abstract was made of others than these: that is told, and moves no byte.
