@@ -35,7 +35,10 @@ FOR_PYTHON = {
         *("layer", "top_k", "offset", "per_document"),
     },
     "context": {"counter", "layer", "top_k", "offset", "per_document"},
-    "context_prefix": {"counter"},
+    "context_prefix": {
+        *("conversation", "counter", "keyword_boost", "layer", "layers", "max_pieces"),
+        *("min_scores", "mode", "offset", "per_document", "syntax", "threshold", "top_k"),
+    },
     "doctor": {"progress"},
     "embed_pending": {"progress"},
     "put_documents": {"progress"},

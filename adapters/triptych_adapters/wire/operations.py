@@ -17,7 +17,7 @@ import attrs
 from triptych import answers, records
 from triptych._internal.progress import ProgressCallback
 from triptych.answers import AnswerReceipt, Citation
-from triptych.answers.options import ASK_DEFAULTS, CONTEXT_DEFAULTS
+from triptych.answers.options import ASK_DEFAULTS, CONTEXT_DEFAULTS, FORM_DEFAULTS
 from triptych.answers.pack import ContextReceipt
 from triptych.answers.pieces import FORMATS
 from triptych.records import (
@@ -307,6 +307,9 @@ _OF_PIECES: Final = frozenset({"layer", "top_k", "offset", "per_document"})
 _WITHOUT: Final[Mapping[str, Set[str]]] = {
     "ask": _OF_PIECES,
     "context": _OF_PIECES,
+    "context_prefix": QUERY.keys()
+    - {"dataset_id", "dataset_ids", "scope", "where", "fresh_only", "as_of"}
+    | {"layers", "max_pieces"},
     "search_documents": frozenset({"layer"}),
 }
 """Fields of a query that play no role, by operation."""
@@ -346,14 +349,13 @@ def _arguments(method: Any) -> Iterator[tuple[str, _Schema | None, Any]]:
     takes_query = len(defaults) < len(parameters)
     if takes_query:
         (options,) = get_args(hints_of(method)["options"])
-        for own in (CONTEXT_DEFAULTS, ASK_DEFAULTS):
+        for own in (FORM_DEFAULTS, CONTEXT_DEFAULTS, ASK_DEFAULTS):
             defaults |= own if own.keys() <= options.__annotations__.keys() else {}
         of_query = {each.name: each.default for each in attrs.fields(Query)}
         del of_query["text"]  # which is the argument itself
         defaults |= of_query
-    asks = takes_query or "dataset_ids" in defaults
     for name, default in defaults.items():
-        schema = QUERY.get(name) if asks else None
+        schema = QUERY.get(name) if takes_query else None
         yield name, schema or ARGUMENTS.get(name), default
 
 

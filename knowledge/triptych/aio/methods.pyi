@@ -1,6 +1,6 @@
 """`Service` and its views, awaited. Written by tools/generate_aio.py: do not edit."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Unpack
 
@@ -11,6 +11,8 @@ from triptych.answers.options import (
     ContextOptions,
     DatasetAskOptions,
     DatasetContextOptions,
+    DatasetPrefixOptions,
+    PrefixOptions,
 )
 from triptych.answers.pack import ContextPack, ContextReceipt
 from triptych.answers.pieces import Citation, Verification
@@ -41,11 +43,9 @@ from triptych.records import (
     RebuildReport,
     RebuildScope,
     Result,
-    Scope,
     SourceDocument,
 )
 from triptych.records.queries import DatasetSearchOptions, SearchOptions
-from triptych.text.tokens import TokenCounter
 
 __all__ = ["AsyncDatasetMethods", "AsyncPipelineMethods", "AsyncServiceMethods"]
 
@@ -137,18 +137,7 @@ class AsyncServiceMethods:
         self, query: Query | str, token_budget: int, **options: Unpack[ContextOptions]
     ) -> ContextPack: ...
     async def context_prefix(
-        self,
-        prefix_tokens: int,
-        *,
-        dataset_id: str = "",
-        dataset_ids: Sequence[str] = (),
-        scope: Scope | str = Scope.SINGLE,
-        where: Mapping[str, Any] | None = None,
-        fresh_only: bool = False,
-        as_of: int | datetime | str | None = None,
-        format: str = "text",
-        fence: bool = False,
-        counter: TokenCounter | Callable[[str], int] | None = None,
+        self, prefix_tokens: int, **options: Unpack[PrefixOptions]
     ) -> ContextPrefix: ...
     async def verify(self, citation: Citation) -> Verification: ...
     async def ask(self, question: Query | str, **options: Unpack[AskOptions]) -> Answer: ...
@@ -278,15 +267,7 @@ class AsyncDatasetMethods:
         self, query: Query | str, token_budget: int, **options: Unpack[DatasetContextOptions]
     ) -> ContextPack: ...
     async def context_prefix(
-        self,
-        prefix_tokens: int,
-        *,
-        where: Mapping[str, Any] | None = None,
-        fresh_only: bool = False,
-        as_of: int | datetime | str | None = None,
-        format: str = "text",
-        fence: bool = False,
-        counter: TokenCounter | Callable[[str], int] | None = None,
+        self, prefix_tokens: int, **options: Unpack[DatasetPrefixOptions]
     ) -> ContextPrefix: ...
     async def ask(self, question: Query | str, **options: Unpack[DatasetAskOptions]) -> Answer: ...
     def ask_stream(

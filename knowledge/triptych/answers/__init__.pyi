@@ -4,6 +4,7 @@ from triptych.answers.options import (
     AnswerPrompt as AnswerPrompt,
     AskOptions as AskOptions,
     ContextOptions as ContextOptions,
+    PrefixOptions as PrefixOptions,
 )
 from triptych.answers.pack import ContextPack as ContextPack
 from triptych.answers.pieces import (

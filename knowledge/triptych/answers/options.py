@@ -101,21 +101,39 @@ class _FormOptions(PassageOptions, total=False):
             or "json"; headers and citations are counted.
         fence: whether each text stands between delimiters that are drawn at random, and that no
             document can guess.
+    """
+
+    format: str
+    fence: bool
+
+
+class _PrefixedOptions(_FormOptions, total=False):
+    """Of how many parts it is.
+
+    Keys:
         prefix_tokens: the maximum number of tokens of `ContextPack.prefix`, beside
             ``token_budget``, which holds for the rest; None for no prefix. It is counted by
             ``counter`` where one is given, else by an estimate, the same in every process.
     """
 
-    format: str
-    fence: bool
     prefix_tokens: int | None
 
 
-class DatasetContextOptions(DatasetSearchOptions, _FormOptions, total=False):
+class DatasetPrefixOptions(DatasetSearchOptions, _FormOptions, total=False):
+    """What a prefix of one dataset takes beside its number of tokens."""
+
+
+class PrefixOptions(SearchOptions, _FormOptions, total=False):
+    """What a prefix takes beside its number of tokens: those count that say where and how, which
+    are ``dataset_id``, ``dataset_ids``, ``scope``, ``where``, ``fresh_only``, ``as_of``,
+    ``format``, ``fence`` and ``counter``."""
+
+
+class DatasetContextOptions(DatasetSearchOptions, _PrefixedOptions, total=False):
     """What a context of one dataset takes beside the query and the budget."""
 
 
-class ContextOptions(SearchOptions, _FormOptions, total=False):
+class ContextOptions(SearchOptions, _PrefixedOptions, total=False):
     """What a context takes beside the query and the budget: ``layer`` and ``top_k`` of a search
     play no role."""
 
@@ -125,12 +143,8 @@ PASSAGE_DEFAULTS: Final[PassageOptions] = {
     "max_pieces": None,
     "counter": None,
 }
-CONTEXT_DEFAULTS: Final[_FormOptions] = {
-    "format": "text",
-    **PASSAGE_DEFAULTS,
-    "fence": False,
-    "prefix_tokens": None,
-}
+FORM_DEFAULTS: Final[_FormOptions] = {"format": "text", **PASSAGE_DEFAULTS, "fence": False}
+CONTEXT_DEFAULTS: Final[_PrefixedOptions] = {**FORM_DEFAULTS, "prefix_tokens": None}
 
 
 class _AnswerOptions(PassageOptions, total=False):

@@ -16,10 +16,9 @@ import attrs
 from triptych.answers.pieces import Citation, Piece
 from triptych.errors import ValidationError
 from triptych.records import Hit, Layer, Result
-from triptych.search.result_formats import shown_lines, shown_text
+from triptych.search.result_formats import line_ends, shown_lines, shown_text
 
 _GAP: Final = re.compile(r"(?:\r\n?|\n)[^\S\r\n]*(?:\r\n?|\n)\s*")
-_LINE_END: Final = re.compile(r"\r\n?|\n")
 
 
 class _Pieces(Protocol):
@@ -141,12 +140,8 @@ def _part(cited: Citation, start: int, end: int) -> Citation:
     text = cited.text[start:end]
     lines = cited.lines
     if lines is not None:
-        first = lines[0] + _line_ends(cited.text[:start])
-        lines = first, first + _line_ends(text)
+        first = lines[0] + line_ends(cited.text[:start])
+        lines = first, first + line_ends(text)
     return attrs.evolve(
         cited, start=cited.start + start, end=cited.start + end, lines=lines, text=text
     )
-
-
-def _line_ends(text: str) -> int:
-    return sum(1 for _ in _LINE_END.finditer(text))

@@ -130,11 +130,11 @@ def shown_lines(hit: Hit) -> tuple[int, int] | None:
         return None
     first = hit.start_line
     if hit.window is not None and hit.window_start is not None:
-        first -= _line_ends(hit.window[: hit.start - hit.window_start])
-    return first, first + _line_ends(shown_text(hit))
+        first -= line_ends(hit.window[: hit.start - hit.window_start])
+    return first, first + line_ends(shown_text(hit))
 
 
-def _line_ends(text: str) -> int:
+def line_ends(text: str) -> int:
     return sum(1 for _ in _LINE_END.finditer(text))
 
 

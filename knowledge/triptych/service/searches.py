@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Unpack
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Unpack
 
-from triptych.records import Mode, Query, Result, Scope
+from triptych.records import Mode, Query, Result
 from triptych.records.queries import SearchOptions, split_options
 from triptych.search.query import check_queries, query_of
 from triptych.service.base import ServiceBase
@@ -14,13 +13,12 @@ from triptych.service.operations import Effect, operation
 
 if TYPE_CHECKING:
     from triptych.answers.answerer import AskRequest
-    from triptych.answers.options import AskOptions, ContextOptions
+    from triptych.answers.options import AskOptions, ContextOptions, PrefixOptions
     from triptych.answers.pack import ContextPack, ContextReceipt
     from triptych.answers.pieces import Citation, Verification
     from triptych.answers.prefix import ContextPrefix
     from triptych.answers.records import Answer, AnswerReceipt, AnswerStream
     from triptych.answers.replay import Replay
-    from triptych.text.tokens import TokenCounter
 
 
 class Searches(ServiceBase):
@@ -90,52 +88,24 @@ class Searches(ServiceBase):
         return contexts.build(query_of(query, searched), settings)
 
     @operation(Effect.READS)
-    def context_prefix(
-        self,
-        prefix_tokens: int,
-        *,
-        dataset_id: str = "",
-        dataset_ids: Sequence[str] = (),
-        scope: Scope | str = Scope.SINGLE,
-        where: Mapping[str, Any] | None = None,
-        fresh_only: bool = False,
-        as_of: int | datetime | str | None = None,
-        format: str = "text",
-        fence: bool = False,
-        counter: TokenCounter | Callable[[str], int] | None = None,
-    ) -> ContextPrefix:
-        """The prefix that `context` gives with the same arguments, without a question.
+    def context_prefix(self, prefix_tokens: int, **options: Unpack[PrefixOptions]) -> ContextPrefix:
+        """The prefix that `context` gives with the same options, without a question.
 
         Made of the abstracts (L0) and overviews (L1) of what there is: in the same bytes whatever
         is asked, until one of their sources changes. ``digest`` says whether it did.
+        `PrefixOptions` describes the ``options``.
 
         Raises:
-            ValidationError: an argument is invalid.
-            NotFoundError: the dataset does not exist.
-            NotAvailableError: ``as_of`` is given, and the store keeps no versions.
+            TriptychError: as `context`.
         """
-        from triptych.answers.options import CONTEXT_DEFAULTS, ContextSettings
+        from triptych.answers.options import FORM_DEFAULTS, ContextSettings
 
-        query = Query(
-            text="all",  # plays no role, but a query has words
-            dataset_id=dataset_id,
-            dataset_ids=dataset_ids,
-            scope=scope,
-            mode=Mode.BM25,
-            where=where or {},
-            fresh_only=fresh_only,
-            as_of=as_of,
-        )
+        own, searched = split_options(options, FORM_DEFAULTS)
         settings = ContextSettings(
-            token_budget=0,
-            format=format,
-            layers=CONTEXT_DEFAULTS["layers"],
-            max_pieces=None,
-            counter=counter,
-            fence=fence,
-            prefix_tokens=prefix_tokens,
-            prefix_counter=counter,
+            token_budget=0, prefix_tokens=prefix_tokens, prefix_counter=own["counter"], **own
         )
+        # The text plays no role, but a query has words.
+        query = query_of("all", {**searched, "mode": Mode.BM25})
         return self._parts.contexts(self.searches).prefix(query, settings)
 
     @operation(Effect.READS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         ContextOptions,
         DatasetAskOptions,
         DatasetContextOptions,
+        DatasetPrefixOptions,
     )
     from triptych.answers.pack import ContextPack
     from triptych.answers.prefix import ContextPrefix
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from triptych.search.pipeline import SearchPipeline
     from triptych.search.semantic_cache import CachedSearches
     from triptych.service import Service
-    from triptych.text.tokens import TokenCounter
 
 
 @attrs.frozen(repr=False)
@@ -216,27 +216,10 @@ class Dataset:
         return self.service.context(query, token_budget, dataset_id=self.dataset_id, **options)
 
     def context_prefix(
-        self,
-        prefix_tokens: int,
-        *,
-        where: Mapping[str, Any] | None = None,
-        fresh_only: bool = False,
-        as_of: int | datetime | str | None = None,
-        format: str = "text",
-        fence: bool = False,
-        counter: TokenCounter | Callable[[str], int] | None = None,
+        self, prefix_tokens: int, **options: Unpack[DatasetPrefixOptions]
     ) -> ContextPrefix:
         """`Service.context_prefix`."""
-        return self.service.context_prefix(
-            prefix_tokens,
-            dataset_id=self.dataset_id,
-            where=where,
-            fresh_only=fresh_only,
-            as_of=as_of,
-            format=format,
-            fence=fence,
-            counter=counter,
-        )
+        return self.service.context_prefix(prefix_tokens, dataset_id=self.dataset_id, **options)
 
     def ask(self, question: Query | str, **options: Unpack[DatasetAskOptions]) -> Answer:
         """`Service.ask`."""
