@@ -73,6 +73,23 @@ def test_a_prefix_is_what_there_is_and_the_tail_goes_on_after_it(kb: Service) ->
     assert kb.context("handle", 200, dataset_id="d").prefix is None
 
 
+def test_what_the_prefix_says_is_not_said_again(kb: Service) -> None:
+    said = "The kettle is red, and stands on the stove all day long."
+    kb.put_document("d", "a.md", said)
+    kb.put_document("d", "b.md", f"{said} It whistles loudly when the water in it begins to boil.")
+    kb.put_document_layer("d", "a.md", "L0", said)
+    assert len(kb.context("kettle", 300, dataset_id="d").pieces) == 2
+    pack = kb.context("kettle", 300, dataset_id="d", prefix_tokens=100)
+    assert [piece.citation.doc_name for piece in pack.pieces] == ["b.md"]
+    fates = {(each.doc_name, str(each.layer)): each.fate for each in pack.receipt.considered}
+    assert fates["a.md", "L2"] == "repeated"
+    assert fates.get(("a.md", "L0"), "skipped") in ("repeated", "skipped")
+    # What is cut to fit must not become a repetition by it.
+    for budget in range(20, 60, 4):
+        short = kb.context("kettle", budget, dataset_id="d", prefix_tokens=100)
+        assert all("whistles" in piece.text for piece in short.pieces)
+
+
 def test_overviews_take_the_place_of_abstracts_where_all_of_these_fit(kb: Service) -> None:
     there = ["a.md", "b.md", "c.md"]
     fill(kb, there)

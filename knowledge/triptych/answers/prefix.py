@@ -72,7 +72,7 @@ class _Choice:
         form = FORMATS[settings.format]
         self._joint = self._counter.count(form.joint) if form.joint else 0
         self._room = self._budget - self._counter.count(form.opening + form.closing)
-        self._taken: list[tuple[Piece, int]] = []
+        self._taken: list[Piece] = []
         self._held: dict[tuple[str, str], int] = {}  # the cost of each place
 
     def take(self, piece: Piece) -> bool:
@@ -80,7 +80,7 @@ class _Choice:
         budget, an overview above half of it."""
         if self._fresh_only and piece.citation.stale:
             return True
-        place = piece.citation.dataset_id, piece.citation.doc_name
+        place = _place(piece)
         mark = _WIDEST if self._settings.fence else ""
         text = render_piece(_lasting(piece), self._settings.format, mark)
         cost = self._counter.count(text) + self._joint
@@ -91,24 +91,25 @@ class _Choice:
             return False
         self._room -= cost - self._held.get(place, 0)
         self._held[place] = cost
-        self._taken.append((piece, cost))
+        self._taken.append(piece)
         return True
 
     def written(self) -> tuple[tuple[Piece, ...], str, str]:
         """The pieces by place, their text and its mark: counted whole, the last taken left out."""
         while self._taken:
-            latest = {
-                (piece.citation.dataset_id, piece.citation.doc_name): piece
-                for piece, _ in self._taken
-            }
-            ordered = [latest[place] for place in sorted(latest)]
-            pieces = [attrs.evolve(each, number=at) for at, each in enumerate(ordered, start=1)]
+            latest = {_place(piece): piece for piece in self._taken}
+            places = enumerate(sorted(latest), start=1)
+            pieces = [attrs.evolve(latest[place], number=at) for at, place in places]
             mark = _mark_of(tuple(said(pieces))) if self._settings.fence else ""
             text = whole([_lasting(each) for each in pieces], self._settings.format, mark)
             if self._counter.count(text) <= self._budget:
                 return tuple(pieces), text, mark
             self._taken.pop()
         return (), "", ""
+
+
+def _place(piece: Piece) -> tuple[str, str]:
+    return piece.citation.dataset_id, piece.citation.doc_name
 
 
 def _lasting(piece: Piece) -> Piece:
