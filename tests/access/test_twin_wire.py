@@ -104,7 +104,9 @@ ROWS: dict[str, Rows] = {
     "context": [
         {"query": "anchor zebra", "token_budget": 300},
         {"query": "tide", "token_budget": 40, "layers": ["L0", "L2"]},
+        {"query": "anchor zebra", "token_budget": 300, "prefix_tokens": 100},
     ],
+    "context_prefix": [{"prefix_tokens": 40}, {"prefix_tokens": 400}],
     "verify": [
         {"citation": {"dataset_id": "kb", "doc_name": name, **CITED}}
         for name in ("ours/tide.md", "theirs/zebra.md", "none.md")

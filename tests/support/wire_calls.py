@@ -124,6 +124,11 @@ CALLS: list[tuple[str, dict[str, Any], Callable[[Any], bool]]] = [
         {"dataset_id": "d", "layer": "L0", "content": "Of drinks."},
         lambda it: it["doc_name"] == "",
     ),
+    (
+        "context_prefix",
+        {"prefix_tokens": 99, "dataset_ids": ["d"], "where": {"doc_name": "b.md"}},
+        lambda it: it["text"] == "[1] d/b.md abstract\n Of water.\n",
+    ),
     ("layer", {"dataset_id": "d", "name": "b.md", "layer": "L1"}, lambda it: it is None),
     ("dataset_layer", {"dataset_id": "d", "layer": "L0"}, lambda it: it["content"][:2] == "Of"),
     ("layers", {"dataset_id": "d"}, lambda it: len(it) == 3),

@@ -324,6 +324,8 @@ HITS: Final = _object(
 CONTEXT: Final = _object(
     "context warnings",
     {
+        "prefix": _text("Abstracts and overviews, numbered before the pieces; only if asked for."),
+        "prefix_digest": _text("Changes if the prefix does."),
         "context": _text("Cited pieces, each below a line that names its source."),
         "warnings": _list(_TEXT),
     },

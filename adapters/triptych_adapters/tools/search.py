@@ -27,6 +27,7 @@ from triptych_adapters.wire.operations import ARGUMENTS, QUERY, mode_schema
 
 _MOST_HITS: Final = 100
 _FRAME: Final = 64  # tokens for what stands around the context, a warning among it
+_DIGEST: Final = 96  # for the digest of a prefix, and the names of both
 
 
 def search_tool(base: Base) -> Tool:
@@ -182,6 +183,18 @@ def context_of(base: Base) -> Tool:
                 "description": "The dataset to read, by its exact id. Leave it out to read all of "
                 "them.",
             },
+            "prefix_tokens": {
+                **ARGUMENTS["prefix_tokens"],
+                "maximum": base.max_tokens // 2,
+                "description": "Maximum number of tokens of 'prefix': abstracts and overviews of "
+                "what there is, the same whatever the question. Part of token_budget. Leave it out "
+                "for no prefix.",
+            },
+            "prefix_digest": {
+                "type": "string",
+                "description": "The prefix_digest of the answer whose prefix you have: an "
+                "unchanged prefix is left out, and 'context' still says nothing that it says.",
+            },
         },
         ["query"],
         _context,
@@ -197,10 +210,20 @@ def _context(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
         dataset_id=named,
         scope=Scope.SINGLE if named else Scope.ALL,
     )
-    budget = arguments["token_budget"]
+    budget, prefix_tokens = arguments["token_budget"], arguments.get("prefix_tokens")
+    answer: dict[str, Any] = {}
+    room = budget - _FRAME
+    options: dict[str, Any] = {}
+    if prefix_tokens is not None:
+        options = {"prefix_tokens": prefix_tokens}
+        room = max(0, room - prefix_tokens - _DIGEST)
     with base.own_dataset():
-        pack = base.service.context(query, budget - _FRAME, counter=_IN_JSON, fence=True)
-    answer = {"context": pack.render(), "warnings": []}
+        pack = base.service.context(query, room, counter=_IN_JSON, fence=True, **options)
+    if pack.prefix is not None:
+        answer["prefix_digest"] = pack.prefix.digest
+        if pack.prefix.digest != arguments.get("prefix_digest"):
+            answer["prefix"] = pack.prefix.text
+    answer |= {"context": pack.render(), "warnings": []}
     room = budget - tokens(answer)
     warnings = []
     for each in (*_signs(pack), *base.said(pack.warnings)[:1]):

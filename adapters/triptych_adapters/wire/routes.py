@@ -130,6 +130,7 @@ ROUTES: Final[Mapping[str, Route]] = {
         Route("search_many", "POST", "/v1/search-many"),
         Route("explain", "POST", "/v1/explain"),
         Route("context", "POST", "/v1/context"),
+        Route("context_prefix", "GET", "/v1/context-prefix"),
         Route("verify", "POST", "/v1/verify"),
         Route("ask", "POST", "/v1/ask"),
         Route("replay", "POST", "/v1/replay"),

@@ -38,8 +38,10 @@ if TYPE_CHECKING:
         ContextOptions,
         DatasetAskOptions,
         DatasetContextOptions,
+        DatasetPrefixOptions,
     )
     from triptych.answers.pack import ContextPack
+    from triptych.answers.prefix import ContextPrefix
     from triptych.answers.records import Answer, AnswerStream
     from triptych.records import (
         ChangePage,
@@ -221,6 +223,12 @@ class Dataset:
         query = self._mine(query, options)
         return self.service.context(query, token_budget, dataset_id=self.dataset_id, **options)
 
+    def context_prefix(
+        self, prefix_tokens: int, **options: Unpack[DatasetPrefixOptions]
+    ) -> ContextPrefix:
+        """`Service.context_prefix`."""
+        return self.service.context_prefix(prefix_tokens, dataset_id=self.dataset_id, **options)
+
     def ask(self, question: Query | str, **options: Unpack[DatasetAskOptions]) -> Answer:
         """`Service.ask`."""
         question = self._mine(question, options)
@@ -357,12 +365,11 @@ class PipelineView:
         self, query: Query | str, token_budget: int | None = None, **options: Unpack[ContextOptions]
     ) -> ContextPack:
         """`Service.context`, by the pipeline; ``token_budget`` None is the pipeline's."""
-        from triptych.answers.context import ContextSettings
-        from triptych.answers.options import CONTEXT_DEFAULTS
+        from triptych.answers.options import CONTEXT_DEFAULTS, ContextSettings
 
         own, searched = split_options(options, CONTEXT_DEFAULTS)
         budget = self.pipeline.token_budget if token_budget is None else token_budget
-        settings = ContextSettings(token_budget=budget, **own)
+        settings = ContextSettings(token_budget=budget, prefix_counter=own["counter"], **own)
         contexts = self.service._parts.contexts(self.searches)
         return contexts.build(self._for_context(query, searched), settings)
 
