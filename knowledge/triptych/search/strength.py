@@ -9,10 +9,12 @@ import math
 import re
 from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
+from typing import Any
 
 import attrs
 
-from triptych.contracts import DocLevelSearcher
+from triptych.contracts import Capabilities
+from triptych.derivation.deriver import Deriver
 from triptych.records import Candidates, Hit, Strength
 from triptych.search.request import Found, SearchRequest
 from triptych.text import CorpusStats
@@ -94,14 +96,14 @@ class Evidence:
 
 
 def strength_of(
-    statistics: DocLevelSearcher,
-    request: SearchRequest,
-    found: Found,
-    cosines: tuple[float, float] | None,
-) -> tuple[Strength, str, int | None]:
-    """The word for a search of chunks, why, and the place from which on its hits are weak."""
-    if not found.hits or found.lists is None:
-        return "none", "nothing was found", None
+    capabilities: Capabilities, derivation: Deriver, request: SearchRequest, found: Found
+) -> Mapping[str, Any]:
+    """The fields of a `Result` that say it; none but for a search of chunks."""
+    statistics = capabilities.document_search
+    if request.target != "chunk" or found.lists is None or statistics is None:
+        return {}
+    if not found.hits:
+        return {"strength": "none", "strength_reason": "nothing was found"}
     best: dict[str, float] = {}
     dataset_id = request.query.dataset_ids[0]
     for _, ranked in found.lists:
@@ -114,9 +116,13 @@ def strength_of(
         best[ranked.lane] = max(score, best.get(ranked.lane, score))
     terms = request.terms_in(dataset_id)
     stats = statistics.corpus_stats(request.query.dataset_ids, terms)
+    embedder = derivation.of_space(request.query.embed_sig).embedder
+    cosines = getattr(embedder, "cosine_range", None)
     evidence = Evidence(best.keys(), cosines, request.query.text, terms, stats)
     hits: Sequence[Hit] = found.hits[request.query.offset :]
     kept = len(hits)
     while kept and evidence.of(hits[kept - 1].scores) < _WEAK_HIT and not evidence.doubts:
         kept -= 1
-    return *evidence.word(best), kept if kept < len(hits) else None
+    word, reason = evidence.word(best)
+    weak_from = kept if kept < len(hits) else None
+    return {"strength": word, "strength_reason": reason, "weak_from": weak_from}
