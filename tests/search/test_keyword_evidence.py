@@ -122,6 +122,28 @@ def test_no_candidates_and_no_terms_are_no_evidence() -> None:
     assert keyword_evidence(in_order(near(3), "vector"), DEPTH) is None
 
 
+@given(keyword_lanes())
+def test_vectors_without_weight_leave_the_keyword_lane_its_order(keyword: Candidates) -> None:
+    ranker = ZScoreRanker(depth=DEPTH, weights={"vector": 0.0})
+    fused = fuse_lanes(ranker, {"bm25": keyword, "vector": near(3, 100)})
+    own = [each.key for each in in_order(keyword, "bm25")]
+    assert [each.key for each in fused if each.key in own] == own
+
+
+def test_weights_are_shares_of_what_the_evidence_leaves() -> None:
+    scores, held = [9.0, *[1.0] * 9], ["abcd", *"a" * 9]
+    lists = [
+        RankedList(lane="bm25", candidates=found(scores, held)),
+        RankedList(lane="vector", candidates=near(10, 40)),
+        RankedList(lane="sparse", candidates=near(10, 80)),
+    ]
+    (keyword, known), (vector, _), (sparse, _) = ZScoreRanker(depth=DEPTH).weigh(lists)
+    assert known is not None
+    assert keyword == sparse
+    assert vector == pytest.approx(keyword * (1 - evidence(scores, held).strength))
+    assert keyword + vector + sparse == pytest.approx(1.0)
+
+
 def test_the_weight_of_the_keyword_lane_decides_whether_its_evidence_counts() -> None:
     """Who gives it none has the order of the others."""
     keyword = found([9.0, 1.0], ["abcd", "a"], 3)

@@ -271,25 +271,39 @@ class ZScoreRanker:
                     f"the {each.lane} lane gave a score that is not a finite number: z-score "
                     "fusion needs scores that are, the ranker rrf does not"
                 )
-        given = _weights_of(ranked_lists, self.weights)
-        found = self._evidence_of(ranked_lists)
-        strength = _mean_strength(given, found)
-        factors = [1 - strength if each.lane in self.dense_lanes else 1.0 for each in ranked_lists]
-        weights = _shares([one * factor for one, factor in zip(given, factors, strict=True)])
         return _fuse(
             ranked_lists,
             [
                 self._standardised(each, weight, known)
-                for each, weight, known in zip(ranked_lists, weights, found, strict=True)
+                for each, (weight, known) in zip(
+                    ranked_lists, self.weigh(ranked_lists), strict=True
+                )
             ],
         )
 
-    def _evidence_of(self, lists: Sequence[RankedList]) -> list[KeywordEvidence | None]:
-        """That of each list; None where it has none, and where no dense list is weighed by it."""
-        dense = [each.lane in self.dense_lanes and bool(each.candidates) for each in lists]
-        if not self.evidence or not any(dense):
-            return [None] * len(lists)
-        return [keyword_evidence(Candidates.of(each.candidates), self.depth) for each in lists]
+    def weigh(
+        self, ranked_lists: Sequence[RankedList]
+    ) -> Sequence[tuple[float, KeywordEvidence | None]]:
+        """The weight of each list for this query, a share of 1, and its evidence.
+
+        A list has none where its lane knows no terms, or no list of a dense lane is weighed by it.
+        """
+        weights = _weights_of(ranked_lists, self.weights)
+        dense = [each.lane in self.dense_lanes for each in ranked_lists]
+        voting = [at for at, each in enumerate(ranked_lists) if dense[at] and each.candidates]
+        if not self.evidence or not any(weights[at] for at in voting):
+            return [(weight, None) for weight in weights]
+        found = [
+            keyword_evidence(Candidates.of(each.candidates), self.depth) for each in ranked_lists
+        ]
+        left = 1 - _mean_strength(weights, found)
+        weights = _shares(
+            [
+                weight * left if of_dense else weight
+                for weight, of_dense in zip(weights, dense, strict=True)
+            ]
+        )
+        return list(zip(weights, found, strict=True))
 
     def _standardised(
         self, ranked: RankedList, weight: float, known: KeywordEvidence | None
