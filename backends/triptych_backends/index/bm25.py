@@ -238,13 +238,18 @@ class WordRanking:
             units = one.units[np.round(one.scores, DECIMALS) >= bar]
             keys = segment.keys.take(units).tolist()
             rows = np.array([places.get((one.part.dataset, key), -1) for key in keys], np.intp)
-            units, rows = units[rows >= 0], rows[rows >= 0]
+            if (rows < 0).any():
+                units, rows = units[rows >= 0], rows[rows >= 0]
+            if not len(units):
+                continue
             numbers, text = self.numbers[id(one.part.view)], segment.text
+            units = units.astype(text.ids.dtype)  # else each list would be converted
+            mine = np.zeros((len(self.terms), len(units)), np.bool_)
             for column, term in enumerate(self.terms):
-                if len(units) and (number := numbers.get(term)) is not None:
+                if (number := numbers.get(term)) is not None:
                     ids = text.ids[text.offsets[number] : text.offsets[number + 1]]
-                    near = np.minimum(ids.searchsorted(units), len(ids) - 1)
-                    held[rows, column] = ids[near] == units
+                    mine[column] = ids.take(ids.searchsorted(units), mode="clip") == units
+            held[rows] = mine.T
         return TermMatches(self.terms, held)
 
 
