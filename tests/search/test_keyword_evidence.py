@@ -117,6 +117,24 @@ def test_the_only_texts_that_hold_anything_of_a_query_settle_it_by_what_they_hol
     assert whole.coverage == pytest.approx([1.0] * count)
 
 
+def test_words_that_most_of_a_small_dataset_holds_are_no_evidence() -> None:
+    """Eight of ten texts hold the whole question: the vector lane brings all ten."""
+    lists = [
+        RankedList(lane="bm25", candidates=found([5.0] * 8, ["abcd"] * 8)),
+        RankedList(lane="vector", candidates=near(10)),
+    ]
+    (_, known), (vector, _) = ZScoreRanker().weigh(lists)
+    assert known is not None
+    assert known.strength < 0.05
+    assert vector > 0.48
+
+
+def test_of_a_single_text_nothing_is_told() -> None:
+    lists = {"bm25": found([5.0], ["abcd"]), "vector": near(1)}
+    (hit,) = fuse_lanes(ZScoreRanker(), lists)
+    assert (hit.key, hit.scores) == (0, {"bm25": 5.0, "vector": 0.9})
+
+
 def test_no_candidates_and_no_terms_are_no_evidence() -> None:
     assert keyword_evidence(found([], []), DEPTH) is None
     assert keyword_evidence(in_order(near(3), "vector"), DEPTH) is None

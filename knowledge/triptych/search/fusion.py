@@ -293,9 +293,9 @@ class ZScoreRanker:
         voting = [at for at, each in enumerate(ranked_lists) if dense[at] and each.candidates]
         if not self.evidence or not any(weights[at] for at in voting):
             return [(weight, None) for weight in weights]
-        found = [
-            keyword_evidence(Candidates.of(each.candidates), self.depth) for each in ranked_lists
-        ]
+        # A dense lane brings every text of a dataset that has fewer.
+        depth = min(self.depth, max(len(each.candidates) for each in ranked_lists))
+        found = [keyword_evidence(Candidates.of(each.candidates), depth) for each in ranked_lists]
         left = 1 - _mean_strength(weights, found)
         weights = _shares(
             [
@@ -332,12 +332,13 @@ class KeywordEvidence:
 def keyword_evidence(candidates: Candidates, depth: int) -> KeywordEvidence | None:
     """The evidence of a keyword list, best first; None where its lane knows no terms.
 
-    A term's idf is Lucene's over the ``depth`` best candidates: what no other of them holds tells
-    the first from all that could take its place. ``strength`` is ``(coverage · gap) ** 1.5`` of the
-    first candidate: how much of the query it holds, and by how much more idf than the mean of the
-    others, as a share of ``ln depth``, the information that singles out one of ``depth``.
+    A term's idf is Lucene's over the ``depth`` best candidates, where those that the list lacks
+    hold nothing: what no other holds tells the first from all that could take its place.
+    ``strength`` is ``(coverage · gap) ** 1.5`` of the first candidate: how much of the query it
+    holds, and by how much more idf than the mean of the others, as a share of ``ln depth``, the
+    information that singles out one of ``depth``.
     """
-    if candidates.matches is None or not len(candidates):
+    if candidates.matches is None or not len(candidates) or depth < 2:
         return None
     held = candidates.matches().held
     holding = held[:depth].sum(axis=0)
