@@ -65,7 +65,8 @@ def find_by_keyword(
 ) -> list[tuple[Text, float, frozenset[str]]]:
     """The best texts for the query ``text`` that pass ``tree``, best first.
 
-    Each comes with its score and those of the query's terms that it holds. ``near`` are texts to look among where a database's own text search is not asked.
+    Each comes with its score and those of the query's terms that it holds. ``near`` are texts to
+    look among where a database's own text search is not asked.
     """
     held = [sum(part.frequencies[at] for part in parts) for at in range(len(words))]
     total = sum(part.texts for part in parts)
