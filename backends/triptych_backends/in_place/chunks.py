@@ -15,6 +15,7 @@ from triptych.errors import CancelledError, NotAvailableError, TriptychError
 from triptych.records import (
     AnySpace,
     Candidate,
+    Candidates,
     ChunkQuery,
     DatasetConfig,
     DerivedChunk,
@@ -23,6 +24,7 @@ from triptych.records import (
     FilterTree,
     Mode,
     StoredUnit,
+    TermMatches,
     VectorSpace,
 )
 from triptych.records.filters import all_of
@@ -177,14 +179,15 @@ class InPlaceChunks(ChunkRepoBase):
 
         return best_of(self._source.read(query.dataset_ids, ask), query.top_k)
 
-    def _by_keyword(self, query: ChunkQuery) -> list[Candidate]:
+    def _by_keyword(self, query: ChunkQuery) -> Candidates:
         source, tree = self._source, _tree(query.filter)
         words = query_words(source.analyzer, query.text)
         needs_vector = source.read(
             query.dataset_ids, lambda tables: any(map(_looks_among_nearest, _pairs(tables)))
         )
         if not words:
-            return []
+            return Candidates([])
+        held: dict[Hashable, frozenset[str]] = {}
         vector = source.embedded(query.text) if needs_vector else None
         reach = max(NEAREST, 2 * query.top_k)
 
@@ -204,12 +207,17 @@ class InPlaceChunks(ChunkRepoBase):
             found = find_by_keyword(
                 source.analyzer, parts, near, words, query.text, tree, query.top_k
             )
-            return [
+            candidates = [
                 _candidate(query, text.dataset_id, text.name, text.index, text.key, score)
-                for text, score in found
+                for text, score, _ in found
             ]
+            held.update((each.key, own) for each, (*_, own) in zip(candidates, found, strict=True))
+            return candidates
 
-        return best_of(source.read(query.dataset_ids, ask), query.top_k)
+        best = Candidates.of(best_of(source.read(query.dataset_ids, ask), query.top_k))
+        terms = source.analyzer.analyze_query(query.text)
+        best.matches = lambda: TermMatches.of(terms, [held[row[4]] for row in best.rows])
+        return best
 
 
 def _tree(filter_: Filter) -> FilterTree | None:

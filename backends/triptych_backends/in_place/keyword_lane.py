@@ -62,10 +62,11 @@ def find_by_keyword(
     text: str,
     tree: FilterTree | None,
     limit: int,
-) -> list[tuple[Text, float]]:
-    """The best texts for the query ``text`` that pass ``tree``, and their scores, best first.
+) -> list[tuple[Text, float, frozenset[str]]]:
+    """The best texts for the query ``text`` that pass ``tree``, best first.
 
-    ``near`` are texts to look among where a database's own text search is not asked.
+    Each comes with its score and those of the query's terms that it holds. ``near`` are texts to
+    look among where a database's own text search is not asked.
     """
     held = [sum(part.frequencies[at] for part in parts) for at in range(len(words))]
     total = sum(part.texts for part in parts)
@@ -98,7 +99,7 @@ def _scored(
     held: Sequence[int],
     total: int,
     text: str,
-) -> list[tuple[Text, float]]:
+) -> list[tuple[Text, float, frozenset[str]]]:
     texts = list(dict.fromkeys(pool))
     terms = [analyzer.analyze(each.content) for each in texts]
     wanted = analyzer.analyze_query(text)
@@ -107,7 +108,7 @@ def _scored(
     for each, own in zip(texts, terms, strict=True):
         score = round(score_text(wanted, own, stats), 6)
         if score > 0:
-            found.append((each, score))
+            found.append((each, score, frozenset(own) & frozenset(wanted)))
     found.sort(key=lambda each: (-each[1], each[0].name, each[0].index, each[0].dataset_id))
     return found
 

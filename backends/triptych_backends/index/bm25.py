@@ -17,8 +17,10 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
+from triptych.records import TermMatches
 from triptych_backends.index import kernels
-from triptych_backends.index.ranking import SLACK, top_k
+from triptych_backends.index.change_log import Scored
+from triptych_backends.index.ranking import DECIMALS, SLACK, RankedUnits, top_k
 from triptych_backends.index.segment import (
     IntArray,
     PostingsLists,
@@ -213,6 +215,44 @@ def _compiled_top(
         kernels.compiled.bm25, len(segment), arrays, weights.slope, weights.base, bar
     )
     return units[:count], scores[:count]
+
+
+@frozen(eq=False)
+class WordRanking:
+    """The best units for a query's words, and what tells which of its terms they hold.
+
+    ``found`` are the units that they were chosen from, ``numbers`` those of the terms by the
+    identity of a view.
+    """
+
+    rows: list[Scored]
+    terms: Sequence[str] = ()
+    found: Sequence[RankedUnits] = ()
+    numbers: Mapping[int, Mapping[str, int]] = {}
+
+    def matches(self) -> TermMatches:
+        """Which of the terms each row's unit holds: a term's postings are bisected."""
+        held = np.zeros((len(self.rows), len(self.terms)), np.bool_)
+        places = {(row.dataset, row.key): at for at, row in enumerate(self.rows)}
+        bar = -self.rows[-1].negative if self.rows else 0.0
+        for one in self.found:
+            segment = one.part.view.segment
+            units = one.units[np.round(one.scores, DECIMALS) >= bar]
+            keys = segment.keys.take(units).tolist()
+            rows = np.array([places.get((one.part.dataset, key), -1) for key in keys], np.intp)
+            if (rows < 0).any():
+                units, rows = units[rows >= 0], rows[rows >= 0]
+            if not len(units):
+                continue
+            numbers, text = self.numbers[id(one.part.view)], segment.text
+            units = units.astype(text.ids.dtype)  # else each list would be converted
+            mine = np.zeros((len(self.terms), len(units)), np.bool_)
+            for column, term in enumerate(self.terms):
+                if (number := numbers.get(term)) is not None:
+                    ids = text.ids[text.offsets[number] : text.offsets[number + 1]]
+                    mine[column] = ids.take(ids.searchsorted(units), mode="clip") == units
+            held[rows] = mine.T
+        return TermMatches(self.terms, held)
 
 
 def _weight(lists: Sequence[List]) -> float:

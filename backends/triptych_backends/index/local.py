@@ -21,6 +21,7 @@ from triptych.errors import TriptychError
 from triptych.records import SparseVector
 from triptych.text import Analyzer, CorpusStats, get_analyzer
 from triptych_backends.index import bm25
+from triptych_backends.index.bm25 import WordRanking
 from triptych_backends.index.change_log import ChangeLog, Field, Scored
 from triptych_backends.index.compact import Effort
 from triptych_backends.index.dataset import DatasetIndex
@@ -92,6 +93,22 @@ class LocalIndex(CloseOnExit):
         selection: Selection | None = None,
         corpus: Selection | None = None,
     ) -> list[Scored]:
+        """The rows of `rank_by_words`."""
+        ranking = self.rank_by_words(
+            datasets, field, query, limit=limit, selection=selection, corpus=corpus
+        )
+        return ranking.rows
+
+    def rank_by_words(
+        self,
+        datasets: Sequence[str],
+        field: Field,
+        query: str,
+        *,
+        limit: int,
+        selection: Selection | None = None,
+        corpus: Selection | None = None,
+    ) -> WordRanking:
         """The units with the best BM25 scores, min(limit, matches) of them.
 
         Statistics are pooled over `datasets`; `selection`, which restricts to some units, does
@@ -105,7 +122,7 @@ class LocalIndex(CloseOnExit):
         }
         terms = sorted({term for counted in repeats.values() for term in counted})
         if limit <= 0 or not terms:
-            return []
+            return WordRanking([], terms)
         views, corpora = bounded(snapshots, field, corpus)
         numbers = bm25.find(views, terms)
         statistics = bm25.statistics(views, numbers, corpora)
@@ -135,7 +152,7 @@ class LocalIndex(CloseOnExit):
                 )
                 found.append(RankedUnits(part, units, scores))
                 bar.add(scores)
-        return rank(found, limit)
+        return WordRanking(rank(found, limit), terms, found, known)
 
     def corpus_stats(
         self,

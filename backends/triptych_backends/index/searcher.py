@@ -68,12 +68,24 @@ class LocalSearcher:
         Datasets whose vectors are of another space than the query's have none.
         """
         corpus, selection = self._selections(unit, query.dataset_ids, query.filter)
-        rows: Sequence[Scored] = self._rank(unit, query, selection, corpus)
-        if unit == "document" and query.mode is not Mode.BM25:
-            rows = self._as_documents(rows)
+        matches = None
+        if query.mode is Mode.BM25:
+            ranking = self.index.rank_by_words(
+                query.dataset_ids,
+                unit,
+                query.text,
+                limit=query.top_k,
+                selection=selection,
+                corpus=corpus,
+            )
+            rows, matches = ranking.rows, ranking.matches
+        else:
+            rows = self._rank(unit, query, selection)
+            if unit == "document":
+                rows = self._as_documents(rows)
         if unit != "chunk":
             rows = [row._replace(index=NO_CHUNK) for row in rows]
-        return Candidates(rows, str(query.mode))
+        return Candidates(rows, str(query.mode), matches=matches)
 
     def _as_documents(self, rows: Sequence[Scored]) -> list[Scored]:
         """The documents' own keys in place of those of their best chunks."""
@@ -122,14 +134,8 @@ class LocalSearcher:
             return found
         return both(found, OwnedBy(owners(None, where.fresh)))
 
-    def _rank(
-        self, unit: Field, query: ChunkQuery, selection: Selection | None, corpus: Selection | None
-    ) -> list[Scored]:
+    def _rank(self, unit: Field, query: ChunkQuery, selection: Selection | None) -> list[Scored]:
         datasets, limit = query.dataset_ids, query.top_k
-        if query.mode is Mode.BM25:
-            return self.index.bm25(
-                datasets, unit, query.text, limit=limit, selection=selection, corpus=corpus
-            )
         index, vector, space = self.index, query.vector, query.embed_sig
         if vector is None:
             return []

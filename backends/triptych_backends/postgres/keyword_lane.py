@@ -15,6 +15,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from triptych.records import TermMatches
 from triptych.text import CorpusStats, get_analyzer
 from triptych_backends.index import Scored
 from triptych_backends.index.bm25 import Statistics, Weights, count_terms, weigh
@@ -84,19 +85,26 @@ class _KnownTerm(NamedTuple):
     size: int
 
 
-def find_by_words(asked: Asked, query: str, *, wanted: Callable[[], None]) -> list[Scored]:
-    """The units with the best BM25 scores; statistics are pooled over the datasets.
+def find_by_words(
+    asked: Asked, query: str, *, wanted: Callable[[], None]
+) -> tuple[list[Scored], TermMatches]:
+    """The units with the best BM25 scores, and which of the query's terms they hold.
 
-    ``wanted`` is called where postings are in so many rows that to join them would help.
+    Statistics are pooled over the datasets. ``wanted`` is called where postings are in so many
+    rows that to join them would help.
     """
     languages = {each.id: each.language or "english" for each in asked.datasets}
-    repeats = {
-        language: count_terms(list(map(stored_term, get_analyzer(language).analyze_query(query))))
+    queried = {
+        language: get_analyzer(language).analyze_query(query)
         for language in set(languages.values())
     }
-    words = sorted({term for counted in repeats.values() for term in counted})
+    repeats = {
+        language: count_terms(list(map(stored_term, each))) for language, each in queried.items()
+    }
+    whole = sorted({term for each in queried.values() for term in each})
+    words = list(map(stored_term, whole))
     if asked.limit <= 0 or not words:
-        return []
+        return [], TermMatches.of(whole, [])
     collection = _collection(asked)
     known = _known_terms(asked, words)
     if any(is_scattered(each.rows, each.units, each.size) for each in known):
@@ -113,11 +121,30 @@ def find_by_words(asked: Asked, query: str, *, wanted: Callable[[], None]) -> li
             terms.append(_Term(each.id, each.dataset, weight, each.units, most, each.shared))
     terms.sort(key=lambda term: (-term.weight, term.id))
     if not terms:
-        return []
+        return [], TermMatches.of(whole, [])
     ranking = _Ranking(asked, terms, norms)
     few = min(FEW_OWNERS, sum(term.units for term in terms))
     rows = ranking.of_owners() if asked.predicates.greatest <= few else ranking.of_postings()
-    return best(scored(rows, asked.names), asked.limit)
+    found = best(scored(rows, asked.names), asked.limit)
+    columns = {each.id: words.index(each.word) for each in known}
+    return found, TermMatches(whole, _held(asked, found, columns, len(words)))
+
+
+def _held(
+    asked: Asked, found: Sequence[Scored], columns: Mapping[int, int], width: int
+) -> NDArray[np.bool_]:
+    """Which of the terms with these columns each unit holds, shape (units, ``width``)."""
+    held = np.zeros((len(found), width), np.bool_)
+    places = {row.key: at for at, row in enumerate(found)}
+    rows = asked.session.text(
+        "SELECT u.key, ARRAY(SELECT t FROM unnest(%s::int[]) t WHERE t = ANY(u.terms)) "
+        "FROM search_unit u WHERE u.key = ANY(%s::bigint[])",
+        (list(columns), list(places)),
+        prepare=False,
+    )
+    for key, terms in rows:
+        held[places[key], [columns[term] for term in terms]] = True
+    return held
 
 
 class _Ranking:

@@ -48,10 +48,11 @@ class PostgresSearcher:
         if query.mode is not Mode.BM25 and query.vector is None:
             return Candidates([], str(query.mode))
         owner = _OWNERS.get(query.mode, "c.document_id")
+        held = None
         with self._database.snapshot() as session:
             asked = self._asked(session, unit, query.dataset_ids, query.filter, query.top_k, owner)
             if query.mode is Mode.BM25:
-                rows = find_by_words(asked, query.text, wanted=self._want_index)
+                rows, held = find_by_words(asked, query.text, wanted=self._want_index)
             elif isinstance(query.vector, SparseVector):
                 rows = find_by_sparse_vector(asked, query.vector, query.embed_sig)
             else:
@@ -59,7 +60,9 @@ class PostgresSearcher:
                 rows = find_by_vector(asked, query.vector, query.embed_sig, wanted=self._want_index)
             if unit == "document" and query.mode is not Mode.BM25:
                 rows = _as_documents(session, rows)
-        return _candidates(unit, rows, str(query.mode))
+        if unit != "chunk":
+            rows = [row._replace(index=NO_CHUNK) for row in rows]
+        return Candidates(rows, str(query.mode), matches=None if held is None else lambda: held)
 
     def corpus_stats(
         self,
@@ -109,9 +112,3 @@ def _as_documents(session: PostgresSession, rows: Sequence[Scored]) -> list[Scor
         )
     )
     return [row._replace(key=keys[row.owner]) for row in rows]
-
-
-def _candidates(unit: Field, rows: Sequence[Scored], source: str) -> Candidates:
-    if unit != "chunk":
-        rows = [row._replace(index=NO_CHUNK) for row in rows]
-    return Candidates(rows, source)

@@ -143,6 +143,7 @@ _RANKS_WORDS = (1, 20)
 """The first version whose text indexes rank by BM25 with the statistics of a part."""
 
 _WITHOUT_TEXT = models.PayloadSelectorExclude(exclude=[TOKENS, HEADINGS])
+_WITHOUT_HEADINGS = models.PayloadSelectorExclude(exclude=[HEADINGS])
 _PAGE = 1_000
 _VALUES = 1_000_000
 """More than there are values to count."""
@@ -289,7 +290,7 @@ class ClientCollections:
                 query_filter=where,
                 search_params=models.SearchParams(idf=models.IdfCorpusParams(corpus=corpus)),
                 limit=limit,
-                with_payload=_WITHOUT_TEXT,
+                with_payload=_WITHOUT_HEADINGS,
             )
         return [Found(each.payload or {}, each.score) for each in answer.points]
 

@@ -60,7 +60,10 @@ class Point:
 
 @frozen
 class Found:
-    """A point that a search found: its payload without its tokens, and its score."""
+    """A point that a search found: its payload, and its score.
+
+    The payload has the point's tokens where it was found by them.
+    """
 
     payload: Mapping[str, Any]
     score: float

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
-from attrs import evolve
+from attrs import evolve, frozen
 from numpy.typing import NDArray
 from qdrant_client import models
 from qdrant_client.models import FieldCondition, Filter as Where, MatchAny
@@ -24,6 +24,7 @@ from triptych.records import (
     Mode,
     Not,
     Or,
+    TermMatches,
 )
 from triptych.records.filters import HEADING
 from triptych.telemetry import warn
@@ -35,6 +36,7 @@ from triptych_backends.qdrant.points import (
     HEADINGS,
     LENGTH,
     OWNER,
+    TOKENS,
     AwayError,
     Collections,
     Found,
@@ -179,8 +181,13 @@ _SPARE = 10
 """Points asked for beyond the limit: equal scores at the end are put in order here."""
 
 
-_Asked = tuple[list[Scored], Mapping[str, Place]]
-"""What a search found, and where it looked."""
+@frozen
+class _Asked:
+    """What a search found, where it looked, and what tells which words were found."""
+
+    rows: list[Scored]
+    places: Mapping[str, Place]
+    matches: TermMatches | None = None
 
 
 class QdrantSearcher:
@@ -215,19 +222,21 @@ class QdrantSearcher:
         if query.mode == "sparse":
             return self._local.search(unit, query)
         try:
-            rows = self._rows(unit, query)
+            asked = self._asked(unit, query)
         except AwayError as error:
             if not self._falls_back:
                 raise
             warn(f"the {query.mode} lane was searched without Qdrant: {error}")
-            rows = None
-        if rows is None:
+            asked = None
+        if asked is None:
             return self._local.search(unit, query)
+        rows = asked.rows
         if unit != "chunk":
             rows = [row._replace(index=NO_CHUNK) for row in rows]
-        return Candidates(rows, str(query.mode))
+        held = asked.matches
+        return Candidates(rows, str(query.mode), matches=None if held is None else lambda: held)
 
-    def _rows(self, unit: Field, query: ChunkQuery) -> list[Scored] | None:
+    def _asked(self, unit: Field, query: ChunkQuery) -> _Asked | None:
         """What Qdrant finds; None where it cannot rank what is asked for.
 
         A search that meets points which another process removes starts over.
@@ -240,9 +249,8 @@ class QdrantSearcher:
                 continue
             if asked is None:
                 return None
-            rows, places = asked
-            if all(self._projection.is_there(*each) for each in places.items()):
-                return rows
+            if all(self._projection.is_there(*each) for each in asked.places.items()):
+                return asked
         raise AwayError(
             f"another process goes on removing what Qdrant at {self._collections.where} holds of "
             "the store: try again later"
@@ -290,7 +298,7 @@ class QdrantSearcher:
             return None
         places = self._places(query.dataset_ids)
         if not places:
-            return [], places
+            return _Asked([], places)
         # Statistics are pooled over all datasets asked about: Qdrant has those of one collection,
         # and a query has other words in another language.
         if len({(place.collection, place.layout.language) for place in places.values()}) > 1:
@@ -300,19 +308,25 @@ class QdrantSearcher:
         bounds, passing = self._conditions(unit, list(places), query.filter)
         corpus = [*_units(unit, places), *bounds]
         must = [*corpus, *passing]
+        tokens: dict[int, str] = {}
 
         def find(limit: int) -> Sequence[Found]:
-            return best_by_words(
+            found = best_by_words(
                 self._collections, place, query.text, must, corpus=corpus, limit=limit
             )
+            tokens.update((each.payload["key"], each.payload[TOKENS]) for each in found)
+            return found
 
-        return _best(find, query.top_k), places
+        rows = _best(find, query.top_k)
+        terms = get_analyzer(place.layout.language).analyze_query(query.text)
+        own = [frozenset(tokens[row.key].split()) for row in rows]
+        return _Asked(rows, places, TermMatches.of(terms, own))
 
     def _by_vector(self, unit: Field, query: ChunkQuery) -> _Asked:
         """The units whose vectors are nearest, or the documents by their nearest chunks."""
         vector = query.vector
         if not isinstance(vector, np.ndarray) or query.top_k <= 0:
-            return [], {}
+            return _Asked([], {})
         if not np.isfinite(vector).all():
             raise ValidationError("the query's vector has a number that is not finite")
         of: Field = "chunk" if unit == "document" else unit
@@ -322,7 +336,7 @@ class QdrantSearcher:
             if place.layout.dimension and place.layout.space == query.embed_sig
         }
         if not places:
-            return [], places
+            return _Asked([], places)
         width = next(iter(places.values())).layout.dimension
         if {place.layout.dimension for place in places.values()} != {len(vector)}:
             raise ModelMismatchError(
@@ -334,7 +348,7 @@ class QdrantSearcher:
         collection = next(iter(places.values())).collection
         only_best = unit == "document"
         rows = _best(self._nearest(collection, vector, must), query.top_k, only_best=only_best)
-        return self._as_documents(rows) if only_best else rows, places
+        return _Asked(self._as_documents(rows) if only_best else rows, places)
 
     def _nearest(
         self, collection: str, vector: NDArray[np.float32], must: list[models.Condition]

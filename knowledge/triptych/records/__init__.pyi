@@ -51,6 +51,7 @@ from triptych.records.hits import (
     RankedList as RankedList,
     Result as Result,
     StoredUnit as StoredUnit,
+    TermMatches as TermMatches,
 )
 from triptych.records.metadata import (
     Metadata as Metadata,

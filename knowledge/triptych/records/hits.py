@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import attrs
+import numpy as np
+from numpy.typing import NDArray
 
 from triptych._internal.xml_text import element_text
 from triptych.errors import NotAvailableError
@@ -312,24 +314,52 @@ IN_ORDER = itemgetter(0, 1, 2, 3)
 """The part of a row that ranks: keys need not compare."""
 
 
+@attrs.frozen(eq=False)
+class TermMatches:
+    """Which of a query's terms each candidate of a keyword lane holds.
+
+    Attributes:
+        terms: the query's terms as the analyzer cuts them, each once, sorted; of datasets in
+            several languages, the terms of all.
+        held: whether a candidate holds a term, bool of shape (candidates, terms).
+    """
+
+    terms: Sequence[str]
+    held: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, terms: Iterable[str], texts: Sequence[Container[str]]) -> TermMatches:
+        """Those of candidates whose terms are known, ``texts``."""
+        terms = sorted(set(terms))
+        held = [[term in text for term in terms] for text in texts]
+        return cls(terms, np.array(held, np.bool_).reshape(len(texts), len(terms)))
+
+    def at(self, places: Sequence[int]) -> TermMatches:
+        """Those of the candidates at ``places``, in that order."""
+        return TermMatches(self.terms, self.held[places])
+
+
 class Candidates(Sequence[Candidate]):
     """A sequence of `Candidate` records over `CandidateRow`s; equal to a list of the same.
 
     ``source`` is the lane's name, or the sources one by one; ``scores`` are the scores by lane
-    of each row, none when left out.
+    of each row, none when left out. ``matches`` tells which of the query's terms each row holds,
+    when it is called; None where the lane does not know.
     """
 
-    __slots__ = ("rows", "scores", "source")
+    __slots__ = ("matches", "rows", "scores", "source")
 
     def __init__(
         self,
         rows: Sequence[CandidateRow],
         source: str | Sequence[str] = "",
         scores: Sequence[Mapping[str, float]] | None = None,
+        matches: Callable[[], TermMatches] | None = None,
     ) -> None:
         self.rows: Sequence[CandidateRow] = rows
         self.source: str | Sequence[str] = source
         self.scores: Sequence[Mapping[str, float]] | None = scores
+        self.matches = matches
 
     @classmethod
     def of(cls, candidates: Sequence[Candidate]) -> Candidates:
@@ -349,11 +379,12 @@ class Candidates(Sequence[Candidate]):
     def at(self, places: Iterable[int]) -> Candidates:
         """Those at ``places``, in that order."""
         places = list(places)
-        source, scores = self.source, self.scores
+        source, scores, matches = self.source, self.scores, self.matches
         return Candidates(
             [self.rows[at] for at in places],
             source if isinstance(source, str) else [source[at] for at in places],
             None if scores is None else [scores[at] for at in places],
+            None if matches is None else lambda: matches().at(places),
         )
 
     def __len__(self) -> int:

@@ -9,6 +9,7 @@ from typing import TypeVar, overload
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from triptych.contracts import Ranker
 from triptych.errors import ValidationError
@@ -28,6 +29,7 @@ DEFAULT_RRF_K = 60
 DEFAULT_Z_SCORE_DEPTH = 50
 """How many candidates each lane brings to `ZScoreRanker`: docs/explanation/retrieval.md."""
 
+_SHARPNESS = 1.5
 _EQUAL = 1e-12  # a share of the scores: what differs by less differs by rounding
 
 _Key = tuple[str, Hashable]  # dataset, and the repository's own key
@@ -229,6 +231,11 @@ class ZScoreRanker:
     rest have score 0, and count as so many zeros. So the one text that holds a rare name is far
     above all others, and twenty texts that hold a common word are not.
 
+    With ``evidence``, the lanes' weights follow from what the keyword lane found for this query
+    (`keyword_evidence`): of strength p, a dense lane weighs ``1 - p``, and a keyword score counts
+    times the text's coverage of the query to the power p. A pasted name that one text holds has p
+    near 1, an ordinary question p near 0. Without a list of a dense lane, p is 0.
+
     Source: Montague and Aslam, "Relevance Score Normalization for Metasearch" (ZMUV), CIKM 2001,
     with each list's zero at its last candidate.
 
@@ -237,11 +244,13 @@ class ZScoreRanker:
         depth: how many candidates each lane brings, at least: see `Ranker`.
         dense_lanes: the names of the lanes that give every text a score, as nearness does: what
             they do not bring has a score too.
+        evidence: whether weights follow from the evidence of the query.
     """
 
     weights: Mapping[str, float] = attrs.field(factory=dict)
     depth: int = DEFAULT_Z_SCORE_DEPTH
     dense_lanes: frozenset[str] = attrs.field(default=frozenset(["vector"]), converter=frozenset)
+    evidence: bool = True
 
     def __attrs_post_init__(self) -> None:
         _check_weights(self.weights)
@@ -265,20 +274,80 @@ class ZScoreRanker:
         return _fuse(
             ranked_lists,
             [
-                self._standardised(each, weight)
-                for each, weight in zip(
-                    ranked_lists, _weights_of(ranked_lists, self.weights), strict=True
+                self._standardised(each, weight, known)
+                for each, (weight, known) in zip(
+                    ranked_lists, self.weigh(ranked_lists), strict=True
                 )
             ],
         )
 
-    def _standardised(self, ranked: RankedList, weight: float) -> list[float]:
+    def weigh(
+        self, ranked_lists: Sequence[RankedList]
+    ) -> Sequence[tuple[float, KeywordEvidence | None]]:
+        """The weight of each list for this query, a share of 1, and its evidence.
+
+        A list has none where its lane knows no terms, or no list of a dense lane is weighed by it.
+        """
+        weights = _weights_of(ranked_lists, self.weights)
+        dense = [each.lane in self.dense_lanes for each in ranked_lists]
+        voting = [at for at, each in enumerate(ranked_lists) if dense[at] and each.candidates]
+        if not self.evidence or not any(weights[at] for at in voting):
+            return [(weight, None) for weight in weights]
+        # A dense lane brings every text of a dataset that has fewer.
+        depth = min(self.depth, max(len(each.candidates) for each in ranked_lists))
+        found = [keyword_evidence(Candidates.of(each.candidates), depth) for each in ranked_lists]
+        left = 1 - _mean_strength(weights, found)
+        weights = _shares(
+            [
+                weight * left if of_dense else weight
+                for weight, of_dense in zip(weights, dense, strict=True)
+            ]
+        )
+        return list(zip(weights, found, strict=True))
+
+    def _standardised(
+        self, ranked: RankedList, weight: float, known: KeywordEvidence | None
+    ) -> list[float]:
         scores = _scores_of(ranked)
+        if known is not None:
+            scores = (np.array(scores) * known.coverage**known.strength).tolist()
         unfound = self.depth - len(scores)
         if scores and unfound > 0 and ranked.lane not in self.dense_lanes and min(scores) >= 0.0:
             padded = standard_scores([*scores, *[0.0] * unfound], weight)
             return padded[: len(scores)]
         return standard_scores(scores, weight, first=self.depth)
+
+
+@attrs.frozen(eq=False)
+class KeywordEvidence:
+    """How far a keyword list settles its query: ``strength`` from 0 to 1.
+
+    ``coverage`` is the share of the query, by idf, that each candidate holds, from 0 to 1.
+    """
+
+    strength: float
+    coverage: NDArray[np.float64]
+
+
+def keyword_evidence(candidates: Candidates, depth: int) -> KeywordEvidence | None:
+    """The evidence of a keyword list, best first; None where its lane knows no terms.
+
+    A term's idf is Lucene's over the ``depth`` best candidates, where those that the list lacks
+    hold nothing: what no other holds tells the first from all that could take its place.
+    ``strength`` is ``(coverage · gap) ** 1.5`` of the first candidate: how much of the query it
+    holds, and by how much more idf than the mean of the others, as a share of ``ln depth``, the
+    information that singles out one of ``depth``.
+    """
+    if candidates.matches is None or not len(candidates) or depth < 2:
+        return None
+    held = candidates.matches().held
+    holding = held[:depth].sum(axis=0)
+    idf = np.log1p((depth - holding + 0.5) / (holding + 0.5))
+    masses = held @ idf
+    coverage = masses / idf.sum()
+    others = float(masses[1:depth].sum()) / (depth - 1)
+    gap = min(max((float(masses[0]) - others) / math.log(depth), 0.0), 1.0)
+    return KeywordEvidence((min(float(coverage[0]), 1.0) * gap) ** _SHARPNESS, coverage)
 
 
 def depth_of(ranker: Ranker, top_k: int) -> int:
@@ -292,9 +361,19 @@ def _scores_of(ranked: RankedList) -> list[float]:
 
 def _weights_of(lists: Sequence[RankedList], weights: Mapping[str, float]) -> list[float]:
     """The weight of each list, divided by their sum."""
-    given = [weights.get(each.lane, 1.0) * each.weight for each in lists]
-    total = math.fsum(given) or 1.0
-    return [weight / total for weight in given]
+    return _shares([weights.get(each.lane, 1.0) * each.weight for each in lists])
+
+
+def _shares(weights: Sequence[float]) -> list[float]:
+    total = math.fsum(weights) or 1.0
+    return [weight / total for weight in weights]
+
+
+def _mean_strength(weights: Sequence[float], found: Sequence[KeywordEvidence | None]) -> float:
+    """That of all keyword lists: of several wordings of a query, each has one."""
+    told = [(weight, each.strength) for weight, each in zip(weights, found, strict=True) if each]
+    total = math.fsum(weight for weight, _ in told)
+    return math.fsum(weight * strength for weight, strength in told) / total if total else 0.0
 
 
 def _check_weights(weights: Mapping[str, float]) -> None:

@@ -13,6 +13,7 @@ from triptych.records import (
     NO_CHUNK,
     OPENING,
     Candidate,
+    Candidates,
     ChunkQuery,
     DatasetConfig,
     DerivedSig,
@@ -72,6 +73,29 @@ class SearchTests(HarnessTests):
             for top_k in LIMITS:
                 found = store.chunks.search(keyword_query(text, *datasets, top_k=top_k))
                 assert entries(found) == bm25(corpus, text, top_k=top_k), (text, top_k)
+
+    def test_keyword_candidates_tell_which_terms_they_hold(self, store: Store) -> None:
+        analyzer = get_analyzer("english")
+        fill_corpus(store)
+        texts = {
+            (each.dataset_id, each.name, each.index): frozenset(analyzer.analyze(each.text))
+            for each in (*chunk_entries(store, *DATASETS), *document_entries(store, *DATASETS))
+        }
+        whole = store.capabilities.document_search
+        searches = [store.chunks.search, *([] if whole is None else [whole.search_docs])]
+        for text in (*QUERIES, "keeper of HTTPServer nowhere", "storm " * 3):
+            terms = sorted(set(analyzer.analyze_query(text)))
+            for search in searches:
+                found = search(keyword_query(text, *DATASETS, top_k=12))
+                if not found:
+                    continue
+                assert isinstance(found, Candidates)
+                told = there(found.matches)()
+                assert told.terms == terms
+                assert told.held.tolist() == [
+                    [term in texts[each.dataset_id, each.doc_name, each.index] for term in terms]
+                    for each in found
+                ]
 
     @pytest.mark.parametrize("datasets", [("north",), DATASETS, ("south", "unknown", "north")])
     def test_vectors_are_scored_by_their_dot_product(

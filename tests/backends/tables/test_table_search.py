@@ -18,8 +18,10 @@ from triptych import (
     deadline,
 )
 from triptych.access import Access
+from triptych.records import Candidates
 from triptych.search import Pipeline
 from triptych.service import Service
+from triptych.testing.builders import keyword_query
 
 pytest.importorskip("psycopg")
 
@@ -113,6 +115,17 @@ def test_rows_are_found_and_shown(products: Service, mode: str) -> None:
     assert hit.metadata == {"brand": "O'Brand", "price": 2.5}
     assert hit.stale is None
     assert result.warnings == ()
+
+
+def test_keyword_candidates_tell_which_terms_they_hold(products: Service) -> None:
+    found = products.store.chunks.search(keyword_query("blue tea kettles zebra", "products"))
+    assert isinstance(found, Candidates)
+    assert found.matches is not None
+    told = found.matches()
+    assert told.terms == ["blue", "kettl", "tea", "zebra"]
+    held = dict(zip([each.doc_name for each in found], told.held.tolist(), strict=True))
+    assert held["teapot"] == [True, False, True, False]
+    assert held["no-vector"] == [False, True, False, False]
 
 
 def test_scores_of_vectors_are_cosines(products: Service) -> None:
