@@ -92,7 +92,7 @@ def _search(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
     hits = [compact(to_plain(hit), HIT) for hit in result.hits]
     doubts = _doubts(result) if hits and result.answerability is None else ()
     said = [*doubts, *base.said(result.warnings)]
-    answer = {
+    answer: dict[str, Any] = {
         "hits": [],
         "warnings": _bounded(said, base.max_tokens // 4),
         "exhausted": result.exhausted,
