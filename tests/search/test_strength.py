@@ -18,6 +18,8 @@ from triptych.search.strength import LIMITS, Evidence
 from triptych.service import Service
 from triptych.testing.fakes import ScriptedLLM
 from triptych.text import CorpusStats, get_analyzer
+from triptych_adapters.cli.hits import render_hits, views_of
+from triptych_adapters.cli.names import SourceFiles
 from triptych_adapters.tools import knowledge_tools
 
 WORDS: Sequence[Strength] = ("none", "weak", "fair", "strong")
@@ -112,6 +114,10 @@ def test_hits_below_the_evidence_are_marked_and_stay() -> None:
         found = kb.search("0 degrees", dataset_id="d")
         assert [hit.doc_name for hit in found] == ["n0", "n20", "n85", "n89"]
         assert found.weak_from == 2
+        views = views_of(found.hits, SourceFiles(kb))
+        shown = render_hits(views, width=80, show_dataset=False, weak_from=found.weak_from)
+        lines = [line.plain for line in shown]
+        assert lines[lines.index("-- weak from here on --") + 1].startswith("n85")
         assert kb.search("0 degrees", dataset_id="d", offset=1).weak_from == 1
         assert kb.search("0 degrees", dataset_id="d", offset=3).weak_from == 0
         assert kb.search("0 degrees", dataset_id="d", top_k=2).weak_from is None
