@@ -22,6 +22,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,8 @@ from rich.console import Console
 from rich.table import Table
 
 from build_collections import Packages
-from findable import code
-from findable.sets import QuestionSet, write_set
+from findable import code, given, languages, pages
+from findable.sets import QuestionSet, unanswered, write_set
 from harness.machine import ROOT, commit, environment, python
 from triptych.evaluation import bootstrap, randomisation_test
 
@@ -49,21 +50,52 @@ MAKERS: Mapping[str, Maker] = {
     **{f"identifiers {name}": _of_code(code.identifiers, name, False) for name in code.CODE},
     **{f"errors {name}": _of_code(code.errors, name, False) for name in code.CODE},
     **{f"code {name}": _of_code(code.described, name, True) for name in code.CODE},
+    **{f"tables {by}": partial(pages.tables, by=by) for by in ("name", "title")},
+    "headings": pages.headings,
+    "numbered": pages.numbered,
+    **{
+        f"languages {locale[:2]}-en{suffix}": partial(
+            languages.languages, locale=locale, embedder=f"local{suffix.replace(' ', '-')}"
+        )
+        for suffix in ("", " multilingual")
+        for locale in ("de", "zh_Hans")
+    },
+    "unanswered celery": lambda packages: unanswered(
+        MAKERS["code celery"](packages), MAKERS["code networkx"](packages)
+    ),
+    "context celery": _of_code(code.contexts, "celery", True),
 }
 
 
-def prepared(work: Path, groups: Sequence[str]) -> list[Path]:
-    """The files of the sets that are asked for, made where they are not there yet."""
+def makers(zips: Sequence[Path]) -> dict[str, Maker]:
+    """How each set is made, of packages and of the zips that are given."""
+    made = dict(MAKERS)
+    for at, path in enumerate(zips):
+        made[path.stem] = lambda _, path=path: given.given(path)
+        other = zips[at - 1]
+        if len(zips) > 1 and path.stem != "cmrc2018":
+            made[f"unanswered {path.stem}"] = lambda _, path=path, other=other: unanswered(
+                given.given(path), given.given(other)
+            )
+        if path.stem == "fastapi-docs":
+            made["languages en-zh-pages multilingual"] = lambda _, path=path: given.chinese_pages(
+                path
+            )
+            made["context fastapi-docs"] = lambda _, path=path: given.contexts(path)
+    return made
+
+
+def prepared(work: Path, made: Mapping[str, Maker], zips: Sequence[Path]) -> list[Path]:
+    """The files of the sets, made where they are not there yet; those of one group in a row."""
     packages = Packages(work / "packages")
-    sources = sorted(Path(__file__).parent.glob("findable/*.py"))
-    rules = hashlib.sha256(b"".join(each.read_bytes() for each in sources)).hexdigest()[:12]
+    read = [*sorted(Path(__file__).parent.glob("findable/*.py")), Path(code.__file__), *zips]
+    rules = hashlib.sha256(b"".join(each.read_bytes() for each in read)).hexdigest()[:12]
+    groups = list(dict.fromkeys(name.partition(" ")[0] for name in made))
     paths = []
-    for name, make in MAKERS.items():
-        if groups and not {name, name.partition(" ")[0]} & set(groups):
-            continue
+    for name in sorted(made, key=lambda each: groups.index(each.partition(" ")[0])):
         path = work / "sets" / f"{name.replace(' ', '-')}.{rules}.json"
         if not path.exists():
-            write_set(path, make(packages))
+            write_set(path, made[name](packages))
         paths.append(path)
     return paths
 
@@ -127,13 +159,13 @@ def rows(found: Mapping[str, Any], before: Mapping[str, Any] | None) -> list[Row
     made = []
     groups: dict[str, list[str]] = {}
     for name in found:
-        groups.setdefault(name.partition(" ")[0], []).append(name)
+        if found[name]["metric"] in METRICS:
+            groups.setdefault(name.partition(" ")[0], []).append(name)
     for group, names in groups.items():
-        several = [*([[name] for name in names]), *([names] if len(names) > 1 else [])]
-        for some in several:
-            metric = found[some[0]]["metric"]
+        together = len(names) > 1 and len({found[name]["metric"] for name in names}) == 1
+        for some in [*([name] for name in names), *([names] if together else [])]:
             title = some[0] if len(some) == 1 else f"{group}, all"
-            for shown, change in METRICS[metric].items():
+            for shown, change in METRICS[found[some[0]]["metric"]].items():
                 now = joined(found, some, change)
                 then = None if before is None else joined(before, some, change)
                 made.append(Row(name=title, metric=shown, values=now, before=then))
@@ -181,31 +213,99 @@ def table(plain: Sequence[Mapping[str, Any]], title: str) -> Table:
     return made
 
 
+def said(found: Mapping[str, Any], tree: str) -> list[dict[str, Any]]:
+    """How often each word of strength was said: of answerable questions and of the others."""
+    made = []
+    for name, each in found.items():
+        if each["metric"] == "strength":
+            for kind, words in each["values"].items():
+                shares = {word: round(words.count(word) / len(words), 4) for word in WORDS}
+                made.append(
+                    {"set": name, "tree": tree, "questions": kind, "n": len(words)} | shares
+                )
+    return made
+
+
+WORDS = ("strong", "fair", "weak", "none", "unsaid")
+
+
+def packs(found: Mapping[str, Any], tree: str) -> list[dict[str, Any]]:
+    """What contexts hold of what answers, and their tokens for each question that they answer."""
+    made = []
+    for name, each in found.items():
+        if each["metric"] == "context":
+            for budget, values in each["values"].items():
+                answered = sum(share == 1 for share in values["held"])
+                made.append(
+                    {
+                        "set": name,
+                        "tree": tree,
+                        "budget": int(budget),
+                        "n": len(values["held"]),
+                        "held": round(float(np.mean(values["held"])), 4),
+                        "answered": round(answered / len(values["held"]), 4),
+                        "tokens": round(float(np.mean(values["tokens"]))),
+                        "tokens_per_answered": round(sum(values["tokens"]) / max(1, answered)),
+                    }
+                )
+    return made
+
+
+def listed(plain: Sequence[Mapping[str, Any]], title: str) -> Table:
+    """Rows whose columns are their keys."""
+    made = Table(title=title, title_justify="left")
+    for name in plain[0]:
+        made.add_column(name.replace("_", " "), justify="left" if name == "set" else "right")
+    for row in plain:
+        made.add_row(
+            *(
+                f"{x:.3f}" if isinstance(x, float) else f"{x:,}" if isinstance(x, int) else x
+                for x in row.values()
+            )
+        )
+    return made
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    groups = list(dict.fromkeys([*(name.partition(" ")[0] for name in MAKERS), *MAKERS]))
+    parser.add_argument("zips", type=Path, nargs="*", help="collections in BEIR layout and docs")
     parser.add_argument("--work", type=Path, required=True, help="packages, sets and vectors")
-    parser.add_argument(
-        "--set", nargs="+", choices=groups, default=[], metavar="SET", help="default: all"
-    )
+    parser.add_argument("--set", nargs="+", metavar="SET", default=[], help="default: all")
     parser.add_argument("--tree", type=Path, help="another checkout, measured as before")
     parser.add_argument("--json", type=Path, help="write the rows and each question's values here")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    made = makers(options.zips)
+    known = {*made, *(name.partition(" ")[0] for name in made)}
+    if unknown := set(options.set) - known:
+        parser.error(f"there is no set {sorted(unknown)}: there are {', '.join(sorted(known))}")
+    wanted = set(options.set) or known
+    made = {name: each for name, each in made.items() if {name, name.partition(" ")[0]} & wanted}
     for folder in ("packages", "sets"):
         (options.work / folder).mkdir(parents=True, exist_ok=True)
-    sets = prepared(options.work, options.set)
-    before = None if options.tree is None else measured(options.tree.resolve(), options.work, sets)
-    found = measured(ROOT, options.work, sets)
-    plain = [row.plain() for row in rows(found, before)]
-    trees = [commit(ROOT), *([commit(options.tree.resolve())] if options.tree else [])]
-    Console().print(table(plain, " after ".join(trees)))
+    sets = prepared(options.work, made, options.zips)
+    roots = {"before": options.tree.resolve()} if options.tree else {}
+    roots["after" if roots else "now"] = ROOT
+    found = {tree: measured(root, options.work, sets) for tree, root in roots.items()}
+    *earlier, last = found.values()
+    report = {
+        "commits": {tree: commit(root) for tree, root in roots.items()},
+        "ranking": [row.plain() for row in rows(last, earlier[0] if earlier else None)],
+        "strength": [row for tree, each in found.items() for row in said(each, tree)],
+        "context": [row for tree, each in found.items() for row in packs(each, tree)],
+    }
+    console = Console() if sys.stdout.isatty() else Console(width=150)
+    title = ", ".join(f"{tree}: {each}" for tree, each in report["commits"].items())
+    if report["ranking"]:
+        console.print(table(report["ranking"], title))
+    for part in ("strength", "context"):
+        if report[part]:
+            console.print(listed(report[part], f"{part} ({title})"))
     if options.json:
-        values = {"now": found} | ({"before": before} if before is not None else {})
-        report = {"commits": trees, "rows": plain, **values}
-        options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        text = json.dumps(report | {"measured": found}, indent=1)
+        options.json.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from build_collections import Packages, plain
 from findable.sets import SEED, Asked, QuestionSet
 
 NAMES, ERRORS, DESCRIBED = 120, 80, 100
+LONGEST = 2_000  # code points of a function that a context must hold as a whole
 PASSAGE = 30  # lines; a name is rare if one or two passages hold it, whatever a tree's chunks are
 CODE: Mapping[str, tuple[str, str]] = {
     "networkx": (
@@ -187,6 +188,21 @@ def described(name: str, files: Files) -> QuestionSet:
     usable = [each for each in usable if often[each.text.lower()] == 1]
     asked = _sample(usable, DESCRIBED, name)
     return QuestionSet(name=f"code {name}", metric="mrr", texts=texts, asked=asked)
+
+
+def contexts(name: str, files: Files) -> QuestionSet:
+    """Descriptions of functions, and the whole function as the passage that answers."""
+    made = described(name, files)
+    asked = []
+    for each in made.asked:
+        ((path, lines),) = each.answers.items()
+        rows = made.texts[path].splitlines(keepends=True)
+        first, last = lines[0] - 1, lines[-1]
+        start = sum(map(len, rows[:first]))
+        end = start + sum(map(len, rows[first:last]))
+        if end - start <= LONGEST:
+            asked.append(attrs.evolve(each, passages=[(path, start, end)]))
+    return attrs.evolve(made, name=f"context {name}", metric="context", asked=asked)
 
 
 def _without_docstrings(text: str) -> tuple[str, list[tuple[str, list[int]]]]:

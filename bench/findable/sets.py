@@ -14,10 +14,14 @@ SEED = 26
 
 @attrs.frozen(kw_only=True)
 class Asked:
-    """A question and its answers: documents, each with the lines that answer, if not all do."""
+    """A question and its answers: documents, each with the lines that answer, if not all do.
+
+    ``passages`` are what a context must hold: documents, first and last code point.
+    """
 
     text: str
     answers: Mapping[str, Sequence[int]]
+    passages: Sequence[tuple[str, int, int]] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -26,10 +30,11 @@ class QuestionSet:
 
     Attributes:
         name: the row's name; "identifiers networkx" belongs to the group "identifiers".
-        metric: "mrr" over chunks, or "ndcg" over documents, both of ten.
+        metric: "mrr" over chunks or "ndcg" over documents, both of ten, "strength" or "context".
         texts: the documents by name.
         titles: titles of documents, which are put as their metadata.
         asked: the questions.
+        foreign: questions that nothing here answers.
         embedder: what embeds the set.
     """
 
@@ -38,11 +43,19 @@ class QuestionSet:
     texts: Mapping[str, str]
     asked: Sequence[Asked]
     titles: Mapping[str, str] = attrs.field(factory=dict)
+    foreign: Sequence[str] = ()
     embedder: str = "local"
 
-    @property
-    def group(self) -> str:
-        return self.name.partition(" ")[0]
+
+def unanswered(made: QuestionSet, other: QuestionSet, most: int = 150) -> QuestionSet:
+    """Questions that have answers, those of another set, and again those whose answers are gone."""
+    return attrs.evolve(
+        made,
+        name=f"unanswered {made.name.replace('code ', '')}",
+        metric="strength",
+        asked=made.asked[:most],
+        foreign=[each.text for each in other.asked[:most]],
+    )
 
 
 def write_set(path: Path, made: QuestionSet) -> None:
