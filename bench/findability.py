@@ -100,10 +100,11 @@ def prepared(work: Path, made: Mapping[str, Maker], zips: Sequence[Path]) -> lis
     return paths
 
 
-def measured(root: Path, work: Path, sets: Sequence[Path]) -> dict[str, Any]:
+def measured(root: Path, work: Path, sets: Sequence[Path], ranker: str | None) -> dict[str, Any]:
     """What a checkout finds, in a process of its own."""
     out = work / f"measured-{os.getpid()}.json"
-    command = [python(root), "-m", "findable.measure", "--work", work, "--out", out, *sets]
+    command = [python(root), "-m", "findable.measure", "--work", work, "--out", out]
+    command += [*(["--ranker", ranker] if ranker else []), *sets]
     process = subprocess.Popen([str(each) for each in command], env=environment(root))
     try:
         if process.wait():
@@ -274,6 +275,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="packages, sets and vectors")
     parser.add_argument("--set", nargs="+", metavar="SET", default=[], help="default: all")
     parser.add_argument("--tree", type=Path, help="another checkout, measured as before")
+    parser.add_argument("--ranker", help="rrf or min-max, in place of the one that is taken")
     parser.add_argument("--json", type=Path, help="write the rows and each question's values here")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -288,8 +290,12 @@ def main() -> None:
     sets = prepared(options.work, made, options.zips)
     roots = {"before": options.tree.resolve()} if options.tree else {}
     roots["after" if roots else "now"] = ROOT
-    found = {tree: measured(root, options.work, sets) for tree, root in roots.items()}
+    found = {
+        tree: measured(root, options.work, sets, options.ranker) for tree, root in roots.items()
+    }
     *earlier, last = found.values()
+    if earlier:  # what one of the two cannot embed is compared with nothing
+        last = {name: each for name, each in last.items() if name in earlier[0]}
     report = {
         "commits": {tree: commit(root) for tree, root in roots.items()},
         "ranking": [row.plain() for row in rows(last, earlier[0] if earlier else None)],

@@ -139,7 +139,9 @@ def main() -> None:
     parser.add_argument("sets", type=Path, nargs="+")
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--ranker", help="else the one that the checkout takes")
     options = parser.parse_args()
+    wired: Any = {"ranker": options.ranker} if options.ranker else {}
     cache = VectorCache(options.work / "vectors.db")
     found = {}
     for path in options.sets:
@@ -153,7 +155,7 @@ def main() -> None:
             continue
         with (
             tempfile.TemporaryDirectory(dir=options.work) as folder,
-            triptych.open(Path(folder, "kb.db"), embedder=embedder) as kb,
+            triptych.open(Path(folder, "kb.db"), embedder=embedder, **wired) as kb,
         ):
             found[made.name] = measure(kb, made)
         took = time.monotonic() - began
