@@ -112,7 +112,8 @@ def measured(root: Path, work: Path, sets: Sequence[Path], ranker: str | None) -
         found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
         return found
     finally:
-        process.kill()
+        process.terminate()
+        process.wait()
         out.unlink(missing_ok=True)
 
 
@@ -267,6 +268,13 @@ def listed(plain: Sequence[Mapping[str, Any]], title: str) -> Table:
     return made
 
 
+def markdown(made: Table) -> str:
+    """The table as the documentation has it."""
+    rows = [[column.header for column in made.columns], ["---"] * len(made.columns)]
+    rows += zip(*(column.cells for column in made.columns), strict=True)
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -276,6 +284,7 @@ def main() -> None:
     parser.add_argument("--set", nargs="+", metavar="SET", default=[], help="default: all")
     parser.add_argument("--tree", type=Path, help="another checkout, measured as before")
     parser.add_argument("--ranker", help="rrf or min-max, in place of the one that is taken")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown")
     parser.add_argument("--json", type=Path, help="write the rows and each question's values here")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -302,13 +311,16 @@ def main() -> None:
         "strength": [row for tree, each in found.items() for row in said(each, tree)],
         "context": [row for tree, each in found.items() for row in packs(each, tree)],
     }
-    console = Console() if sys.stdout.isatty() else Console(width=150)
     title = ", ".join(f"{tree}: {each}" for tree, each in report["commits"].items())
-    if report["ranking"]:
-        console.print(table(report["ranking"], title))
-    for part in ("strength", "context"):
-        if report[part]:
-            console.print(listed(report[part], f"{part} ({title})"))
+    tables = [table(report["ranking"], title)] if report["ranking"] else []
+    parts = [part for part in ("strength", "context") if report[part]]
+    tables += [listed(report[part], f"{part} ({title})") for part in parts]
+    console = Console() if sys.stdout.isatty() else Console(width=160)
+    for each in tables:
+        if options.markdown:
+            print(markdown(each))
+        else:
+            console.print(each)
     if options.json:
         text = json.dumps(report | {"measured": found}, indent=1)
         options.json.write_text(text + "\n", encoding="utf-8")

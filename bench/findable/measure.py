@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 import time
@@ -141,6 +142,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--ranker", help="else the one that the checkout takes")
     options = parser.parse_args()
+    # Ended from outside, it takes its store away.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     wired: Any = {"ranker": options.ranker} if options.ranker else {}
     cache = VectorCache(options.work / "vectors.db")
     found = {}
