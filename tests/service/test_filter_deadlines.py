@@ -85,7 +85,7 @@ class Spent:
 @pytest.fixture
 def spent(monkeypatch: pytest.MonkeyPatch) -> Spent:
     found = Spent()
-    admits, connect, execute = Condition.admits, Connections.connect, psycopg.Connection.execute
+    admits, connect, execute = Condition.admits, Connections.connect, psycopg.Cursor.execute
 
     def judged(self: Condition, subject: Subject) -> bool:
         found.condition()
@@ -102,7 +102,7 @@ def spent(monkeypatch: pytest.MonkeyPatch) -> Spent:
 
     monkeypatch.setattr(Condition, "admits", judged)
     monkeypatch.setattr(Connections, "connect", connected)
-    monkeypatch.setattr(psycopg.Connection, "execute", executed)
+    monkeypatch.setattr(psycopg.Cursor, "execute", executed)
     return found
 
 

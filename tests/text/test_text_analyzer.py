@@ -271,6 +271,26 @@ def test_numbering_numbers_terms_in_order_of_appearance() -> None:
     assert vocabulary == {"dog": 0, "a": 1, "cat": 2}
 
 
+def test_lines_in_ascii_of_another_text_are_looked_up_in_arrays() -> None:
+    numbering = ENGLISH.numbering(vocabulary := {})
+    texts = [
+        "caf\u00e9 dog\nself.name = cat\n\n\u2028",
+        "\u00a0",
+        "dog\n\u5927\u5b66\ncats don't",
+        "",
+        "cat",
+    ]
+    numbers, sizes = numbering.encode_all(texts)
+    terms = list(vocabulary)
+    at = 0
+    for text, size in zip(texts, sizes.tolist(), strict=True):
+        assert [terms[number] for number in numbers[at : at + size]] == ENGLISH.analyze(text)
+        at += size
+    assert at == len(numbers)
+    # The others went into the dictionary that is asked for one run after the other.
+    assert set(numbering) == {"caf\u00e9", "dog", "\u5927\u5b66"}
+
+
 def test_numbering_looks_up_more_runs_than_it_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("triptych.text.term_ids.CACHE_RUNS", 5000)
     vocabulary: dict[str, int] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,7 @@ from triptych._open import open as open_service
 from triptych.errors import ConflictError, NotFoundError, ValidationError
 from triptych.records import Hit, NewDocument, SourceDocument, check_metadata
 from triptych.service import Service
+from triptych_adapters.in_threads import in_thread
 
 _REST = "haystack.document"
 """The metadata key of what Triptych has no place for, as JSON: embeddings, blobs, nested meta."""
@@ -238,35 +238,13 @@ class TriptychDocumentStore:
             each.meta.update(meta)
         return self.write_documents(found, DuplicatePolicy.OVERWRITE)
 
-    async def count_documents_async(self) -> int:
-        """`count_documents`, awaited."""
-        return await asyncio.to_thread(self.count_documents)
-
-    async def filter_documents_async(self, filters: dict[str, Any] | None = None) -> list[Document]:
-        """`filter_documents`, awaited."""
-        return await asyncio.to_thread(self.filter_documents, filters)
-
-    async def write_documents_async(
-        self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
-    ) -> int:
-        """`write_documents`, awaited."""
-        return await asyncio.to_thread(self.write_documents, documents, policy)
-
-    async def delete_documents_async(self, document_ids: list[str]) -> None:
-        """`delete_documents`, awaited."""
-        await asyncio.to_thread(self.delete_documents, document_ids)
-
-    async def delete_all_documents_async(self) -> None:
-        """`delete_all_documents`, awaited."""
-        await asyncio.to_thread(self.delete_all_documents)
-
-    async def delete_by_filter_async(self, filters: dict[str, Any]) -> int:
-        """`delete_by_filter`, awaited."""
-        return await asyncio.to_thread(self.delete_by_filter, filters)
-
-    async def update_by_filter_async(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
-        """`update_by_filter`, awaited."""
-        return await asyncio.to_thread(self.update_by_filter, filters, meta)
+    count_documents_async = in_thread(count_documents)
+    filter_documents_async = in_thread(filter_documents)
+    write_documents_async = in_thread(write_documents)
+    delete_documents_async = in_thread(delete_documents)
+    delete_all_documents_async = in_thread(delete_all_documents)
+    delete_by_filter_async = in_thread(delete_by_filter)
+    update_by_filter_async = in_thread(update_by_filter)
 
     def _exists(self) -> bool:
         return self.dataset_id in self.kb.list_datasets()

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from triptych import telemetry
@@ -34,11 +34,11 @@ _PORTS: Final = {"http": ":80", "https": ":443"}
 """What a browser leaves out of an origin."""
 _LAST_WORD: Final = 1.0
 """Seconds to say why a stream ends."""
-_ALWAYS: Final = {
-    "X-Content-Type-Options": "nosniff",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "Cache-Control": "private, no-cache",
-}
+_ALWAYS: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cache-control", b"private, no-cache"),
+)
 
 
 class Guard:
@@ -114,7 +114,7 @@ class Guard:
             operation.end(broke)
 
     def _check(self, scope: Scope, headers: Headers) -> None:
-        if {"content-length", "transfer-encoding"} <= set(headers.keys()):
+        if "transfer-encoding" in headers and "content-length" in headers:
             raise ProblemError(
                 400,
                 "INVALID_REQUEST",
@@ -286,13 +286,14 @@ class _Answer:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = MutableHeaders(scope=message)
-            for name, value in _ALWAYS.items():
-                headers.setdefault(name, value)
-            headers["X-Request-Id"] = self.request_id
-            kind = headers.get("content-type", "")
+            headers = message["headers"] = list(message.get("headers", ()))
+            given = dict(headers)
+            headers += (each for each in _ALWAYS if each[0] not in given)
+            headers.append((b"x-request-id", self.request_id.encode()))
+            kind = given.get(b"content-type", b"").decode("latin-1")
             if self._described and "json" in kind:
-                headers.append("Link", f'<{self._link}>; rel="service-desc"')
+                link = f'<{self._link}>; rel="service-desc"'
+                headers.append((b"link", link.encode("latin-1")))
             self._is_events = kind.startswith(EVENTS_TYPE)
         elif message["type"] == "http.response.body":
             self.bytes += len(message.get("body", b""))

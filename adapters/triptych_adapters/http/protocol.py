@@ -78,8 +78,6 @@ class HeadProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Read what came; a head that is whole ends the wait."""
         self.heard = self.loop.time()
-        if self._head is None and self.conn.their_state is h11.IDLE:
-            self._wait()
         self._unread += data
         if len(self._unread) == len(data):
             self._parse()
@@ -103,6 +101,8 @@ class HeadProtocol(H11Protocol):
                 self._late()
         elif was_answered or self.conn.their_state is not h11.IDLE:
             self._stop()
+        elif self._head is None:
+            self._wait()
         if self.transport.is_closing():
             self._unread = b""
         elif self._unread:

@@ -119,12 +119,13 @@ def problem_of(error: BaseException) -> Problem:
 # JSON
 
 JSON_TYPE: Final = "application/json"
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 
 def encoded(value: Any) -> bytes:
     """``value`` as the bytes of its JSON, whatever names of files it holds."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = _ENCODER.encode(value)
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:

@@ -170,7 +170,9 @@ class RawRoute(Route):
                 f"this path takes {', '.join(self.allowed)}",
                 headers={"Allow": ", ".join(self.allowed)},
             )
-        await self.app(scope, receive, send)
+        # Not by Starlette's own layers, which are around the app already.
+        response = await self.endpoint(Request(scope, receive, send))
+        await response(scope, receive, send)
 
 
 def _segments(scope: Scope) -> list[str]:

@@ -11,8 +11,7 @@ import functools
 import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -27,6 +26,7 @@ from triptych.service import Service
 from triptych.service.operations import Effect
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.responses import ProblemError, encoded, json_response
+from triptych_adapters.http.threads import Threads
 from triptych_adapters.keys.authenticator import Authenticator, KeyAuthenticator
 
 _LOOK_AGAIN: Final = 5.0
@@ -177,12 +177,12 @@ class Calls:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._quick = ThreadPoolExecutor(limits.threads, "triptych-http")
-        self._long = ThreadPoolExecutor(limits.threads, "triptych-http-long")
-        self._apart = ThreadPoolExecutor(limits.threads, "triptych-http-apart")
+        self._quick = Threads(limits.threads, "triptych-http", short=True)
+        self._long = Threads(limits.threads, "triptych-http-long")
+        self._apart = Threads(limits.threads, "triptych-http-apart", short=True)
         # A stream has a thread whenever it wants one: between two pieces it keeps its place at the
         # model, for which calls of others wait that may have taken every thread.
-        self._streamed = ThreadPoolExecutor(limits.threads, "triptych-http-streamed")
+        self._streamed = Threads(limits.threads, "triptych-http-streamed")
         self._streams = asyncio.Semaphore(limits.threads)
         self._under_way = 0
 
@@ -208,7 +208,7 @@ class Calls:
 
     async def apart(self, function: Callable[[], T]) -> T:
         """Call ``function``, which is no operation, in a thread that no operation takes."""
-        return await asyncio.get_running_loop().run_in_executor(self._apart, function)
+        return await self._apart.call(functools.partial(contextvars.Context().run, function))
 
     @asynccontextmanager
     async def caller(
@@ -217,24 +217,23 @@ class Calls:
         """What runs the calls of one request; ``streams`` where they read a model's answer."""
         await request.body()  # what comes after it is that the client goes away
         turn = sender_of(request.scope).turn(long=long)
-        pool = self._long if long else self._quick
         with deadline(_wanted_seconds(request, self._limits)) as scope:
-            async with AsyncExitStack() as held:
-                if streams:
-                    pool = self._streamed
-                    await held.enter_async_context(turn or nullcontext())
-                    await held.enter_async_context(self._streams)
-                    turn = None  # it has it until its end
-                caller = Caller(pool, request, scope, turn)
-                held.push_async_callback(caller.end)
+            if streams:  # it has its turn until its end
+                async with (
+                    turn or nullcontext(),
+                    self._streams,
+                    Caller(self._streamed, request, scope, None) as caller,
+                ):
+                    yield caller
+                return
+            threads = self._long if long else self._quick
+            async with Caller(threads, request, scope, turn) as caller:
                 yield caller
 
     def close(self) -> None:
         """End the threads, once their calls have ended."""
-        self._quick.shutdown(wait=False)
-        self._long.shutdown(wait=False)
-        self._apart.shutdown(wait=False)
-        self._streamed.shutdown(wait=False)
+        for threads in (self._quick, self._long, self._apart, self._streamed):
+            threads.close()
 
 
 class Caller:
@@ -242,19 +241,18 @@ class Caller:
 
     def __init__(
         self,
-        pool: ThreadPoolExecutor,
+        threads: Threads,
         request: Request,
         scope: CancelScope,
         turn: asyncio.Semaphore | None,
     ) -> None:
-        self._pool = pool
+        self._threads = threads
         self._scope = scope
         self._turn = turn or nullcontext()
         self._request = request
         self._is_gone = False
         self._gone: asyncio.Task[None] | None = None
-        # Most calls have ended before: no task is begun for them.
-        self._later = asyncio.get_running_loop().call_later(_WATCH, self._watched)
+        self._later: asyncio.TimerHandle | None = None
 
     async def run(self, function: Callable[[], T]) -> T:
         """Call ``function`` in a thread.
@@ -266,14 +264,10 @@ class Caller:
             ClientGoneError: the client went away.
         """
         async with self._turn:
-            context = contextvars.copy_context()
-            loop = asyncio.get_running_loop()
-            call = loop.run_in_executor(self._pool, context.run, function)
             try:
-                answer = await asyncio.shield(call)
-            except asyncio.CancelledError:
-                await self._abandoned(call)
-                raise
+                answer = await self._threads.call(
+                    function, lasts=self._watch_later, abandoned=self._scope.cancel
+                )
             except Exception:
                 if not self._is_gone:
                     raise
@@ -281,6 +275,11 @@ class Caller:
                 if not self._is_gone:
                     return answer
             raise ClientGoneError
+
+    def _watch_later(self) -> None:
+        # Most calls have ended before: no task is begun for them.
+        if self._later is None:
+            self._later = asyncio.get_running_loop().call_later(_WATCH, self._watched)
 
     def _watched(self) -> asyncio.Task[None]:
         """The task that ends when the client goes away; it cancels the call."""
@@ -296,13 +295,6 @@ class Caller:
         if not gone.cancelled():
             self._is_gone = True
             self._scope.cancel()
-
-    async def _abandoned(self, call: asyncio.Future[Any]) -> None:
-        """End a call: what is closed next, such as a model's answer, must not be in use by it."""
-        self._scope.cancel()
-        await asyncio.wait({call})
-        if not call.cancelled():
-            call.exception()  # has been seen
 
     @property
     def remaining(self) -> float:
@@ -320,12 +312,16 @@ class Caller:
             raise ClientGoneError
 
     async def apart(self, function: Callable[[], T]) -> T:
-        """Call ``function`` in a thread, whether the client is there or not."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, function)
+        """Call ``function`` in a thread, whether the client is there or not, and without limit."""
+        return await self._threads.call(functools.partial(contextvars.Context().run, function))
 
-    async def end(self) -> None:
+    async def __aenter__(self) -> Caller:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
         """Stop waiting for the client to go away."""
-        self._later.cancel()
+        if self._later is not None:
+            self._later.cancel()
         if self._gone is not None:
             self._gone.cancel()
             with suppress(asyncio.CancelledError):

@@ -226,6 +226,9 @@ def _url(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+_ENCODER: Final = json.JSONEncoder(default=str)
+
+
 class JsonFormatter(logging.Formatter):
     """One object a record: time, level, event, and what the record adds as ``fields``."""
 
@@ -241,7 +244,7 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__name__
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=True, default=str)
+        return _ENCODER.encode(line)
 
 
 def log_to_stderr() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import time
@@ -24,6 +23,7 @@ from langchain_core.outputs import (
 from triptych.errors import NotFoundError
 from triptych.records import NewDocument
 from triptych.service import Service
+from triptych_adapters.in_threads import in_thread
 
 _KEPT: Final[list[Any]] = [
     AIMessage,
@@ -110,9 +110,7 @@ class TriptychRecordManager(RecordManager):
         """Make the dataset."""
         self.kb.create_dataset(self.namespace)
 
-    async def acreate_schema(self) -> None:
-        """Make the dataset."""
-        await asyncio.to_thread(self.create_schema)
+    acreate_schema = in_thread(create_schema)
 
     def get_time(self) -> float:
         """Seconds since 1970."""
@@ -153,15 +151,7 @@ class TriptychRecordManager(RecordManager):
             report = self.kb.put_documents(self.namespace, records, embed="later")
             report.raise_for_failures()
 
-    async def aupdate(
-        self,
-        keys: Sequence[str],
-        *,
-        group_ids: Sequence[str | None] | None = None,
-        time_at_least: float | None = None,
-    ) -> None:
-        """`update`."""
-        await asyncio.to_thread(self.update, keys, group_ids=group_ids, time_at_least=time_at_least)
+    aupdate = in_thread(update)
 
     def exists(self, keys: Sequence[str]) -> list[bool]:
         """Whether each key was indexed."""
@@ -175,9 +165,7 @@ class TriptychRecordManager(RecordManager):
             found.update(info.name for info in infos)
         return [name in found for name in names]
 
-    async def aexists(self, keys: Sequence[str]) -> list[bool]:
-        """`exists`."""
-        return await asyncio.to_thread(self.exists, keys)
+    aexists = in_thread(exists)
 
     def list_keys(
         self,
@@ -201,27 +189,14 @@ class TriptychRecordManager(RecordManager):
         found = self.kb.list_documents(self.namespace, where=where or None, limit=limit)
         return [self.kb.get_document(self.namespace, info.name).content for info in found]
 
-    async def alist_keys(
-        self,
-        *,
-        before: float | None = None,
-        after: float | None = None,
-        group_ids: Sequence[str] | None = None,
-        limit: int | None = None,
-    ) -> list[str]:
-        """`list_keys`."""
-        return await asyncio.to_thread(
-            self.list_keys, before=before, after=after, group_ids=group_ids, limit=limit
-        )
+    alist_keys = in_thread(list_keys)
 
     def delete_keys(self, keys: Sequence[str]) -> None:
         """Forget keys."""
         for key in keys:
             self.kb.delete_document(self.namespace, _name(key))
 
-    async def adelete_keys(self, keys: Sequence[str]) -> None:
-        """`delete_keys`."""
-        await asyncio.to_thread(self.delete_keys, keys)
+    adelete_keys = in_thread(delete_keys)
 
 
 def _name(key: str) -> str:

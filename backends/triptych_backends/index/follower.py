@@ -12,7 +12,7 @@ from contextlib import suppress
 from triptych_backends.index.local import LocalIndex
 
 # Numbers of the change log: a chunk with its vector takes two and a half.
-_AT_ONCE = 16_384
+_AT_ONCE = 8_192
 _POLL_SECONDS = 0.01
 # After so long without a write, what is left is published unless it is little, and then tidied.
 # Vectors that come slowly, some every second, must not be published one by one.

@@ -18,7 +18,7 @@
 #error "float is computed wider than it is: the answers would differ from NumPy's"
 #endif
 /* As in `kernels.py`: raised with every change of what a function takes or gives. */
-#define VERSION 1
+#define VERSION 2
 #if defined(__GNUC__)
 #define INLINE static inline __attribute__((always_inline))
 INLINE int count_bits(uint64_t word) { return __builtin_popcountll(word); }
@@ -420,18 +420,22 @@ static PyObject *use(PyObject *Py_UNUSED(module), PyObject *args) {
     return PyUnicode_FromString(level->name);
 }
 
-/* dot((codes, query, *, out)) */
+/* dot((codes, query, rows, *, out)): of these rows, of all where there are none. */
 static PyObject *dot(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *given;
     Arrays arrays;
     if (!PyArg_ParseTuple(args, "O!", &PyTuple_Type, &given)) return NULL;
-    int done = take(&arrays, given, "12.4");
-    int64_t width = done ? arrays.counts[1] : 0, rows = done ? arrays.counts[2] : 0;
-    if (done && (width > MOST_WIDTH || arrays.counts[0] != rows * width))
+    int done = take(&arrays, given, "124.4");
+    int64_t width = done ? arrays.counts[1] : 0, count = done ? arrays.counts[3] : 0;
+    const int32_t *rows = done && arrays.counts[2] ? arrays.items[2] : NULL;
+    if (done && (width > MOST_WIDTH || (rows ? arrays.counts[2] != count || (width && arrays.counts[0] % width)
+                                             : arrays.counts[0] != count * width)))
         done = refuse(PyExc_ValueError, "rows of another width");
+    for (int64_t i = 0; done && rows && i < count; i++)
+        if (rows[i] < 0 || (rows[i] + 1) * width > arrays.counts[0]) done = refuse(PyExc_IndexError, "a row is not there");
     if (done) {
         Py_BEGIN_ALLOW_THREADS
-        level->multiply(arrays.items[0], width, NULL, rows, arrays.items[1], arrays.items[2]);
+        level->multiply(arrays.items[0], width, rows, count, arrays.items[1], arrays.items[3]);
         Py_END_ALLOW_THREADS
     }
     release(&arrays);

@@ -21,31 +21,54 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from attrs import evolve
 from numpy.typing import NDArray
 
 from triptych.errors import ModelMismatchError
 from triptych_backends.index import kernels
 from triptych_backends.index.change_log import Unit
-from triptych_backends.index.segment import NO_SIGNS, Signs
+from triptych_backends.index.ranking import lowest_of_best
+from triptych_backends.index.segment import EMPTY_ORDINALS, NO_SIGNS, IntArray, Signs
 
 # Sums of so many products are below 2**24, where float32 still has every whole number.
 _EXACT_WIDTH = 1_024
+_ROWS_OF_CACHE = 1_024
 
 
-def dot(codes: NDArray[np.int8], query: NDArray[np.int8]) -> NDArray[np.float32]:
-    """The dot product of each int8 row with an int8 query, shape (rows,), rounded once."""
+def dot(
+    codes: NDArray[np.int8], query: NDArray[np.int8], rows: IntArray | None = None
+) -> NDArray[np.float32]:
+    """The dot product of each int8 row, or of these `rows`, with an int8 query, shape (rows,),
+    rounded once."""
+    if rows is not None and not len(rows):
+        return np.empty(0, np.float32)
     if kernels.compiled is not None:
-        products = np.empty(len(codes), np.float32)
-        kernels.compiled.dot((codes, query.astype(np.int16), products))
+        of = EMPTY_ORDINALS if rows is None else rows.astype(np.int32, copy=False)
+        products = np.empty(len(codes if rows is None else of), np.float32)
+        kernels.compiled.dot((codes, query.astype(np.int16), of, products))
         return products
+    if rows is not None:
+        codes = codes.take(rows, axis=0)
     sums = np.zeros(len(codes))
     for at in range(0, len(query), _EXACT_WIDTH):
         some = slice(at, at + _EXACT_WIDTH)
-        # Not a product of matrices: whose threads spin for work, and take the cores from others.
-        sums += np.einsum(
-            "ij,j->i", codes[:, some], query[some], dtype=np.float32, casting="unsafe"
-        )
+        sums += _products(codes[:, some], query[some])
     return sums.astype(np.float32)
+
+
+def _products(codes: NDArray[np.int8], query: NDArray[np.int8]) -> NDArray[np.float32]:
+    # Not a product of matrices: whose threads spin for work, and take the cores from others.
+    products = np.empty(len(codes), np.float32)
+    if not hasattr(np, "vecdot"):
+        np.einsum("ij,j->i", codes, query, out=products, dtype=np.float32, casting="unsafe")
+        return products
+    # As many rows as stay in the second-level cache: two thirds of the time of all at once.
+    wide = np.empty((_ROWS_OF_CACHE, len(query)), np.float32)
+    for at in range(0, len(codes), _ROWS_OF_CACHE):
+        rows = wide[: len(codes) - at]
+        np.copyto(rows, codes[at : at + _ROWS_OF_CACHE])
+        np.vecdot(rows, query.astype(np.float32), out=products[at : at + _ROWS_OF_CACHE])
+    return products
 
 
 def quantise(rows: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
@@ -207,6 +230,36 @@ def shortlist(
     scores *= scales[rows]
     scores *= query.scale
     return rows, scores
+
+
+# Among fewer than this share of the rows a scan takes less time.
+WORTH_A_LIST = 1 / 4
+
+
+def shortlist_among(
+    signs: Signs,
+    codes: NDArray[np.int8],
+    scales: NDArray[np.float32],
+    query: Probe,
+    limit: int,
+    passing: NDArray[np.bool_],
+) -> tuple[NDArray[np.int64], NDArray[np.float32]] | None:
+    """As `shortlist`, among the rows that pass; None where these are to be scanned.
+
+    The length was measured for all rows, and these may be alike. So the list is twice as long, and
+    of its `NEAREST` best hardly any may be missing from its better half: else the rows that no list
+    has may hold others.
+    """
+    limit = max(limit, NEAREST)
+    shortest = 2 / MOST * int(signs.depth[0]) * limit / NEAREST
+    if np.count_nonzero(passing) < max(WORTH_A_LIST * len(codes), shortest):
+        return None
+    listed, scores = shortlist(signs, codes, scales, query, 2 * limit, np.flatnonzero(~passing))
+    words, spreads = signs.words.take(listed, axis=1), signs.spreads[listed]
+    estimates = estimate(evolve(signs, words=words, spreads=spreads), query.vector)
+    worse = estimates < np.partition(estimates, len(listed) // 2)[len(listed) // 2]
+    missing = np.count_nonzero(worse & (scores >= lowest_of_best([scores], limit)))
+    return None if missing * NEAREST > limit else (listed, scores)
 
 
 def estimate(signs: Signs, query: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -203,6 +203,8 @@ class Segment:
     _coarsest: float | None = field(init=False, default=None)
     _sorted_owners: NDArray[np.int64] | None = field(init=False, default=None)
     _names: list[str] | None = field(init=False, default=None)
+    _units_of: tuple[NDArray[np.int64], NDArray[np.int32]] | None = field(init=False, default=None)
+    _others: tuple[NDArray[np.int32], NDArray[np.int32]] | None = field(init=False, default=None)
     _counts: dict[int, NDArray[np.unsignedinteger[Any]]] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -249,9 +251,22 @@ class Segment:
         return groups
 
     def units_of(self, owners: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Ordinals of the units of `owners` (sorted, unique), ascending."""
-        groups = self.groups_of(owners)
-        return ranges(self.starts[groups], self.starts[groups + 1])
+        """Ordinals of the units of `owners` (sorted, unique), ascending; the last are kept."""
+        kept = self._units_of
+        if kept is None or kept[0] is not owners:
+            groups = self.groups_of(owners)
+            units = ranges(self.starts[groups], self.starts[groups + 1])
+            kept = self._units_of = owners, units
+        return kept[1]
+
+    def units_without(self, units: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Ordinals of all other units, ascending; the last are kept."""
+        kept = self._others
+        if kept is None or kept[0] is not units:
+            others = np.ones(len(self), np.bool_)
+            others[units] = False
+            kept = self._others = units, np.flatnonzero(others).astype(np.int32)
+        return kept[1]
 
     def units_under(
         self, headings: Sequence[str], among: NDArray[np.int32] | None = None
@@ -330,6 +345,7 @@ class SegmentReader:
     _frequencies: dict[int, int] = field(init=False, factory=dict)
     _dead_rows: NDArray[np.int64] | None = field(init=False, default=None)
     _living: NDArray[np.bool_] | None = field(init=False, default=None)
+    _counting: tuple[NDArray[np.int32], NDArray[np.bool_]] | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         segment = self.segment
@@ -380,9 +396,12 @@ class SegmentReader:
             self._living = living
         if allowed is None:
             return living
-        counting = np.zeros(len(self.segment), np.bool_)
-        counting[allowed] = living[allowed] if len(living) else True
-        return counting
+        kept = self._counting
+        if kept is None or kept[0] is not allowed:
+            counting = np.zeros(len(self.segment), np.bool_)
+            counting[allowed] = living[allowed] if len(living) else True
+            kept = self._counting = allowed, counting
+        return kept[1]
 
     def dead_rows(self) -> NDArray[np.int64]:
         """Vector rows of the dead units."""

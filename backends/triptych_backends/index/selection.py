@@ -80,9 +80,7 @@ class _Without:
     part: Selection
 
     def units(self, dataset: str, segment: Segment, among: Units | None = None) -> Units:
-        kept = np.ones(len(segment.keys), np.bool_)
-        kept[self.part.units(dataset, segment, among)] = False
-        return np.flatnonzero(kept).astype(np.int32)
+        return segment.units_without(self.part.units(dataset, segment, among))
 
 
 def both(left: Selection, right: Selection) -> Selection:

@@ -18,9 +18,9 @@ from triptych.errors import ModelMismatchError, ValidationError
 from triptych.records import SparseVector
 from triptych_backends.index.change_log import Rows
 from triptych_backends.index.helper import available_cores
-from triptych_backends.index.quantization import Probe, dot, shortlist
+from triptych_backends.index.quantization import Probe, dot, shortlist, shortlist_among
 from triptych_backends.index.ranking import RankedUnits, best_of_group, lowest_of_best, top_k
-from triptych_backends.index.segment import EMPTY_ORDINALS, IntArray, SegmentReader, common_places
+from triptych_backends.index.segment import EMPTY_ORDINALS, IntArray, SegmentReader
 from triptych_backends.index.selection import Part
 
 # Below this a second thread costs more than it saves.
@@ -37,15 +37,21 @@ class RowScanner:
         self._cores = cores or available_cores()
         self._pool: ThreadPoolExecutor | None = None
 
-    def dot(self, codes: NDArray[np.int8], query: NDArray[np.int8]) -> NDArray[np.float32]:
-        """The dot product of each row of `codes` with `query`, shape (rows,)."""
-        if self._cores < 2 or codes.nbytes < SPLIT_BYTES:
-            return dot(codes, query)
+    def dot(
+        self, codes: NDArray[np.int8], query: NDArray[np.int8], rows: IntArray | None = None
+    ) -> NDArray[np.float32]:
+        """As `quantization.dot`."""
+        count = len(codes) if rows is None else len(rows)
+        if self._cores < 2 or count * codes.shape[1] < SPLIT_BYTES:
+            return dot(codes, query, rows)
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._cores, "triptych-scan")
-        half = len(codes) // 2
-        other = self._pool.submit(dot, codes[half:], query)
-        return np.concatenate((dot(codes[:half], query), other.result()))
+
+        def part(some: slice) -> NDArray[np.float32]:
+            return dot(codes[some], query) if rows is None else dot(codes, query, rows[some])
+
+        other = self._pool.submit(part, slice(count // 2, None))
+        return np.concatenate((part(slice(count // 2)), other.result()))
 
     def close(self) -> None:
         """End the helper threads; they start again when needed."""
@@ -80,22 +86,25 @@ def approximate(
     segment = view.segment
     if not segment.dimension:
         return Approximate(np.empty(0, np.float32), EMPTY_ORDINALS, np.empty(0, np.int64))
-    row_codes, scales = segment.codes, segment.scales
-    units, keys = segment.row_units, segment.row_keys
+    codes, scales, units, keys = segment.codes, segment.scales, segment.row_units, segment.row_keys
+    listed, rows = None, None
     if allowed is not None:
-        rows = common_places(units, _without(allowed, view.dead))
-        row_codes, scales, units, keys = row_codes[rows], scales[rows], units[rows], keys[rows]
-        if not len(rows):
-            return Approximate(np.empty(0, np.float32), units, keys)
+        passing = view.counting(allowed)
+        # Where every unit has a vector, its row has the unit's number.
+        passing = passing if len(units) == len(segment) else passing[units]
+        if limit is not None and segment.signs:
+            listed = shortlist_among(segment.signs, codes, scales, query, limit, passing)
+        rows = None if listed else np.flatnonzero(passing)
     elif limit is not None and segment.signs:
-        dead = view.dead_rows()
-        rows, scores = shortlist(segment.signs, row_codes, scales, query, limit, dead)
-        return Approximate(scores, units[rows], keys[rows])
-    scores = scanner.dot(row_codes, query.codes)
-    scores *= scales
+        listed = shortlist(segment.signs, codes, scales, query, limit, view.dead_rows())
+    if listed is not None:
+        return Approximate(listed[1], units[listed[0]], keys[listed[0]])
+    scores = scanner.dot(codes, query.codes, rows)
+    scores *= scales if rows is None else scales[rows]
     scores *= query.scale
-    if units is segment.row_units and len(view.dead):
-        scores[view.dead_rows()] = -np.inf
+    if rows is not None:
+        return Approximate(scores, units[rows], keys[rows])
+    scores[view.dead_rows()] = -np.inf
     return Approximate(scores, units, keys)
 
 
@@ -105,12 +114,6 @@ def exact(query: NDArray[np.float32], vectors: NDArray[np.float32]) -> NDArray[n
         "ij,j->i", vectors.astype(np.float64), query.astype(np.float64)
     )
     return found
-
-
-def _without(ordinals: IntArray, dead: IntArray) -> IntArray:
-    if not len(dead) or not len(ordinals):
-        return ordinals
-    return np.delete(ordinals, common_places(ordinals, dead))
 
 
 # Exact scores are asked for all whose rounding to int8 may hide that they are among the best:
@@ -215,7 +218,8 @@ def _floor(
     parts: Sequence[Part],
 ) -> float:
     """What an approximate score must reach for the exact one to be among the `limit` best."""
-    tops = [one if len(one) <= limit else one[top_k(one, limit)] for one in scores]
+    # Of few scores `lowest_of_best` finds it as fast.
+    tops = [one if len(one) <= max(limit, MOST) else one[top_k(one, limit)] for one in scores]
     return lowest_of_best(tops, limit) - _margin(query, parts)
 
 

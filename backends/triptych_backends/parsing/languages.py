@@ -123,27 +123,20 @@ LANGUAGES: dict[str, Language] = {
 """The languages by name."""
 
 ENDINGS: dict[str, str] = {
-    ".c": "c",
-    ".cc": "cpp",
-    ".cjs": "javascript",
-    ".cpp": "cpp",
-    ".cts": "typescript",
-    ".cxx": "cpp",
-    ".go": "go",
-    ".h": "cpp",  # C's definitions are read by C++'s grammar too, and not the other way round
-    ".hh": "cpp",
-    ".hpp": "cpp",
-    ".hxx": "cpp",
-    ".java": "java",
-    ".js": "javascript",
-    ".jsx": "javascript",
-    ".mjs": "javascript",
-    ".mts": "typescript",
-    ".py": "python",
-    ".pyi": "python",
-    ".rs": "rust",
-    ".ts": "typescript",
-    ".tsx": "tsx",
+    ending: language
+    for language, endings in {
+        "c": ".c",
+        # C's definitions are read by C++'s grammar too, and not the other way round.
+        "cpp": ".cc .cpp .cxx .h .hh .hpp .hxx",
+        "javascript": ".cjs .js .jsx .mjs",
+        "typescript": ".cts .mts .ts",
+        "go": ".go",
+        "java": ".java",
+        "python": ".py .pyi",
+        "rust": ".rs",
+        "tsx": ".tsx",
+    }.items()
+    for ending in endings.split()
 }
 """The language of each ending."""
 

@@ -18,7 +18,9 @@ SPARSE_WIDTH = 1_000_000_000
 greater, and never less."""
 
 _MOST_TERMS = 16_000
-_INTEGER, _TEXT = 23, 25  # the types' numbers in every PostgreSQL
+# The types' numbers in every PostgreSQL.
+BIGINTS = 1016
+_BIGINT, _INTEGER, _TEXT = 20, 23, 25
 
 
 def integer_arrays(values: NDArray[np.int32], bounds: NDArray[np.int64]) -> list[bytes]:
@@ -30,6 +32,13 @@ def integer_arrays(values: NDArray[np.int32], bounds: NDArray[np.int64]) -> list
     return [
         _array(_INTEGER, end - start, body[start * 8 : end * 8]) for start, end in pairwise(edges)
     ]
+
+
+def bigint_array(values: Sequence[int]) -> bytes:
+    """``values`` as a bigint[]. Raises OverflowError."""
+    cells = np.empty(len(values), [("size", ">i4"), ("value", ">i8")])
+    cells["size"], cells["value"] = 8, values
+    return _array(_BIGINT, len(values), cells.tobytes())
 
 
 @lru_cache(maxsize=1024)

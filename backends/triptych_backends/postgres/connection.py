@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 import psycopg
 from psycopg import sql
+from psycopg.adapt import PyFormat
+from psycopg.types.array import ListBinaryDumper
 from psycopg.types.numeric import IntLoader
 from psycopg.types.string import BytesBinaryDumper
 
 from triptych import deadlines
 from triptych.errors import StoreAwayError, StoreError
+from triptych_backends.postgres.binary import BIGINTS, bigint_array
 from triptych_backends.postgres.errors import driver_errors, is_lost, is_starting
 from triptych_backends.postgres.location import PostgresLocation, parse_url
 from triptych_backends.postgres.session import Driver, PostgresSession, milliseconds
@@ -285,6 +288,7 @@ def connect(
         driver.adapters.register_loader("numeric", _WholeBinaryLoader)
         # Among the driver's own, one that is not compiled comes before it where COPY looks.
         driver.adapters.register_dumper(bytes, BytesBinaryDumper)
+        driver.adapters.register_dumper(list, _ListDumper)
         millis = int(location.statement_timeout * 1000)
         driver.execute(
             sql.SQL(
@@ -303,6 +307,28 @@ def connect(
         driver.close()
         raise
     return driver
+
+
+class _ListDumper(ListBinaryDumper):
+    """Whole numbers in one go: the driver's own takes twenty times as long."""
+
+    def get_key(self, obj: list[Any], format: PyFormat) -> psycopg.abc.DumperKey:
+        """See `Dumper.get_key`."""
+        return _WholesDumper if set(map(type, obj)) == {int} else super().get_key(obj, format)
+
+    def upgrade(self, obj: list[Any], format: PyFormat) -> Any:
+        """See `Dumper.upgrade`."""
+        is_whole = set(map(type, obj)) == {int}
+        return _WholesDumper(list, self._tx) if is_whole else super().upgrade(obj, format)
+
+
+class _WholesDumper(psycopg.adapt.Dumper):
+    format = psycopg.pq.Format.BINARY
+    oid = BIGINTS
+
+    def dump(self, obj: list[int]) -> bytes:
+        """See `Dumper.dump`."""
+        return bigint_array(obj)
 
 
 class _WholeLoader(IntLoader):

@@ -41,6 +41,10 @@ FEW_OWNERS = 1_000
 _WORTH = 30
 """Postings that are read in the time in which one unit is looked at."""
 
+_PART = 16  # one score in so many says which others need not be sorted
+_SPREAD = 32  # keys up to so many times as far apart as there are of them are counted in an array
+_LAST = 2**63 - 1
+
 _NOTHING = 1e-12  # more than what rounding leaves of a unit that was removed
 _PRESET = (
     # Tables without statistics yet would be read from end to end.
@@ -168,7 +172,7 @@ class _Ranking:
                 self._read_lists(1)
                 continue
             order = np.argsort(-self._scores[places], kind="stable")
-            self._look_at_best(places[order][: 4 * limit + 64])
+            self._look_at_best(places[order][: 2 * limit + 32])
 
     def _rest(self) -> float:
         """The most that the terms whose lists are not read can add to a score."""
@@ -180,8 +184,13 @@ class _Ranking:
     def _hoped(self) -> float:
         """The score to be among the best, if all units that were found pass."""
         scores = np.concatenate([self._scores, [row[4] for row in self._rows]])
-        place = len(scores) - self._asked.limit
-        return float(np.partition(scores, place)[place]) if place >= 0 else 0.0
+        limit = self._asked.limit
+        if len(scores) < limit:
+            return 0.0
+        # What is below the last wanted one of a part is below that of all.
+        part = scores[::_PART] if len(scores) >= limit * _PART else scores
+        scores = scores[scores >= _nth(part, limit)]
+        return _nth(scores, limit)
 
     def _read_lists(self, count: int) -> None:
         """Add what the next ``count`` terms' postings give."""
@@ -205,9 +214,8 @@ class _Ranking:
         scores *= 1 - norms / (np.abs(counts) + norms)
         new = ~np.isin(records["key"], self._looked_at)
         keys = np.concatenate([self._keys, records["key"][new]])
-        self._keys, places = np.unique(keys, return_inverse=True)
         added = np.concatenate([self._scores, scores[new]])
-        self._scores = np.bincount(places, added, len(self._keys)).astype(np.float64)
+        self._keys, self._scores = _sums(keys, added)
         self._keep(self._scores > _NOTHING)
 
     def _look_at_best(self, places: NDArray[np.int64]) -> None:
@@ -250,6 +258,24 @@ class _Ranking:
             bound,
             prepare=False,
         )
+
+
+def _nth(scores: NDArray[np.float64], place: int) -> float:
+    """The ``place``-th greatest of as many or more."""
+    return float(np.partition(scores, len(scores) - place)[len(scores) - place])
+
+
+def _sums(
+    keys: NDArray[np.int64], scores: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The distinct ``keys`` in their order, and the sum of the scores of each, added in turn."""
+    first = keys.min(initial=_LAST)
+    if keys.max(initial=0) - first < _SPREAD * len(keys):
+        places = keys - first  # without sorting them
+        found = np.flatnonzero(np.bincount(places))
+        return found + first, np.bincount(places, scores)[found].astype(np.float64)
+    found, places = np.unique(keys, return_inverse=True)
+    return found, np.bincount(places, scores, len(found)).astype(np.float64)
 
 
 _KNOWN_TERMS = (

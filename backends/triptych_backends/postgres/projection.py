@@ -44,7 +44,7 @@ class Words:
         """Whether it is time to begin with none."""
         return len(self._numbers) >= _KEPT_WORDS
 
-    def terms(self, numbers: NDArray[np.int32]) -> list[str]:
+    def terms(self, numbers: NDArray[np.int64]) -> list[str]:
         """The terms with these numbers, as the search tables have them."""
         if len(self._terms) < len(self._numbers):
             self._terms = list(self._numbers)
@@ -74,7 +74,7 @@ class TermIds:
         """The ids of ``terms``, one for each; new ones are made."""
         if not len(terms):
             return terms
-        distinct = np.unique(terms)
+        distinct = np.flatnonzero(np.bincount(terms))  # without sorting them
         if len(self._ids) <= distinct[-1]:
             self._ids = np.concatenate(
                 [self._ids, np.zeros(int(distinct[-1]) + 1 - len(self._ids), np.int32)]
@@ -85,7 +85,7 @@ class TermIds:
             self._ids[new] = self._make(session, new)
         return self._ids[terms]
 
-    def _look_up(self, session: PostgresSession, numbers: NDArray[np.int32]) -> None:
+    def _look_up(self, session: PostgresSession, numbers: NDArray[np.int64]) -> None:
         if self._is_complete is None:
             ((self._is_complete,),) = session.text(
                 "SELECT NOT EXISTS (SELECT FROM search_term WHERE dataset_id = %s AND field = %s)",
@@ -103,7 +103,7 @@ class TermIds:
         for text, pk in rows:
             self._ids[texts[text]] = pk
 
-    def _make(self, session: PostgresSession, numbers: NDArray[np.int32]) -> NDArray[np.int32]:
+    def _make(self, session: PostgresSession, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
         # Writers take turns, so that these ids are free.
         ((last,),) = session.text(
             "SELECT setval(s.name, nextval(s.name) + %s) FROM (SELECT "

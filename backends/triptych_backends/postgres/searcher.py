@@ -22,7 +22,7 @@ from triptych_backends.postgres.lanes import Asked, Predicates
 from triptych_backends.postgres.session import PostgresSession
 from triptych_backends.postgres.vector_indexes import VectorIndexes
 from triptych_backends.postgres.vector_lane import find_by_sparse_vector, find_by_vector
-from triptych_backends.sql.filters import Expired, SqlFilters
+from triptych_backends.sql.filters import FilterCache, SqlFilters
 from triptych_backends.sql.store import PinnedDatabase
 from triptych_backends.sql.transaction import find_datasets
 
@@ -41,7 +41,7 @@ class PostgresSearcher:
     def __init__(self, database: PostgresDatabase, *, indexes: VectorIndexes) -> None:
         self._database = database
         self._indexes = indexes
-        self._expired: dict[int, Expired] = {}
+        self._filters = FilterCache()
 
     def search(self, unit: Field, query: ChunkQuery) -> Sequence[Candidate]:
         """See `Searcher.search`."""
@@ -90,7 +90,7 @@ class PostgresSearcher:
         limit: int = 0,
         owner: str = "u.owner",
     ) -> Asked:
-        filters = SqlFilters(PinnedDatabase(self._database, session), expired=self._expired)
+        filters = SqlFilters(PinnedDatabase(self._database, session), cache=self._filters)
 
         def owners(part: Filter, among: Owners | None) -> Owners:
             return filters.owners(unit, datasets, part, among)

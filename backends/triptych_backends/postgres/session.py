@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 import psycopg
 
 from triptych_backends.postgres.errors import is_lost
+from triptych_backends.postgres.watched import WatchedConnection
 from triptych_backends.sql.deferred import Statement, Upsert, resolve
 from triptych_backends.sql.transaction import Session
 
@@ -149,7 +150,7 @@ def _copy_type(type_: object) -> str:
     return "text"
 
 
-Driver: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+Driver: TypeAlias = WatchedConnection
 Reconnect: TypeAlias = Callable[[], Driver]
 T = TypeVar("T")
 
@@ -190,7 +191,7 @@ class PostgresSession(Session):
         """The rows of a statement written in PostgreSQL's own words; none of one that has none."""
 
         def ask() -> list[tuple[Any, ...]]:
-            cursor = self.driver.execute(sql, values, prepare=prepare, binary=True)
+            cursor = self.driver.reader.execute(sql, values, prepare=prepare)
             return cursor.fetchall() if cursor.description else []
 
         return self._again(ask)
@@ -220,7 +221,7 @@ class PostgresSession(Session):
                 copy.write_row(row)
 
     def _cursor(self, sql: str, values: Sequence[Any]) -> psycopg.Cursor[tuple[Any, ...]]:
-        return self.driver.execute(sql, values, binary=True)
+        return self.driver.reader.execute(sql, values)
 
     def _again(self, ask: Callable[[], T]) -> T:
         try:

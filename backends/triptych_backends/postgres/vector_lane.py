@@ -92,23 +92,32 @@ class _Space:
 
 
 def _spaces(asked: Asked, space: str, query: NDArray[np.float32]) -> list[_Space]:
-    """The embedding spaces that are searched."""
+    """The embedding spaces that are searched; an index is walked by all that follows."""
     rows = asked.session.text(
-        "SELECT s.id, s.dataset_id, s.dimension, EXISTS (SELECT FROM pg_index i WHERE "
-        "i.indexrelid = to_regclass('search_vector_hnsw_' || s.id) AND i.indisvalid), "
+        "SELECT s.id, s.dataset_id, s.dimension, i.there, "
         "coalesce((SELECT units FROM search_stat t WHERE t.dataset_id = s.dataset_id "
-        "AND t.field = 0), 0) FROM space s "
-        "JOIN dataset d ON d.id = s.dataset_id AND d.embed_sig = s.sig AND s.kind = 'dense' "
+        # Only a walk through the index gives an order without sorting.
+        "AND t.field = 0), 0), CASE WHEN i.there AND %s THEN concat("
+        "set_config('hnsw.ef_search', %s, true), "
+        "set_config('hnsw.iterative_scan', 'relaxed_order', true), "
+        "set_config('enable_sort', 'off', true), set_config('enable_seqscan', 'off', true)) END "
+        "FROM space s JOIN dataset d ON d.id = s.dataset_id AND d.embed_sig = s.sig "
+        "AND s.kind = 'dense', LATERAL (SELECT EXISTS (SELECT FROM pg_index x WHERE x.indexrelid "
+        "= to_regclass('search_vector_hnsw_' || s.id) AND x.indisvalid) AS there) i "
         "WHERE d.id = ANY(%s::bigint[])",
-        ([each.id for each in asked.datasets if each.embed_sig == space],),
+        (
+            asked.predicates.greatest > FEW_OWNERS,
+            str(min(max(_reach(asked), LEAST_EFFORT), 1_000)),
+            [each.id for each in asked.datasets if each.embed_sig == space],
+        ),
     )
-    for _, dataset, width, _, _ in rows:
+    for _, dataset, width, *_ in rows:
         if width != len(query):
             raise ModelMismatchError(
                 f"the query vector is {len(query)} wide, the vectors of dataset "
                 f"{asked.names[dataset]!r} are {width}: embed the query with the dataset's model"
             )
-    return [_Space(pk, dataset, is_there, n) for pk, dataset, _, is_there, n in rows]
+    return [_Space(pk, dataset, is_there, n) for pk, dataset, _, is_there, n, _ in rows]
 
 
 def _margin(width: int) -> float:
@@ -125,27 +134,32 @@ def _probed(
     asked: Asked, spaces: Sequence[_Space], width: int, parameters: dict[str, Any]
 ) -> list[tuple[Any, ...]]:
     """The nearest units as the indexes find them, a few more than are wanted; perhaps too few."""
-    reach = asked.limit * (8 if asked.unit == "document" else 2) + 16
-    # Only a walk through the index gives an order without sorting. The statements are never
-    # prepared: a plan that was kept would not look at these settings.
-    asked.session.text(
-        "SELECT set_config('hnsw.ef_search', %s, true), "
-        "set_config('hnsw.iterative_scan', 'relaxed_order', true), "
-        "set_config('enable_sort', 'off', true), set_config('enable_seqscan', 'off', true)",
-        (str(min(max(reach, LEAST_EFFORT), 1_000)),),
-    )
+    is_best = "" if asked.unit == "document" else _IS_BEST
     found: list[tuple[Any, ...]] = []
     for space in spaces:
         # The index's own expression and condition, with the numbers written out.
         near = f"v.embedding::halfvec({width}) <#> %(query)s::halfvec({width})"
         found += asked.session.text(
-            f"SELECT {_FOUND} FROM (SELECT c.key, c.owner, c.position, v.space_id, v.id "
-            f"FROM search_vector v {_units_of(asked)} WHERE v.space_id = {space.id} "
-            f"{_selected(asked)} ORDER BY {near} LIMIT %(reach)s) f {_truth_of(asked)}",
-            {**parameters, "reach": reach},
-            prepare=False,
+            f"WITH near AS MATERIALIZED (SELECT c.key, c.owner, c.position, v.space_id, v.id, "
+            f"-({near}) AS score FROM search_vector v {_units_of(asked)} "
+            f"WHERE v.space_id = {space.id} {_selected(asked)} ORDER BY {near} LIMIT %(reach)s) "
+            f"SELECT {_FOUND} FROM near f {_truth_of(asked)} {is_best}",
+            {**parameters, "reach": _reach(asked)},
+            prepare=False,  # a plan that was kept would not look at the settings
         )
     return found
+
+
+# Of the others, none can be among the best: their vectors are not read.
+_IS_BEST = (
+    "WHERE f.score >= coalesce((SELECT score FROM near ORDER BY score DESC "
+    "OFFSET %(limit)s - 1 LIMIT 1), '-Infinity') - %(margin)s"
+)
+
+
+def _reach(asked: Asked) -> int:
+    """How many units are asked of an index."""
+    return asked.limit * (8 if asked.unit == "document" else 2) + 16
 
 
 _FOUND = "f.key, f.owner, f.position, f.space_id, f.id, w.data, n.name"

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Generator
 from contextlib import closing
+from functools import cached_property
 from typing import Any, Final
 
 import psycopg
@@ -80,6 +81,12 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
                     state = gen.send(ready)
                 except StopIteration as end:
                     return end.value
+
+    @cached_property
+    def reader(self) -> psycopg.Cursor[tuple[Any, ...]]:
+        """A cursor for statements whose rows are read before the next one: to make another takes
+        a quarter of the time of a short statement."""
+        return self.cursor(binary=True)
 
     def ping(self, seconds: float) -> None:
         """Raise psycopg.OperationalError, and be closed, if there is no answer for so long."""

@@ -56,12 +56,10 @@ class SqlAnswers:
     """
 
     def revisions(self: HasDatabase, dataset_ids: Collection[str]) -> Mapping[str, str]:
-        """See `AnswerCache.revisions`."""
         with self.database.cached() as session:
             return {name: found for name, (found, _) in _revisions(session, dataset_ids).items()}
 
     def cached_questions(self: HasDatabase, request: str) -> Sequence[CachedQuestion]:
-        """See `AnswerCache.cached_questions`."""
         with self.database.reading() as session:
             rows = session.all(_QUESTIONS, wanted=request)
         return [
@@ -70,13 +68,11 @@ class SqlAnswers:
         ]
 
     def cached_answer(self: HasDatabase, key: int) -> CachedAnswer | None:
-        """See `AnswerCache.cached_answer`."""
         with self.database.reading() as session:
             row = session.one(_ONE, pk=key)
         return None if row is None else _read(row, self.database.where)
 
     def keep_answer(self: HasDatabase, answer: CachedAnswer, *, most: int) -> bool:
-        """See `AnswerCache.keep_answer`."""
         with self.database.writing(durable=False) as tx:
             known = _revisions(tx, answer.revisions)
             if {name: found for name, (found, _) in known.items()} != dict(answer.revisions):
@@ -98,17 +94,14 @@ class SqlAnswers:
             return True
 
     def drop_answers(self: HasDatabase, *, before: datetime) -> int:
-        """See `AnswerCache.drop_answers`."""
         with self.database.writing() as tx:
             return tx.run(_DROP_OLD, moment=micros_of(before))
 
     def count_lookups(self: HasDatabase, *, hits: int, misses: int) -> None:
-        """See `AnswerCache.count_lookups`."""
         with self.database.writing(durable=False) as tx:
             tx.run_many(_ADD_COUNT, [("hits", hits), ("misses", misses)])
 
     def cache_stats(self: HasDatabase) -> CacheStats:
-        """See `AnswerCache.cache_stats`."""
         with self.database.snapshot() as session:
             ((entries,),) = session.all(_COUNT)
             counts = dict(session.all(_COUNTS))

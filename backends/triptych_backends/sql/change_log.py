@@ -149,13 +149,11 @@ class SqlChangeLog:
         return position
 
     def changes(self, dataset: str, after: int) -> Sequence[Change]:
-        """See `ChangeLog.changes`."""
         with self._database.reading() as session:
             rows = session.all(_CHANGES, dataset=dataset, after=after)
         return [Change(seq=seq, field=field or None, owner=owner) for seq, field, owner in rows]
 
     def owners(self, dataset: str, field: Field, after: int, limit: int) -> Sequence[int]:
-        """See `ChangeLog.owners`."""
         with self._database.reading() as session:
             rows = session.all(_OWNERS, dataset=dataset, of=field, after=after, most=limit)
         return [row[0] for row in rows]
@@ -229,13 +227,11 @@ class SqlChangeLog:
         )
 
     def epoch(self, seq: int) -> str | None:
-        """See `ChangeLog.epoch`."""
         with self._database.reading() as session:
             row = session.one(EPOCH_AT, seq=seq)
         return None if row is None else str(row[0])
 
     def flush(self) -> None:
-        """See `ChangeLog.flush`."""
         self._database.flush()
 
 
@@ -348,7 +344,6 @@ class SqlChanges:
     def read_changes(
         self: HasDatabase, since: ChangeCursor | None, *, dataset_id: str | None, limit: int
     ) -> ChangePage:
-        """See `ChangeReader.read_changes`."""
         from triptych.contracts.change_pages import read_page
 
         with self.database.snapshot() as session:

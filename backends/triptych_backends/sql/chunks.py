@@ -64,13 +64,11 @@ class SqlChunks(Repository):
     """
 
     def config(self, dataset_id: str) -> DatasetConfig | None:
-        """See `ChunkRepo.config`."""
         with self.database.cached() as session:
             found = find_dataset(session, dataset_id)
         return found.config if found else None
 
     def configs(self, dataset_ids: Sequence[str]) -> Mapping[str, DatasetConfig]:
-        """See `ChunkRepo.configs`."""
         with self.database.cached() as session:
             found = find_datasets(session, dataset_ids)
         return {each.name: each.config for each in found if each.config is not None}
@@ -78,7 +76,6 @@ class SqlChunks(Repository):
     def configure(
         self, dataset_id: str, config: DatasetConfig, *, expected: DatasetConfig | None
     ) -> bool:
-        """See `ChunkRepo.configure`."""
         with self.database.writing() as tx:
             return configure(tx, dataset_id, config, expected)
 
@@ -100,13 +97,11 @@ class SqlChunks(Repository):
     def replace(
         self, dataset_id: str, doc_name: str, chunks: Sequence[DerivedChunk], *, sig: DerivedSig
     ) -> bool:
-        """See `ChunkRepo.replace`."""
         return self.replace_many(dataset_id, [(doc_name, chunks, sig)])[0]
 
     def replace_many(
         self, dataset_id: str, sets: Sequence[tuple[str, Sequence[DerivedChunk], DerivedSig]]
     ) -> Sequence[bool]:
-        """See `ChunkRepo.replace_many`."""
         if not sets:
             return []
         with self.database.writing(durable=False) as tx:
@@ -180,46 +175,38 @@ class SqlChunks(Repository):
             return sum(session.all(_SETS, dataset=each.id)[0][0] for each in found)
 
     def update_source_version(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
-        """See `ChunkRepo.update_source_version`."""
         with self.database.writing(durable=False) as tx:
             dataset = find_dataset(tx, dataset_id)
             return dataset is not None and update_source_version(tx, dataset, doc_name, sig)
 
     def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
-        """See `ChunkRepo.delete_by_doc`."""
         with self.database.writing() as tx:
             found = tx.one(_DOCUMENT, dataset=dataset_id, name=doc_name)
             if found is not None:
                 remove_chunk_set(tx, *found)
 
     def delete_by_dataset(self, dataset_id: str) -> None:
-        """See `ChunkRepo.delete_by_dataset`."""
         with self.database.writing() as tx:
             dataset = find_dataset(tx, dataset_id)
             if dataset is not None:
                 remove_chunk_sets(tx, dataset)
 
     def search(self, query: ChunkQuery) -> Sequence[Candidate]:
-        """See `ChunkRepo.search`."""
         return self.find("chunk", query)
 
     def search_docs(self, query: ChunkQuery) -> Sequence[Candidate]:
-        """See `DocLevelSearcher.search_docs`."""
         return self.find("document", query)
 
     def search_docs_by_vector(self, query: ChunkQuery) -> Sequence[Candidate]:
-        """See `DocLevelSearcher.search_docs_by_vector`."""
         return self.find("document", query)
 
     def corpus_stats(
         self, dataset_ids: Sequence[str], terms: Sequence[str], *, within: FilterTree | None = None
     ) -> CorpusStats:
-        """See `DocLevelSearcher.corpus_stats`."""
         self.database.require_open()
         return self.searcher.corpus_stats("chunk", dataset_ids, terms, within=within)
 
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
-        """See `ChunkRepo.fetch`."""
         with self.database.reading() as session:
             return fetch_chunks(session, integers(keys), self.where)
 

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
@@ -261,12 +262,14 @@ def _whole(operator: str, value: float) -> int | None:
 def ids_of(session: Session, statement: Select[Any], **parameters: object) -> Ids:
     """The first column of what ``statement`` finds, sorted, each once."""
     deadlines.check("the filter")
-    return sorted_ids(row[0] for row in session.all(statement, **parameters))
+    return sorted_ids(map(itemgetter(0), session.all(statement, **parameters)))
 
 
 def sorted_ids(ids: Iterable[int]) -> Ids:
     """``ids``, sorted, each once."""
-    return np.unique(np.fromiter(ids, np.int64))
+    # `np.unique` takes ten times as long.
+    values = np.sort(np.fromiter(ids, np.int64))
+    return values[np.diff(values, prepend=-1) > 0] if len(values) else values
 
 
 def union_of(parts: Iterable[Ids]) -> Ids:

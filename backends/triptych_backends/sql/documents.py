@@ -92,7 +92,6 @@ class SqlDocuments(Repository):
     """`DocumentRepo` and `VersionReader` over a `Database`."""
 
     def put(self, dataset_id: str, document: NewDocument) -> SourceDocument:
-        """See `DocumentRepo.put`."""
         unchanged = self.find_unchanged(dataset_id, document)
         if unchanged is not None:
             return unchanged
@@ -116,7 +115,6 @@ class SqlDocuments(Repository):
         return source_of(row, dataset_id, document.content)
 
     def put_many(self, dataset_id: str, documents: Sequence[NewDocument]) -> Sequence[PutOutcome]:
-        """See `DocumentRepo.put_many`."""
         if not documents:
             return []
         with self.database.writing() as tx:
@@ -178,7 +176,6 @@ class SqlDocuments(Repository):
             return outcomes
 
     def load(self, document: SourceDocument) -> None:
-        """See `DocumentRepo.load`."""
         with self.database.writing() as tx:
             dataset = find_dataset(tx, document.dataset_id)
             row = read_rows(tx, dataset, {document.name}, self.where).get(document.name)
@@ -207,7 +204,6 @@ class SqlDocuments(Repository):
         return source_of(row, dataset_id, content.decode())
 
     def get_info(self, dataset_id: str, name: str) -> DocumentInfo | None:
-        """See `DocumentRepo.get_info`."""
         with self.database.reading() as session:
             found = session.one(_GET_INFO, dataset=dataset_id, name=name)
         return None if found is None else info_in(found, dataset_id, self.where)
@@ -221,7 +217,6 @@ class SqlDocuments(Repository):
         limit: int | None = None,
         where: FilterTree | None = None,
     ) -> Sequence[DocumentInfo]:
-        """See `DocumentRepo.list`."""
         if where is not None:
             return self._passing(dataset_id, where, prefix, after, limit)
         end = prefix_end(prefix)
@@ -252,7 +247,6 @@ class SqlDocuments(Repository):
         return [info_in(row, dataset_id, self.where) for row in found]
 
     def count(self, dataset_id: str, *, where: FilterTree | None = None) -> int:
-        """See `DocumentRepo.count`."""
         with self.database.snapshot() as session:
             dataset = find_dataset(session, dataset_id)
             if dataset is None:
@@ -274,12 +268,10 @@ class SqlDocuments(Repository):
         return [each for each in dataset_ids if each in names]
 
     def list_datasets(self) -> Sequence[str]:
-        """See `DocumentRepo.list_datasets`."""
         with self.database.cached() as session:
             return [row[0] for row in session.all(_DATASETS)]
 
     def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
-        """See `VersionReader.versions`."""
         with self.database.reading() as session:
             return read_versions(session, dataset_id, name, self.where)
 
@@ -291,13 +283,11 @@ class SqlDocuments(Repository):
         return current if current is not None and current.version == version else old
 
     def deleted_version(self, dataset_id: str) -> int:
-        """See `VersionReader.deleted_version`."""
         with self.database.reading() as session:
             dataset = find_dataset(session, dataset_id)
         return 0 if dataset is None else dataset.deleted_version
 
     def create_dataset(self, dataset_id: str) -> bool:
-        """See `DocumentRepo.create_dataset`."""
         with self.database.writing() as tx:
             found = find_dataset(tx, dataset_id)
             if found is not None and found.live:
@@ -306,14 +296,12 @@ class SqlDocuments(Repository):
             return True
 
     def delete(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:
-        """See `DocumentRepo.delete`."""
         with self.database.writing() as tx:
             dataset = find_dataset(tx, dataset_id)
             rules.check_delete(dataset_id, name, if_version, version_of(tx, dataset, name))
             return dataset is not None and remove_document(tx, dataset, name)
 
     def delete_orphans(self, dataset_id: str, names: Collection[str]) -> Sequence[str]:
-        """See `DocumentRepo.delete_orphans`."""
         if not names:
             return []
         with self.database.writing() as tx:
@@ -321,7 +309,6 @@ class SqlDocuments(Repository):
             return [] if dataset is None else remove_orphans(tx, dataset, names)
 
     def delete_many(self, dataset_id: str, versions: Mapping[str, int]) -> Sequence[str]:
-        """See `DocumentRepo.delete_many`."""
         if not versions:
             return []
         with self.database.writing() as tx:
@@ -335,7 +322,6 @@ class SqlDocuments(Repository):
             ]
 
     def delete_dataset(self, dataset_id: str) -> bool:
-        """See `DocumentRepo.delete_dataset`."""
         with self.database.writing() as tx:
             dataset = find_dataset(tx, dataset_id)
             if dataset is None:

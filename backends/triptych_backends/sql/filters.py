@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 import attrs
 import numpy as np
 
 from triptych.records import And, Condition, Filter, FilterTree, Layer, Not, Or, Subject
-from triptych.records.filters import EXPIRES_AT, NAME, guard_of
+from triptych.records.filters import EXPIRES_AT, NAME, conditions_of, guard_of
 from triptych_backends.index import Field, LogPosition, Owners, Scored
 from triptych_backends.sql.change_log import read_head
 from triptych_backends.sql.conditions import (
@@ -40,44 +41,69 @@ _NEXT = select(func.min(_m.pair)).where(
 )
 
 
-@attrs.frozen
-class Expired:
-    """The documents that have expired at every moment from ``first`` on and before ``last``."""
+_MOST_IDS = 1 << 20  # 8 MB
+_FILTER_AS_IDS = 16
+
+
+@attrs.define
+class FilterCache:
+    """What filters found lately in each dataset, by its id; ``room``: for how many ids more."""
+
+    datasets: dict[int, Kept] = attrs.field(factory=dict)
+    room: int = _MOST_IDS
+
+
+@attrs.define
+class Kept:
+    """What filters found in one dataset while the log ended at ``position``.
+
+    ``expired``: which documents have expired at every moment from the first on and before the last.
+    """
 
     position: LogPosition
-    first: bytes
-    last: bytes
-    ids: Ids
+    cache: FilterCache
+    found: dict[FilterTree, Ids] = attrs.field(factory=dict)
+    expired: tuple[bytes, bytes, Ids] | None = None
+
+    def add(self, tree: FilterTree, ids: Ids) -> Ids:
+        """Keep and return ``ids``; forget all else where that is too much."""
+        cost = len(ids) + _FILTER_AS_IDS
+        if cost > self.cache.room:
+            self.cache.datasets, self.cache.room, self.found = {}, _MOST_IDS, {}
+        self.cache.room -= cost
+        self.found[tree] = ids
+        return ids
 
 
 class CachedConditions(DocumentConditions):
-    """`DocumentConditions` that keep in ``kept``, for each dataset, what they found last to have
-    expired: it holds until a write, or until the next document expires."""
+    """`DocumentConditions` that keep in ``cache`` what was found since the last write; which
+    documents have expired, until the next one expires."""
 
-    def __init__(self, session: Session, dataset: int, kept: dict[int, Expired]) -> None:
+    def __init__(self, session: Session, dataset: int, cache: FilterCache) -> None:
         super().__init__(session, dataset)
-        self._kept = kept
+        self._cache = cache
+
+    @cached_property
+    def kept(self) -> Kept | None:
+        """What was found at the position of this session."""
+        position = read_head(self.session)
+        kept = self._cache.datasets.get(self.dataset)
+        if position is not None and (kept is None or kept.position != position):
+            kept = self._cache.datasets[self.dataset] = Kept(position, self._cache)
+        return None if position is None else kept
 
     def holding(self, condition: Condition) -> Ids:
         """See `DocumentConditions.holding`."""
+        kept = self.kept
         is_of_time = condition.operator == "lte" and condition.values[0][0] == "time"
-        if condition.field != EXPIRES_AT or not is_of_time:
+        if kept is None or condition.field != EXPIRES_AT or not is_of_time:
             return super().holding(condition)
-        position = read_head(self.session)
         moment = entry_of(EXPIRES_AT, condition.values[0])
-        kept = self._kept.get(self.dataset)
-        if (
-            kept is None
-            or position is None
-            or kept.position != position
-            or not kept.first <= moment < kept.last
-        ):
-            ids = super().holding(condition)
-            if position is None:
-                return ids
+        expired = kept.expired
+        if expired is None or not expired[0] <= moment < expired[1]:
             last = _next_moment(self.session, self.dataset, moment)
-            kept = self._kept[self.dataset] = Expired(position, moment, last, ids)
-        return kept.ids
+            expired = kept.expired = moment, last, super().holding(condition)
+        return expired[2]
 
 
 def _next_moment(session: Session, dataset: int, after: bytes) -> bytes:
@@ -135,12 +161,12 @@ _FRESH_LAYERS = _LAYERS.where(
 class SqlFilters:
     """`triptych_backends.index.Filters` over a `Database`.
 
-    ``expired`` is what several of them share.
+    ``cache`` is what several of them share.
     """
 
-    def __init__(self, database: Database, *, expired: dict[int, Expired] | None = None) -> None:
+    def __init__(self, database: Database, *, cache: FilterCache | None = None) -> None:
         self._database = database
-        self._expired = {} if expired is None else expired
+        self._cache = FilterCache() if cache is None else cache
 
     def owners(
         self, unit: Field, datasets: Sequence[str], where: Filter, among: Owners | None = None
@@ -156,7 +182,7 @@ class SqlFilters:
             passing = {}
             for name, dataset in found.items():
                 if dataset is not None:
-                    conditions = CachedConditions(session, dataset.id, self._expired)
+                    conditions = CachedConditions(session, dataset.id, self._cache)
                     some = None if among is None else among.get(name, union_of(()))
                     passing[name] = (
                         _documents(conditions, where, some)
@@ -173,10 +199,10 @@ class SqlFilters:
 
 def documents_passing(session: Session, dataset: int, tree: FilterTree) -> Ids:
     """The ids of the dataset's documents that pass."""
-    return _documents(DocumentConditions(session, dataset), Filter(tree=tree))
+    return _documents(CachedConditions(session, dataset, FilterCache()), Filter(tree=tree))
 
 
-def _documents(conditions: DocumentConditions, where: Filter, among: Ids | None = None) -> Ids:
+def _documents(conditions: CachedConditions, where: Filter, among: Ids | None = None) -> Ids:
     parts = [] if among is None else [among]
     if where.tree is not None:
         parts = [_evaluate(where.tree, conditions, among)]
@@ -217,6 +243,9 @@ class _Conditions(Protocol):
     """Finds the ids for which a condition holds, among ``every``."""
 
     @property
+    def kept(self) -> Kept | None: ...
+
+    @property
     def every(self) -> Ids: ...
 
     def holding(self, condition: Condition) -> Ids: ...
@@ -226,6 +255,8 @@ class _Conditions(Protocol):
 
 class _LayerConditions:
     """Conditions on layers: names are their own, all else is their document's."""
+
+    kept: None = None
 
     def __init__(self, documents: DocumentConditions, rows: Sequence[Any]) -> None:
         self._documents = documents
@@ -257,6 +288,14 @@ def _evaluate(tree: FilterTree, conditions: _Conditions, among: Ids | None = Non
     """The ids that pass, of all or of those ``among``: these are read, and nothing else is."""
     if among is not None:
         return conditions.judged(among, tree)
+    kept = conditions.kept
+    if kept is None or any(each.field == EXPIRES_AT for each in conditions_of(tree)):
+        return _evaluated(tree, conditions)
+    ids = kept.found.get(tree)
+    return kept.add(tree, _evaluated(tree, conditions)) if ids is None else ids
+
+
+def _evaluated(tree: FilterTree, conditions: _Conditions) -> Ids:
     guard, rest = guard_of(tree)
     if guard is not None:
         found = _evaluate(guard, conditions)

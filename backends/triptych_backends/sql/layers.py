@@ -79,7 +79,6 @@ class SqlLayerJournal(Repository):
     """`LayerJournal` over a `Database`. Each write is durable: calls cost money."""
 
     def quarantine(self, quarantined: QuarantinedLayer) -> None:
-        """See `LayerJournal.quarantine`."""
         when = micros_of(quarantined.quarantined_at)
         with self.database.writing() as tx:
             row = (
@@ -95,14 +94,12 @@ class SqlLayerJournal(Repository):
             tx.run_many(_PARK, [row])
 
     def release_quarantined(self, dataset_id: str, doc_name: str, layer: Layer) -> None:
-        """See `LayerJournal.release_quarantined`."""
         with self.database.writing() as tx:
             dataset = find_dataset(tx, dataset_id)
             if dataset is not None:
                 tx.run(_UNPARK, dataset=dataset.id, name=doc_name, layer=str(layer))
 
     def quarantined(self, dataset_id: str) -> Sequence[QuarantinedLayer]:
-        """See `LayerJournal.quarantined`."""
         with self.database.reading() as session:
             rows = session.all(_PARKED, dataset=dataset_id)
         try:
@@ -123,7 +120,6 @@ class SqlLayerJournal(Repository):
             raise corrupt(self.where, f"what is quarantined of {dataset_id!r}: {error}") from error
 
     def record_usage(self, dataset_id: str, usage: ModelUsage) -> None:
-        """See `LayerJournal.record_usage`."""
         for name in ("calls", "failures", "input_tokens", "output_tokens"):
             count = getattr(usage, name)
             if not 0 <= count < _COUNTS:
@@ -141,7 +137,6 @@ class SqlLayerJournal(Repository):
             tx.run_many(_CHARGE, [row])
 
     def usage(self, dataset_id: str) -> Sequence[ModelUsage]:
-        """See `LayerJournal.usage`."""
         with self.database.reading() as session:
             rows = session.all(_USAGE, dataset=dataset_id)
         return [
@@ -157,13 +152,11 @@ class SqlLayerJournal(Repository):
         ]
 
     def put_checkpoint(self, dataset_id: str, doc_name: str, key: str, content: str) -> None:
-        """See `LayerJournal.put_checkpoint`."""
         with self.database.writing() as tx:
             row = (tx.dataset(dataset_id).id, doc_name, key, content.encode())
             tx.run_many(_PUT_NOTE, [row])
 
     def checkpoints(self, dataset_id: str, doc_name: str) -> Mapping[str, str]:
-        """See `LayerJournal.checkpoints`."""
         with self.database.reading() as session:
             rows = session.all(_NOTES, dataset=dataset_id, name=doc_name)
         try:
@@ -172,7 +165,6 @@ class SqlLayerJournal(Repository):
             raise corrupt(self.where, f"a note on {doc_name!r}: {error}") from error
 
     def prune_checkpoints(self, dataset_id: str, doc_name: str, keys: Collection[str]) -> None:
-        """See `LayerJournal.prune_checkpoints`."""
         gone = [key for key in self.checkpoints(dataset_id, doc_name) if key not in keys]
         if not gone:
             return
@@ -276,7 +268,6 @@ class SqlLayers(SqlLayerJournal):
     def get(
         self, dataset_id: str, doc_name: str, layer: Layer, *, vectors: bool = False
     ) -> DerivedLayer | None:
-        """See `LayerRepo.get`."""
         statement = _GET_WITH_VECTOR if vectors else _GET
         with self.database.reading() as session:
             row = session.one(statement, dataset=dataset_id, name=doc_name, layer=str(layer))
@@ -288,7 +279,6 @@ class SqlLayers(SqlLayerJournal):
         return attrs.evolve(found, vector=decode_vector(row[-1], row[-2], self.where))
 
     def list(self, dataset_id: str, *, layer: Layer | None = None) -> Sequence[DerivedLayer]:
-        """See `LayerRepo.list`."""
         with self.database.reading() as session:
             if layer is None:
                 rows = session.all(_ALL, dataset=dataset_id)
@@ -305,7 +295,6 @@ class SqlLayers(SqlLayerJournal):
         after: str | None = None,
         limit: int,
     ) -> Sequence[DerivedLayer]:
-        """See `LayerRepo.page`."""
         end = prefix_end(prefix)
         pages = _PAGES if not prefix else _PAGES_PREFIX if end is None else _PAGES_RANGE
         with self.database.reading() as session:
@@ -322,27 +311,23 @@ class SqlLayers(SqlLayerJournal):
         return [self._layer(dataset_id, row) for row in rows]
 
     def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
-        """See `LayerRepo.delete_by_doc`."""
         with self.database.writing() as tx:
             dataset = find_dataset(tx, dataset_id)
             if dataset is not None:
                 remove_layers(tx, dataset.id, doc_name)
 
     def delete_by_dataset(self, dataset_id: str) -> None:
-        """See `LayerRepo.delete_by_dataset`."""
         with self.database.writing() as tx:
             dataset = find_dataset(tx, dataset_id)
             if dataset is not None:
                 remove_layers(tx, dataset.id)
 
     def search(self, query: LayerQuery) -> Sequence[Candidate]:
-        """See `LayerRepo.search`."""
         if query.layer is Layer.DETAIL:
             return []
         return self.find(FIELD_OF_LAYER[query.layer], query)
 
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
-        """See `LayerRepo.fetch`."""
         found: dict[Hashable, StoredUnit] = {}
         with self.database.reading() as session:
             rows = session.all(_FETCH, keys=list(integers(keys)))

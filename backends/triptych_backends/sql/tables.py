@@ -7,6 +7,9 @@ number is a tick of one clock, so that none is ever used twice.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -23,6 +26,8 @@ from sqlalchemy import (
     UniqueConstraint,
     false,
 )
+from sqlalchemy.schema import SchemaItem
+from sqlalchemy.types import TypeEngine
 
 METADATA = MetaData()
 
@@ -31,26 +36,33 @@ _ID = BigInteger().with_variant(Integer(), "sqlite")
 # SQLite compares text by its UTF-8 bytes, which is the order of code points.
 _NAME = Text().with_variant(Text(collation="C"), "postgresql")
 
-meta = Table(
+
+def _table(name: str, *parts: SchemaItem, **options: Any) -> Table:
+    return Table(name, METADATA, *parts, **options)
+
+
+def _required(type_: type[TypeEngine[Any]], *names: str) -> Iterator[Column[Any]]:
+    """Columns of one type, in their order, that are never NULL."""
+    return (Column(name, type_, nullable=False) for name in names)
+
+
+meta = _table(
     "meta",
-    METADATA,
     Column("key", Text, primary_key=True),
     Column("value", Text, nullable=False),
 )
 """Settings, and what the store says of itself: "schema", "created_with"."""
 
-clock = Table(
+clock = _table(
     "clock",
-    METADATA,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("nonce", Text, nullable=False),
     Column("tick", BigInteger, nullable=False),
 )
 """One row: the greatest tick ever used, and the name of the change log."""
 
-epoch = Table(
+epoch = _table(
     "epoch",
-    METADATA,
     Column("first", _ID, primary_key=True, autoincrement=False),
     Column("mark", Text, nullable=False),
 )
@@ -61,9 +73,8 @@ A connection that finds the log elsewhere than it left it begins a new epoch. Wh
 store part, by a backup that is restored (also beneath a live connection) or by commits that a
 power cut undoes, the same ticks are therefore of different epochs."""
 
-dataset = Table(
+dataset = _table(
     "dataset",
-    METADATA,
     Column("id", _ID, primary_key=True, autoincrement=False),
     Column("name", _NAME, nullable=False, unique=True),
     Column("live", Boolean, nullable=False),
@@ -79,21 +90,16 @@ four columns are NULL; `sparse_sig` also where there never were sparse vectors. 
 random, and another after each write that may change what a search returns; NULL before the
 first."""
 
-document = Table(
+document = _table(
     "document",
-    METADATA,
     Column("id", _ID, primary_key=True, autoincrement=False),
     Column("dataset_id", ForeignKey("dataset.id"), nullable=False),
     Column("name", _NAME, nullable=False),
-    Column("version", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
+    *_required(BigInteger, "version", "updated_at"),
     Column("revision", BigInteger, nullable=False, unique=True),
     Column("content_sha256", Text, nullable=False),
     Column("size", BigInteger, nullable=False),
-    Column("input_sig", Text, nullable=False),
-    Column("original_sha256", Text, nullable=False),
-    Column("system", Text, nullable=False),
-    Column("metadata", Text, nullable=False),
+    *_required(Text, "input_sig", "original_sha256", "system", "metadata"),
     # Last, so that reading the columns before it never walks a long content's overflow pages.
     Column("content", LargeBinary, nullable=False),
     UniqueConstraint("dataset_id", "name"),
@@ -103,9 +109,8 @@ document = Table(
 `system` is a JSON object of what Triptych itself keeps: `parser_sig`, and the fields of
 `SystemData`. Empty ones are left out."""
 
-document_meta = Table(
+document_meta = _table(
     "document_meta",
-    METADATA,
     Column("dataset_id", ForeignKey("dataset.id"), nullable=False),
     Column("pair", LargeBinary, nullable=False),
     Column("document_id", ForeignKey("document.id"), nullable=False),
@@ -116,31 +121,24 @@ document_meta = Table(
 """What filters read: `pair` is an entry of one key and its value
 (`triptych_backends.sql.document_rows`)."""
 
-document_version = Table(
+document_version = _table(
     "document_version",
-    METADATA,
     Column("document_id", ForeignKey("document.id"), nullable=False),
-    Column("version", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
+    *_required(BigInteger, "version", "updated_at"),
     Column("content_sha256", Text, nullable=False),
     Column("size", BigInteger, nullable=False),
-    Column("input_sig", Text, nullable=False),
-    Column("original_sha256", Text, nullable=False),
-    Column("system", Text, nullable=False),
-    Column("metadata", Text, nullable=False),
+    *_required(Text, "input_sig", "original_sha256", "system", "metadata"),
     Column("content", LargeBinary),
     PrimaryKeyConstraint("document_id", "version"),
 )
 """What a document was before, compressed by zlib; NULL is the content of the next newer version,
 kept or current."""
 
-space = Table(
+space = _table(
     "space",
-    METADATA,
     Column("id", _ID, primary_key=True, autoincrement=False),
     Column("dataset_id", ForeignKey("dataset.id"), nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("sig", Text, nullable=False),
+    *_required(Text, "kind", "sig"),
     Column("dimension", Integer, nullable=False),
     Column("kept", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("dataset_id", "kind", "sig"),
@@ -148,9 +146,8 @@ space = Table(
 """A `VectorSpace` within one dataset. `dimension` is 0 before the first vector of a dense space,
 and of sparse ones. A dense one that is `kept` has entries beside the space that serves."""
 
-vector = Table(
+vector = _table(
     "vector",
-    METADATA,
     Column("id", _ID, primary_key=True, autoincrement=False),
     Column("space_id", ForeignKey("space.id"), nullable=False),
     Column("digest", Text, nullable=False),
@@ -160,9 +157,8 @@ vector = Table(
 """Little-endian float32, or `SparseVector.to_bytes`; no bytes where the embedder makes no vector of
 the text. Every row is referenced by a chunk or a layer of its dataset, or by `vector_use`."""
 
-vector_use = Table(
+vector_use = _table(
     "vector_use",
-    METADATA,
     Column("space_id", ForeignKey("space.id"), nullable=False),
     Column("owner", BigInteger, nullable=False),
     Column("vector_id", ForeignKey("vector.id"), nullable=False),
@@ -173,17 +169,12 @@ vector_use = Table(
 """The vectors, of sparse spaces and of dense ones that are kept, that a document's chunk set, or a
 layer, has the text of: `owner` is the id of either, which no two rows share."""
 
-derivation = Table(
+derivation = _table(
     "derivation",
-    METADATA,
     Column("document_id", ForeignKey("document.id"), primary_key=True, autoincrement=False),
     Column("source_version", BigInteger, nullable=False),
-    Column("chunker_sig", Text, nullable=False),
-    Column("prompt_sig", Text, nullable=False),
-    Column("embed_sig", Text, nullable=False),
-    Column("input_sig", Text, nullable=False),
-    Column("chunks", Integer, nullable=False),
-    Column("vectors", Integer, nullable=False),
+    *_required(Text, "chunker_sig", "prompt_sig", "embed_sig", "input_sig"),
+    *_required(Integer, "chunks", "vectors"),
     Column("dataset_id", BigInteger),
     Index("derivation_space", "dataset_id", "embed_sig", "chunks"),
 )
@@ -192,16 +183,12 @@ derivation = Table(
 `embed_sig` is "" while vectors are to come; those that are there may be of any space. `dataset_id`
 is the document's: by it and `embed_sig` every search counts what lacks vectors."""
 
-chunk = Table(
+chunk = _table(
     "chunk",
-    METADATA,
     Column("id", _ID, primary_key=True, autoincrement=False),
     Column("document_id", ForeignKey("document.id"), nullable=False),
     Column("position", Integer, nullable=False),
-    Column("span_start", BigInteger, nullable=False),
-    Column("span_end", BigInteger, nullable=False),
-    Column("byte_offset", BigInteger, nullable=False),
-    Column("start_line", BigInteger, nullable=False),
+    *_required(BigInteger, "span_start", "span_end", "byte_offset", "start_line"),
     Column("window_start", BigInteger),
     Column("window_end", BigInteger),
     Column("locator", Text),
@@ -215,9 +202,8 @@ chunk = Table(
     Index("chunk_vector", "vector_id"),
 )
 
-waiting = Table(
+waiting = _table(
     "waiting",
-    METADATA,
     Column(
         "document_id", ForeignKey("derivation.document_id"), primary_key=True, autoincrement=False
     ),
@@ -227,19 +213,15 @@ waiting = Table(
 """The chunk sets that wait for vectors of their dataset's `sparse_sig`: a search of the lane counts
 these rows, and no others. What waits for its `embed_sig` says so in `derivation.embed_sig`."""
 
-layer = Table(
+layer = _table(
     "layer",
-    METADATA,
     Column("id", _ID, primary_key=True, autoincrement=False),
     Column("dataset_id", ForeignKey("dataset.id"), nullable=False),
     Column("doc_name", _NAME, nullable=False),
     Column("layer", Text, nullable=False),
     Column("revision", BigInteger, nullable=False, unique=True),
     Column("source_version", BigInteger, nullable=False),
-    Column("chunker_sig", Text, nullable=False),
-    Column("prompt_sig", Text, nullable=False),
-    Column("embed_sig", Text, nullable=False),
-    Column("input_sig", Text, nullable=False),
+    *_required(Text, "chunker_sig", "prompt_sig", "embed_sig", "input_sig"),
     Column("vector_id", ForeignKey("vector.id")),
     Column("content", LargeBinary, nullable=False),
     Column("checksum", BigInteger),
@@ -250,15 +232,11 @@ layer = Table(
 
 `chunk.occurrence` is how many chunks before it in its document have its `input_sig`."""
 
-layer_parked = Table(
+layer_parked = _table(
     "layer_parked",
-    METADATA,
     Column("dataset_id", ForeignKey("dataset.id"), nullable=False),
     Column("doc_name", _NAME, nullable=False),
-    Column("layer", Text, nullable=False),
-    Column("input_sig", Text, nullable=False),
-    Column("prompt_sig", Text, nullable=False),
-    Column("reason", Text, nullable=False),
+    *_required(Text, "layer", "input_sig", "prompt_sig", "reason"),
     Column("message", LargeBinary, nullable=False),
     Column("parked_at", BigInteger, nullable=False),
     PrimaryKeyConstraint("dataset_id", "doc_name", "layer"),
@@ -266,24 +244,19 @@ layer_parked = Table(
 )
 """Layers that could not be made: what broke the model, and how."""
 
-layer_usage = Table(
+layer_usage = _table(
     "layer_usage",
-    METADATA,
     Column("dataset_id", ForeignKey("dataset.id"), nullable=False),
     Column("model", Text, nullable=False),
-    Column("calls", BigInteger, nullable=False),
-    Column("failures", BigInteger, nullable=False),
-    Column("input_tokens", BigInteger, nullable=False),
-    Column("output_tokens", BigInteger, nullable=False),
+    *_required(BigInteger, "calls", "failures", "input_tokens", "output_tokens"),
     Column("cost", Float, nullable=False),
     PrimaryKeyConstraint("dataset_id", "model"),
     sqlite_with_rowid=False,
 )
 """What making layers cost so far."""
 
-layer_note = Table(
+layer_note = _table(
     "layer_note",
-    METADATA,
     Column("dataset_id", ForeignKey("dataset.id"), nullable=False),
     Column("doc_name", _NAME, nullable=False),
     Column("digest", Text, nullable=False),
@@ -293,17 +266,15 @@ layer_note = Table(
 )
 """What a model noted of the parts of an input too long to read at once."""
 
-answer = Table(
+answer = _table(
     "answer",
-    METADATA,
     Column("id", _ID, primary_key=True, autoincrement=False),
     Column("dataset_id", BigInteger, nullable=False),
     Column("request", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("revisions", Text, nullable=False),
     Column("width", Integer, nullable=False),
-    Column("vector", LargeBinary, nullable=False),
-    Column("body", LargeBinary, nullable=False),
+    *_required(LargeBinary, "vector", "body"),
     Index("answer_dataset", "dataset_id"),
     Index("answer_request", "request"),
     Index("answer_time", "created_at"),
@@ -311,17 +282,15 @@ answer = Table(
 """Answers of searches. `dataset_id` is 0 where an answer depends on several datasets; `revisions`
 is a JSON object of the revision of each, by its name."""
 
-answer_count = Table(
+answer_count = _table(
     "answer_count",
-    METADATA,
     Column("kind", Text, primary_key=True),
     Column("count", BigInteger, nullable=False),
 )
 """How many searches found an answer ("hits"), and how many found none ("misses")."""
 
-change = Table(
+change = _table(
     "change",
-    METADATA,
     Column("seq", _ID, primary_key=True, autoincrement=False),
     Column("dataset_id", ForeignKey("dataset.id"), nullable=False),
     Column("field", Text, nullable=False),
@@ -332,9 +301,8 @@ change = Table(
 """The last change of each owner of units; field "" and owner 0 void all that came before, field
 "vectors" and owner 0 say that all vectors are of another space."""
 
-document_change = Table(
+document_change = _table(
     "document_change",
-    METADATA,
     Column("seq", _ID, primary_key=True, autoincrement=False),
     Column("document_id", BigInteger, nullable=False, unique=True),
     Column("dataset_id", ForeignKey("dataset.id"), nullable=False),

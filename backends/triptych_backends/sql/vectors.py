@@ -61,6 +61,9 @@ _COLLECT = delete(t.vector).where(
 )
 
 
+_FLOATS = np.dtype("<f4")
+
+
 def decode_vector(data: bytes, dimension: int, where: str) -> Vector:
     """The stored ``data`` as a read-only array of shape (dimension,).
 
@@ -69,7 +72,7 @@ def decode_vector(data: bytes, dimension: int, where: str) -> Vector:
     """
     if len(data) != 4 * dimension:
         raise corrupt(where, f"a vector has {len(data)} bytes where {4 * dimension} belong")
-    return np.frombuffer(data, np.dtype("<f4"))
+    return np.frombuffer(data, _FLOATS)
 
 
 def decode_vectors(rows: Sequence[tuple[int, bytes]], where: str) -> Rows:
@@ -83,7 +86,7 @@ def decode_vectors(rows: Sequence[tuple[int, bytes]], where: str) -> Rows:
     joined = b"".join([data for _, data in rows])
     if width % 4 or len(joined) != width * len(rows):
         raise corrupt(where, "vectors of one embedding space differ in width")
-    flat = np.frombuffer(joined, np.dtype("<f4"))
+    flat = np.frombuffer(joined, _FLOATS)
     return Rows(keys, flat.reshape(len(rows), width // 4))
 
 
@@ -150,7 +153,7 @@ def store_vectors(
 def _encoded(vector: AnyVector | None) -> bytes:
     if isinstance(vector, SparseVector):
         return vector.to_bytes()
-    return b"" if vector is None else np.asarray(vector, "<f4").tobytes()
+    return b"" if vector is None else np.asarray(vector, _FLOATS).tobytes()
 
 
 def space_of(session: Session, dataset: int, space: AnySpace) -> int:

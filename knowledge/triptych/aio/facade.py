@@ -42,20 +42,20 @@ class AsyncDataset(AsyncDatasetMethods):
     """Every method of `Dataset`, awaited: ``await docs.search("…")``."""
 
     def __init__(self, view: Dataset) -> None:
-        self._view = view
+        self._inner: Dataset = view
 
     def __repr__(self) -> str:
-        return f"<AsyncDataset {self.dataset_id!r} of {self._view.service!r}>"
+        return f"<AsyncDataset {self.dataset_id!r} of {self._inner.service!r}>"
 
     @property
     def view(self) -> Dataset:
         """The dataset's synchronous view."""
-        return self._view
+        return self._inner
 
     @property
     def dataset_id(self) -> str:
         """The dataset's id."""
-        return self._view.dataset_id
+        return self._inner.dataset_id
 
     def follow(
         self, since: str | None = None, *, limit: int = 1000, poll: float = 0.5
@@ -69,15 +69,15 @@ class AsyncPipeline(AsyncPipelineMethods):
     """Every method of `PipelineView`, awaited: ``await support.search("…")``."""
 
     def __init__(self, view: PipelineView) -> None:
-        self._view = view
+        self._inner: PipelineView = view
 
     def __repr__(self) -> str:
-        return f"<AsyncPipeline {self._view.pipeline.name!r} of {self._view.service!r}>"
+        return f"<AsyncPipeline {self._inner.pipeline.name!r} of {self._inner.service!r}>"
 
     @property
     def view(self) -> PipelineView:
         """The pipeline's synchronous view."""
-        return self._view
+        return self._inner
 
 
 class AsyncService(AsyncServiceMethods):
@@ -88,10 +88,10 @@ class AsyncService(AsyncServiceMethods):
     """
 
     def __init__(self, service: Service) -> None:
-        self._service = service
+        self._inner: Service = service
 
     def __repr__(self) -> str:
-        return f"<AsyncService of {self._service!r}>"
+        return f"<AsyncService of {self._inner!r}>"
 
     @classmethod
     async def open(
@@ -119,11 +119,11 @@ class AsyncService(AsyncServiceMethods):
     @property
     def service(self) -> Service:
         """The synchronous Service inside."""
-        return self._service
+        return self._inner
 
     def dataset(self, dataset_id: str) -> AsyncDataset:
         """A view of one dataset: the same methods with the dataset filled in."""
-        return AsyncDataset(self._service.dataset(dataset_id))
+        return AsyncDataset(self._inner.dataset(dataset_id))
 
     def follow(
         self,
@@ -139,15 +139,15 @@ class AsyncService(AsyncServiceMethods):
 
     def pipeline(self, name: str) -> AsyncPipeline:
         """This Service, searching and answering by the pipeline of this name."""
-        return AsyncPipeline(self._service.pipeline(name))
+        return AsyncPipeline(self._inner.pipeline(name))
 
     def restricted(self, access: Access) -> AsyncService:
         """This Service as a caller with ``access`` sees it: see `Service.restricted`."""
-        return AsyncService(self._service.restricted(access))
+        return AsyncService(self._inner.restricted(access))
 
     async def close(self) -> None:
         """Close the Service."""
-        await asyncio.to_thread(self._service.close)
+        await asyncio.to_thread(self._inner.close)
 
     async def __aenter__(self) -> AsyncService:
         """The facade itself."""

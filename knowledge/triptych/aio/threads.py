@@ -7,9 +7,9 @@ import contextvars
 import functools
 import inspect
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from triptych import deadlines
 from triptych.answers.pack import ContextPack
@@ -157,39 +157,38 @@ class AsyncAnswerStream(AsyncIterator[str]):
         await self.aclose()
 
 
-NOT_AWAITED: Final = frozenset({"close", "dataset", "follow", "pipeline", "restricted"})
-"""Methods that `AsyncService` and its views have in a form of their own."""
+class Awaited:
+    """What has the methods of ``_inner``, awaited."""
+
+    _inner: Any
+
+    def __init_subclass__(cls) -> None:
+        """Let each method say whose it is, in a warning that it was never awaited."""
+        for name, method in vars(cls).items():
+            if inspect.isfunction(method):
+                method.__qualname__ = f"{cls.__qualname__}.{name}"
 
 
-def awaited(kind: type, inner: str) -> type:
-    """A class with each public method of ``kind`` as a coroutine, which runs in a worker thread.
+def awaited(
+    method: Callable[Concatenate[Any, P], R],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
+    """The method of this name of an `Awaited`'s inner object, run in a worker thread."""
 
-    ``inner`` is the attribute that holds the object itself. An answer that is read piece by piece
-    is not awaited: its pieces are.
-    """
-    name = f"Async{kind.__name__}Methods"
-    methods = {
-        each: _coroutine(method, inner) if each != "ask_stream" else _stream(method, inner)
-        for each, method in inspect.getmembers(kind, inspect.isfunction)
-        if not each.startswith("_") and each not in NOT_AWAITED
-    }
-    for each, method in methods.items():
-        method.__qualname__ = f"{name}.{each}"
-    return type(name, (), {"__doc__": f"Every method of `{kind.__name__}`, awaited.", **methods})
-
-
-def _coroutine(method: Callable[..., Any], inner: str) -> Callable[..., Any]:
     @functools.wraps(method)
-    async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return await run(getattr(getattr(self, inner), method.__name__), *args, **kwargs)
+    async def call(self: Awaited, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        return await run(getattr(self._inner, method.__name__), *args, **kwargs)
 
     return call
 
 
-def _stream(method: Callable[..., Any], inner: str) -> Callable[..., AsyncAnswerStream]:
+def streamed(
+    method: Callable[Concatenate[Any, P], AnswerStream],
+) -> Callable[Concatenate[Any, P], AsyncAnswerStream]:
+    """As `awaited`, for an answer read piece by piece: its pieces are awaited, it is not."""
+
     @functools.wraps(method)
-    def call(self: Any, *args: Any, **kwargs: Any) -> AsyncAnswerStream:
-        begin = getattr(getattr(self, inner), method.__name__)
+    def call(self: Awaited, /, *args: P.args, **kwargs: P.kwargs) -> AsyncAnswerStream:
+        begin = getattr(self._inner, method.__name__)
         return AsyncAnswerStream(lambda: begin(*args, **kwargs))
 
     return call

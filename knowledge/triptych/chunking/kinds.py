@@ -1,13 +1,13 @@
 """Which chunker a document gets: by its kind, and under its outline."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 import attrs
 
 from triptych.chunking.boundaries import next_visible, trimmed_end
 from triptych.chunking.markdown import MarkdownChunker
-from triptych.chunking.outline import Outline, Part, read_outline
+from triptych.chunking.outline import Part, read_outline
 from triptych.chunking.specs import ChunkConfig, Chunker, ChunkSpec
 from triptych.chunking.windows import DefaultChunker
 from triptych.records.metadata import Metadata, text_of
@@ -40,32 +40,28 @@ class OutlinedChunker:
         outline = read_outline(self.outline, content)
         if outline is None:
             return self.base.chunk(content)
-        specs = self.base.chunk(content) if not outline.parts else self._by_parts(content, outline)
-        if not outline.locators:
-            return specs
-        places = outline.locate_all(content, ((spec.start, spec.end) for spec in specs))
-        return [
-            attrs.evolve(spec, locator=place) for spec, place in zip(specs, places, strict=True)
+        regions = _regions(content, outline.parts) if outline.parts else [(0, len(content), ())]
+        found = [
+            (spec, start, path)
+            for start, end, path in regions
+            for spec in self.base.chunk(content[start:end])
         ]
-
-    def _by_parts(self, content: str, outline: Outline) -> list[ChunkSpec]:
-        specs: list[ChunkSpec] = []
-        for start, end, path in _regions(content, outline.parts):
-            for spec in self.base.chunk(content[start:end]):
-                window = (spec.window_start, spec.window_end)
-                moved = [None if edge is None else edge + start for edge in window]
-                specs.append(
-                    ChunkSpec(
-                        index=len(specs),
-                        start=spec.start + start,
-                        end=spec.end + start,
-                        heading_path=path + spec.heading_path,
-                        window_start=moved[0],
-                        window_end=moved[1],
-                        locator=spec.locator,
-                    )
-                )
-        return specs
+        places: Iterable[str | None] = (spec.locator for spec, _, _ in found)
+        if outline.locators:
+            spans = ((spec.start + start, spec.end + start) for spec, start, _ in found)
+            places = outline.locate_all(content, spans)
+        return [
+            ChunkSpec(
+                index=index,
+                start=spec.start + start,
+                end=spec.end + start,
+                heading_path=path + spec.heading_path,
+                window_start=None if spec.window_start is None else spec.window_start + start,
+                window_end=None if spec.window_end is None else spec.window_end + start,
+                locator=place,
+            )
+            for index, ((spec, start, path), place) in enumerate(zip(found, places, strict=True))
+        ]
 
 
 def _regions(content: str, parts: tuple[Part, ...]) -> Iterator[tuple[int, int, tuple[str, ...]]]:
@@ -97,18 +93,22 @@ def _is_lead(text: str) -> bool:
 
 
 def _pieces(length: int, parts: tuple[Part, ...]) -> Iterator[tuple[int, int, tuple[str, ...]]]:
-    around: list[Part] = []
+    around: list[int] = []
+    titles: tuple[str, ...] = ()
     at = 0
     for part in parts:
         while len(around) > part.depth:
-            yield at, around[-1].end, tuple(each.title for each in around)
-            at = around.pop().end
-        yield at, part.start, tuple(each.title for each in around)
+            yield at, around[-1], titles
+            at = around.pop()
+            titles = titles[:-1]
+        yield at, part.start, titles
         at = part.start
-        around.append(part)
+        around.append(part.end)
+        titles = (*titles, part.title)
     while around:
-        yield at, around[-1].end, tuple(each.title for each in around)
-        at = around.pop().end
+        yield at, around[-1], titles
+        at = around.pop()
+        titles = titles[:-1]
     yield at, length, ()
 
 

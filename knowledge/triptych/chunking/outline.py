@@ -38,6 +38,8 @@ class LineEnds:
         return self._before(end) - self._before(start) if start < end else 0
 
     def _before(self, at: int) -> int:
+        if at == 0:
+            return 0
         counts = self._counts
         while len(counts) * _STEP <= at:
             upto = len(counts) * _STEP
@@ -124,12 +126,22 @@ class Outline:
     def locate_all(self, content: str, spans: Iterable[tuple[int, int]]) -> list[str | None]:
         """`locate` for each of ``spans``; the text is read once, however many they are."""
         lines = LineEnds(content)
-        return [self._place(lines, start, end) for start, end in spans]
+        starts = [each.start for each in self.locators]
+        ends = [each.end for each in self.locators]
+        return [
+            self._place(
+                lines,
+                start,
+                end,
+                bisect_right(ends, start),
+                bisect_left(starts, max(end, start + 1)) - 1,
+            )
+            for start, end in spans
+        ]
 
-    def _place(self, lines: LineEnds, start: int, end: int) -> str | None:
+    def _place(self, lines: LineEnds, start: int, end: int, first: int, last: int) -> str | None:
+        """The place of a span that the locators from ``first`` to ``last`` reach into."""
         held = self.locators
-        first = bisect_right(held, start, key=lambda each: each.end)
-        last = bisect_left(held, max(end, start + 1), key=lambda each: each.start) - 1
         if first > last or first >= len(held):
             return None
         left, right = held[first], held[last]
@@ -228,16 +240,18 @@ def _check(content: str, locators: Sequence[Locator], parts: Sequence[Part]) -> 
     open_ends = [len(content)]
     at = 0
     for part in parts:
-        while len(open_ends) > max(part.depth, 0) + 1:
-            at = max(at, open_ends.pop())
-        nested = 0 <= part.depth < len(open_ends) and part.end <= open_ends[-1]
-        if not nested or not at <= part.start < part.end:
+        depth, start, end = part.depth, part.start, part.end
+        if 0 <= depth < len(open_ends) - 1:
+            at = max(at, open_ends[depth + 1])  # the widest of those that end here
+            del open_ends[depth + 1 :]
+        nested = 0 <= depth < len(open_ends) and end <= open_ends[-1]
+        if not nested or not at <= start < end:
             raise ValidationError(
                 f"the part {part.title!r} at {part.start}:{part.end} is out of order, or "
                 "reaches outside of what holds it"
             )
-        open_ends.append(part.end)
-        at = part.start
+        open_ends.append(end)
+        at = start
 
 
 def _fingerprint(content: str) -> str:

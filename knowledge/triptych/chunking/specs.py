@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Protocol
 
 import attrs
@@ -151,9 +152,15 @@ def embedding_text(title: str | None, heading_path: Sequence[str], chunk_content
     headings the chunk stands alone. A pure function of its arguments: its digest decides whether
     a chunk is embedded again.
     """
+    line = _lead(title, tuple(heading_path))
+    return f"{line}\n{chunk_content}" if line else chunk_content
+
+
+@lru_cache(maxsize=256)
+def _lead(title: str | None, heading_path: tuple[str, ...]) -> str:
+    # A section's chunks come one after the other.
     parts = [" ".join(heading.split()) for heading in heading_path]
     name = " ".join(title.split()) if title else ""
     if name and parts[:1] != [name]:
         parts.insert(0, name)
-    line = " > ".join(part for part in parts if part)
-    return f"{line}\n{chunk_content}" if line else chunk_content
+    return " > ".join([part for part in parts if part])

@@ -18,6 +18,7 @@ from triptych.derivation.batches import (
     check_documents,
     check_progress,
     new_documents,
+    paused_collector,
 )
 from triptych.derivation.deriver import Derivation, Deriver, SetFiller
 from triptych.errors import (
@@ -239,22 +240,8 @@ class Writer:
         done = 0
         for batch in batches(new_documents(documents, tally)):
             deadlines.check("the bulk put")
-            outcomes = self._store(dataset_id, list(self._outline_each(batch, tally)))
-            tally.stored(outcomes)
-            latest = {o.name: o.document for o in outcomes if o.document is not None}
-            try:
-                filler.vectors.poll()
-                stored = list(latest.values())
-                sigs = {outcome.name: outcome.input_sig for outcome in outcomes}
-                tally.derived(self._refresh(dataset_id, stored, filler, sigs, later=later))
-                filler.vectors.check()
-            except (CancelledError, StoreAwayError):
-                raise
-            except Exception as error:  # reported for each document of the batch
-                if error is meter.error:
-                    raise  # the caller's own
-                failed = derivation_failures(latest.values(), error)
-                tally.derived(RefreshResult(failed=failed))
+            with paused_collector():
+                self._put_batch(dataset_id, batch, tally, filler, meter, later)
             done += len(batch)
             if progress is not None:
                 progress(Progress(phase="documents", done=done, total=total))
@@ -267,6 +254,32 @@ class Writer:
                 if error is meter.error:
                     raise
                 filler.fail(error)
+
+    def _put_batch(
+        self,
+        dataset_id: str,
+        batch: Sequence[NewDocument],
+        tally: PutReportBuilder,
+        filler: SetFiller,
+        meter: EmbeddingProgress,
+        later: bool,
+    ) -> None:
+        outcomes = self._store(dataset_id, list(self._outline_each(batch, tally)))
+        tally.stored(outcomes)
+        latest = {o.name: o.document for o in outcomes if o.document is not None}
+        try:
+            filler.vectors.poll()
+            stored = list(latest.values())
+            sigs = {outcome.name: outcome.input_sig for outcome in outcomes}
+            tally.derived(self._refresh(dataset_id, stored, filler, sigs, later=later))
+            filler.vectors.check()
+        except (CancelledError, StoreAwayError):
+            raise
+        except Exception as error:  # reported for each document of the batch
+            if error is meter.error:
+                raise  # the caller's own
+            failed = derivation_failures(latest.values(), error)
+            tally.derived(RefreshResult(failed=failed))
 
     def _outline_each(
         self, batch: Sequence[NewDocument], tally: PutReportBuilder

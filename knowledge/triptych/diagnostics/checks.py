@@ -11,8 +11,6 @@ from triptych.records import Finding
 EXAMPLES = 5
 """So many of a finding's places are named; the others are counted, however many."""
 
-_DERIVE = "the chunk set is dropped and derived again from its document"
-
 
 @attrs.frozen
 class Check:
@@ -24,6 +22,12 @@ class Check:
     repair: str = ""
     remedy: str = ""
     derives: bool = False
+
+
+def _of_set(name: str, detail: str, why: str) -> Check:
+    """A check of chunk sets, which are made again where it finds something."""
+    repair = "the chunk set is dropped and derived again from its document"
+    return Check(name, detail, why, repair, derives=True)
 
 
 CHECKS = {
@@ -74,40 +78,30 @@ CHECKS = {
             repair="they are derived again from their documents",
             derives=True,
         ),
-        Check(
+        _of_set(
             "chunks.signature",
             "chunk sets say that they were made of a version that does not exist yet",
             "nothing tells any more whether they are fresh",
-            repair=_DERIVE,
-            derives=True,
         ),
-        Check(
+        _of_set(
             "chunks.unreadable",
             "chunk sets cannot be read",
             "searches that find them fail",
-            repair=_DERIVE,
-            derives=True,
         ),
-        Check(
+        _of_set(
             "chunks.order",
             "the chunks are not numbered from 0 without a gap",
             "passages are missing, or neighbours are taken for what they are not",
-            repair=_DERIVE,
-            derives=True,
         ),
-        Check(
+        _of_set(
             "chunks.spans",
             "a chunk is not the text that its document has at its span",
             "hits quote what the document does not say there, and citations lead astray",
-            repair=_DERIVE,
-            derives=True,
         ),
-        Check(
+        _of_set(
             "chunks.input",
             "a chunk's input signature is not that of its title, headings and text",
             "a vector of another text passes for its own",
-            repair=_DERIVE,
-            derives=True,
         ),
         Check(
             "chunks.orphans",
@@ -115,12 +109,10 @@ CHECKS = {
             "search finds what was deleted",
             repair="they are removed",
         ),
-        Check(
+        _of_set(
             "vectors.missing",
             "chunks have no vector, though the embedder takes their text",
             "search by meaning does not find them",
-            repair=_DERIVE,
-            derives=True,
         ),
         Check(
             "vectors.pending",
@@ -129,19 +121,15 @@ CHECKS = {
             repair="they are embedded",
             derives=True,
         ),
-        Check(
+        _of_set(
             "vectors.width",
             "vectors of one embedding space differ in width",
             "they cannot be compared with a query's vector",
-            repair=_DERIVE,
-            derives=True,
         ),
-        Check(
+        _of_set(
             "vectors.values",
             "vectors are not finite or not of unit length",
             "their scores are wrong, and so is the order of hits",
-            repair=_DERIVE,
-            derives=True,
         ),
         Check(
             "layers.orphans",

@@ -96,9 +96,10 @@ class Documents(ServiceBase):
         ``documents`` is an iterable of `NewDocument`, or maps names to contents, which keeps
         the metadata that the documents have. One document's failure is in the report and
         does not stop the others. What ``documents`` itself raises passes through: the batches
-        before it (256 documents, a million code points, or what came in a second) are stored, the
-        one it was being gathered for is not. So does the error for what is not a document at all:
-        of a list or a mapping, before anything is stored.
+        before it are stored, the one it was being gathered for is not. So does the error for what
+        is not a document at all: of a list or a mapping, before anything is stored. The first batch
+        has up to 256 documents, each may have twice as many as the one before it, up to 2,048; none
+        has more than a million code points, or than what came in a second.
 
         Each batch is found by keyword as soon as it is stored. Its vectors are stored with it
         where the embedder is quick; else they follow when all documents are stored, in small

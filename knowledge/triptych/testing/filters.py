@@ -164,9 +164,10 @@ class FilterTests(HarnessTests):
         def compare(held: list[Metadata], wheres: list[dict[str, Any]]) -> None:
             for name, metadata in zip(NAMES, held, strict=True):
                 stored = put(store, "d", name, "fish\n\n# Part\nfish\n\n# A\nfish", **metadata)
-                assert repr(stored.metadata) == repr(metadata), "values come back as they were put"
                 found = there(store.documents.get_info("d", name))
-                assert repr(sorted(found.metadata.items())) == repr(sorted(metadata.items()))
+                for read in (stored, found):
+                    # Of equal metadata that was there before, the keys may stand otherwise.
+                    assert repr(sorted(read.metadata.items())) == repr(sorted(metadata.items()))
                 assert store.layers.put(layer_of(store, "d", name, "fish"))
             infos = {info.name: info for info in store.documents.list("d")}
             for where in wheres:

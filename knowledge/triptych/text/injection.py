@@ -65,15 +65,16 @@ _INSTRUCTION: Final = late(
 _ORDER_WORDS: Final = ("instruction", "prompt", "directive", "guideline", "programming", "training")
 _MODEL_WORDS: Final = ("llm", "gpt", "claude", "gemini", "copilot", "model", "chatbot", "assistant")
 _IN_A_ROW: Final = (
-    (("ignor", "disregard", "forget", "overrid", "overrul", "bypass"), _ORDER_WORDS),
+    (_ORDER_WORDS, ("ignor", "disregard", "forget", "overrid", "overrul", "bypass")),
     (("follow",), _ORDER_WORDS, ("not",)),
     (("above", "before", "told"), ("ignor", "disregard", "forget"), ("everything", "all")),
     (("prompt", "instructions"), ("system", "hidden", "secret", "initial"), ("your", "the")),
     (("new",), ("instructions", "prompt"), (":",)),
-    (("tell", "inform", "alert", "mention"), ("user", "human"), ("not", "don't", "never")),
+    (("user", "human"), ("tell", "inform", "alert", "mention"), ("not", "don't", "never")),
     (("ignor", "vergiss", "missacht"), ("anweisung", "befehl", "instruccion")),
     (("忽略", "无视", "忘记", "忽視", "無視"), ("指令", "指示", "提示", "命令")),
 )
+_BEFORE_MODELS: Final = ("you", "attention", "note", "message", "instruction", "important")
 _BEGINNING: Final = re.compile(
     r"(?:attention|note|message|instructions?|important)[\W_]{1,8}(?:(?:to|for|all)[\W_]{1,8}){0,2}"
     r"(?:ai|llm|(?:chat)?gpt|claude|gemini|copilot|language|large|chatbot|assistant)"
@@ -81,7 +82,7 @@ _BEGINNING: Final = re.compile(
 )
 """`_INSTRUCTION` matches nowhere but where a text without case holds a word of each part of a row;
 or this, and "now" or the name of a model. Most texts need no further look."""
-_AI: Final = re.compile("(?<![a-z])ai(?![a-z])")
+_AI: Final = re.compile("ai(?<![a-z]ai)(?![a-z])")  # begins with a literal: that is looked for fast
 _COMMENT: Final = late(r"<!--(?:[^-]|-(?!->))*+(?:-->|\Z)")
 _OF_A_MODEL: Final = late(rf"\b{_MODEL}", ignore_case=True)
 _ORDER: Final = late(
@@ -132,12 +133,15 @@ class Sign:
 def _may_instruct(text: str) -> bool:
     """Whether `_INSTRUCTION` has to look at ``text``; never False where it would find something."""
     folded = text.casefold()
+    holds = folded.__contains__
     for row in _IN_A_ROW:
-        for word in row[0]:
-            if word in folded and all(any(map(folded.__contains__, part)) for part in row[1:]):
-                return True
-    begins = "now" in folded or any(map(folded.__contains__, _MODEL_WORDS)) or _AI.search(folded)
-    return bool(begins) and _BEGINNING.search(folded) is not None
+        if any(map(holds, row[0])) and all(any(map(holds, part)) for part in row[1:]):
+            return True
+    begins = ("now" in folded and "you" in folded) or (
+        any(map(holds, _BEFORE_MODELS))
+        and (any(map(holds, _MODEL_WORDS)) or _AI.search(folded) is not None)
+    )
+    return begins and _BEGINNING.search(folded) is not None
 
 
 def _instructions(text: str) -> Iterator[regex.Match[str]]:
@@ -147,7 +151,7 @@ def _instructions(text: str) -> Iterator[regex.Match[str]]:
 def suspicious(text: str) -> tuple[Sign, ...]:
     """Return the signs in ``text``, in their order, the first 32."""
     signs = [_sign("instruction", text, found) for found in _instructions(text)]
-    if any(map(text.__contains__, _MARKS)):
+    if ("<" in text or "[" in text) and any(map(text.__contains__, _MARKS)):
         signs += _comments(text)
         signs += (_sign("template", text, found) for found in _TEMPLATE.finditer(text))
         signs += (_sign("fence", text, found) for found in _FENCE.finditer(text))

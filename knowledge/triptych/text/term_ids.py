@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby, pairwise
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -86,25 +87,31 @@ class Numbering(dict[str, "int | tuple[int, ...]"]):
     def encode_all(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return the numbers of each text's terms, one text after the other, and how many it has.
 
-        They are those of ``analyze(text)``; a new term gets the next free number. Texts in ASCII
+        They are those of ``analyze(text)``; a new term gets the next free number. Lines in ASCII
         are cut and looked up all at once, in arrays: a dictionary of many words fits no
         processor's cache, and one look-up after another then waits for memory.
         """
-        plain = [text for text in texts if text.isascii()]
-        numbers, sizes = self._encode_ascii(plain)
-        if len(plain) == len(texts):
-            return numbers, sizes
-        ends = np.cumsum(sizes).tolist()
-        at = 0
-        pieces: list[NDArray[np.int32]] = []
+        pieces: list[str] = []
+        counts: list[int] = []
         for text in texts:
             if text.isascii():
-                pieces.append(numbers[ends[at - 1] if at else 0 : ends[at]])
-                at += 1
+                some = [text]
             else:
-                encoded = self._encode(text)
-                pieces.append(np.frombuffer(encoded, np.int32) if encoded else numbers[:0])
-        return np.concatenate(pieces), np.array([len(piece) for piece in pieces], np.int64)
+                # Code is ASCII but for a few lines; no run goes on in the next line.
+                some = ["\n".join(of) for _, of in groupby(text.split("\n"), str.isascii)]
+            pieces += some
+            counts.append(len(some))
+        plain = [piece for piece in pieces if piece.isascii()]
+        numbers, sizes = self._encode_ascii(plain)
+        if len(plain) == len(texts) == len(pieces):
+            return numbers, sizes
+        known = (numbers[start:end] for start, end in pairwise([0, *np.cumsum(sizes).tolist()]))
+        found = [
+            next(known) if piece.isascii() else np.array(self._encode(piece), np.int32)
+            for piece in pieces
+        ]
+        ends = np.cumsum([0, *map(len, found)])[np.cumsum([0, *counts])]
+        return np.concatenate([*found, numbers[:0]]), np.diff(ends)
 
     def _encode_ascii(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         joined = "\n".join(["", *texts, ""])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from triptych_backends.index import bm25, kernels, quantization
-from triptych_backends.index.quantization import Probe, dot, shortlist
+from triptych_backends.index.quantization import Probe, dot, shortlist, shortlist_among
 from triptych_backends.index.segment import (
     PostingsLists,
     Segment,
@@ -165,6 +165,12 @@ def test_the_shortlist_is_that_of_numpy(level, seed, rows, width, dead, depth, l
     assert found.tolist() == expected.tolist()
     assert found.dtype == expected.dtype
     assert theirs.tobytes() == scores.tobytes()
+    arguments = signs, codes, scales, probe, limit, generator.random(rows) < 1 - dead
+    among, expected_among = shortlist_among(*arguments), in_numpy(shortlist_among, *arguments)
+    assert (among is None) == (expected_among is None)
+    if among is not None and expected_among is not None:
+        assert among[0].tolist() == expected_among[0].tolist()
+        assert among[1].tobytes() == expected_among[1].tobytes()
 
 
 @pytest.mark.parametrize("width", [0, 1, 15, 64, 384, 1_023, 1_025, 1_536, 4_096])
@@ -180,6 +186,9 @@ def test_dot_products_are_those_of_whole_numbers(level, rows, width) -> None:
         expected = (codes.astype(np.int64) @ query.astype(np.int64)).astype(np.float32)
         assert dot(codes, query).tobytes() == expected.tobytes()
         assert in_numpy(dot, codes, query).tobytes() == expected.tobytes()
+        some = np.flatnonzero(generator.random(rows) < 0.5)
+        assert dot(codes, query, some).tobytes() == expected[some].tobytes()
+        assert in_numpy(dot, codes, query, some).tobytes() == expected[some].tobytes()
 
 
 def bm25_arrays(**changed) -> tuple[np.ndarray, ...]:
@@ -267,5 +276,27 @@ def test_rows_of_other_sizes_are_refused(name, value, error) -> None:
     assert compiled.shortlist(tuple(arrays.values()), *numbers) == 3
     with pytest.raises(error):
         compiled.shortlist(tuple({**arrays, name: value}.values()), *numbers)
-    with pytest.raises(ValueError, match="another width"):
-        compiled.dot((np.zeros((3, 8), np.int8), np.zeros(7, np.int16), np.empty(3, np.float32)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"query": np.zeros(7, np.int16)}, ValueError),
+        ({"out": np.empty(2, np.float32)}, ValueError),
+        ({"rows": np.zeros(2, np.int32)}, ValueError),
+        ({"rows": np.array([0, 1, 3], np.int32)}, IndexError),
+        ({"rows": np.array([0, -1, 1], np.int32)}, IndexError),
+        ({"rows": np.zeros(3, np.int64)}, TypeError),
+        ({"codes": np.zeros(23, np.int8), "rows": np.zeros(3, np.int32)}, ValueError),
+    ],
+)
+def test_products_with_rows_that_are_not_there_are_refused(changed, error) -> None:
+    arrays = {
+        "codes": np.zeros((3, 8), np.int8),
+        "query": np.zeros(8, np.int16),
+        "rows": np.empty(0, np.int32),
+        "out": np.empty(3, np.float32),
+    }
+    compiled.dot(tuple(arrays.values()))
+    with pytest.raises(error):
+        compiled.dot(tuple({**arrays, **changed}.values()))

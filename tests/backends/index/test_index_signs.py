@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 from support.index_model import MemoryChangeLog, WordAnalyzer
 from triptych_backends.index import LocalIndex, quantization as signs
@@ -49,6 +50,54 @@ def test_the_shortlist_holds_the_nearest() -> None:
     assert recall[10] >= 0.99
     assert recall[50] >= 0.98
     assert recall[200] >= 0.98
+
+
+def recall_among(made, codes, scales, rows, some, queries) -> tuple[int, float]:
+    """How many queries get a list, and the share of the 50 nearest of `some` that it has."""
+    lists = found = 0
+    for query in queries:
+        probe = Probe.of(query)
+        passing = np.isin(np.arange(len(rows)), some)
+        got = signs.shortlist_among(made, codes, scales, probe, 10, passing)
+        if got is None:
+            continue
+        listed, scores = got
+        assert np.isin(listed, some).all()
+        exact = signs.dot(codes, probe.codes) * scales * probe.scale
+        assert scores.tobytes() == exact[listed].tobytes()
+        best = some[np.argsort(-(rows[some] @ query))[:50]]
+        lists, found = lists + 1, found + len(np.intersect1d(listed, best))
+    return lists, found / (50 * max(lists, 1))
+
+
+@pytest.mark.usefixtures("small")
+def test_the_shortlist_among_some_rows_holds_their_nearest() -> None:
+    generator = np.random.default_rng(6)
+    rows = embeddings(generator, 6_000)
+    codes, scales = quantise(rows)
+    made = signs.make_signs(codes, scales)
+    queries = embeddings(generator, 40)
+    some = np.flatnonzero(generator.random(6_000) < 0.8)
+    lists, recall = recall_among(made, codes, scales, rows, some, queries)
+    assert lists >= 35
+    assert recall >= 0.99
+    assert recall_among(made, codes, scales, rows, some[:300], queries)[0] == 0, "few are scanned"
+
+
+def test_a_shortlist_among_rows_that_signs_do_not_tell_apart_is_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(signs, "WORTH_SIGNS", 500)
+    monkeypatch.setattr(signs, "MOST", 1)
+    generator = np.random.default_rng(7)
+    rows = embeddings(generator, 8_000)
+    rows[4_000:] = rows[0] + generator.normal(size=(4_000, WIDTH)) / 600
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    codes, scales = quantise(rows)
+    made = evolve(signs.make_signs(codes, scales), depth=np.array([300]))
+    some = np.arange(4_000, 8_000)
+    lists, recall = recall_among(made, codes, scales, rows, some, rows[4_000:4_040])
+    assert lists == 0 or recall >= 0.95
 
 
 @pytest.mark.usefixtures("small")
