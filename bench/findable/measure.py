@@ -33,10 +33,11 @@ BUDGETS = (2_000, 4_000)
 def reciprocal(asked: Asked, hits: Sequence[Hit]) -> float:
     """One over the rank of the first chunk that has a line which answers; 0 without one."""
     for rank, hit in enumerate(hits, 1):
-        lines = asked.answers.get(hit.doc_name, ())
-        last = hit.start_line + hit.content.rstrip("\n").count("\n")
-        if any(hit.start_line <= line <= last for line in lines):
-            return 1 / rank
+        if hit.doc_name in asked.answers:
+            lines = asked.answers[hit.doc_name]
+            last = hit.start_line + hit.content.rstrip("\n").count("\n")
+            if not lines or any(hit.start_line <= line <= last for line in lines):
+                return 1 / rank
     return 0.0
 
 
@@ -61,13 +62,14 @@ def ranked(kb: Service, made: QuestionSet) -> dict[str, Any]:
     """The value of each question in each mode, in the order of the questions."""
     over_chunks = made.metric == "mrr"
     search, value = (kb.search, reciprocal) if over_chunks else (kb.search_documents, gain)
-    return {
-        mode: [
-            value(each, search(each.text, dataset_id=DATASET, mode=mode, top_k=K).hits)
-            for each in made.asked
-        ]
-        for mode in MODES
-    }
+
+    def valued(each: Asked, mode: str) -> float:
+        try:
+            return value(each, search(each.text, dataset_id=DATASET, mode=mode, top_k=K).hits)
+        except NotAvailableError:  # the embedder does not know the question's language
+            return 0.0
+
+    return {mode: [valued(each, mode) for each in made.asked] for mode in MODES}
 
 
 def strength(kb: Service, text: str) -> str:

@@ -2,11 +2,14 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
 import attrs
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import triptych
 
@@ -95,6 +98,39 @@ def kb():
 def test_what_is_asked_for_by_its_name_is_found_first(kb: triptych.Service) -> None:
     found = measure.measure(kb, code.identifiers("x", FILES))
     assert found["values"]["bm25"] == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(("lines", "value"), [([], 1.0), ([3], 1.0), ([1], 0.0)])
+def test_a_chunk_answers_by_its_document_or_by_its_lines(
+    kb: triptych.Service, lines: list[int], value: float
+) -> None:
+    kb.put_document("d", "a.md", "# One\n\nred fish\n")
+    asked = sets.Asked(text="fish", answers={"a.md": lines, "b.md": []})
+    hits = [
+        attrs.evolve(hit, content="red fish", start_line=3)
+        for hit in kb.search("fish", dataset_id="d").hits
+    ]
+    assert measure.reciprocal(asked, hits) == value
+
+
+def test_a_question_that_the_vectors_do_not_know_is_worth_nothing_to_them() -> None:
+    class English:
+        signature, dimension, coverage_floor = "english", 2, 0.7
+
+        def coverage(self, text: str) -> float:
+            return float(text.isascii())
+
+        def embed(self, texts: Sequence[str], *, kind: str) -> NDArray[np.float32]:
+            return np.tile(np.array([1, 0], np.float32), (len(texts), 1))
+
+    made = sets.QuestionSet(
+        name="n",
+        metric="mrr",
+        texts={"a.md": "fish"},
+        asked=[sets.Asked(text="鱼", answers={"a.md": []})],
+    )
+    with triptych.open("memory://", embedder=English()) as kb:
+        assert measure.measure(kb, made)["values"]["vector"] == [0.0]
 
 
 def test_a_deleted_answer_is_put_back(kb: triptych.Service) -> None:
