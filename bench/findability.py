@@ -70,13 +70,15 @@ MAKERS: Mapping[str, Maker] = {
 def makers(zips: Sequence[Path]) -> dict[str, Maker]:
     """How each set is made, of packages and of the zips that are given."""
     made = dict(MAKERS)
-    for at, path in enumerate(zips):
+    english = [path for path in zips if path.stem != "cmrc2018"]
+    for path in zips:
         made[path.stem] = lambda _, path=path: given.given(path)
-        other = zips[at - 1]
-        if len(zips) > 1 and path.stem != "cmrc2018":
+    for path, other in zip(english, [*english[1:], *english[:1]], strict=True):
+        if path != other:  # a question in another language would be told from these too easily
             made[f"unanswered {path.stem}"] = lambda _, path=path, other=other: unanswered(
                 given.given(path), given.given(other)
             )
+    for path in zips:
         if path.stem == "fastapi-docs":
             made["languages en-zh-pages multilingual"] = lambda _, path=path: given.chinese_pages(
                 path
@@ -88,7 +90,11 @@ def makers(zips: Sequence[Path]) -> dict[str, Maker]:
 def prepared(work: Path, made: Mapping[str, Maker], zips: Sequence[Path]) -> list[Path]:
     """The files of the sets, made where they are not there yet; those of one group in a row."""
     packages = Packages(work / "packages")
-    read = [*sorted(Path(__file__).parent.glob("findable/*.py")), Path(code.__file__), *zips]
+    read = [
+        *sorted(Path(__file__).parent.glob("findable/*.py")),
+        Path(__file__).with_name("build_collections.py"),
+        *zips,
+    ]
     rules = hashlib.sha256(b"".join(each.read_bytes() for each in read)).hexdigest()[:12]
     groups = list(dict.fromkeys(name.partition(" ")[0] for name in made))
     paths = []
