@@ -1,6 +1,8 @@
 """Gold evidence in a prompt of so many tokens: ``service.context`` beside plain top-k chunks.
 
     python bench/context.py --docs FOLDER [--store FILE] [--json FILE] [--counter estimate]
+    python bench/context.py --docs FOLDER --session       a prefix in the cache of a provider
+    python bench/context.py --docs FOLDER --llm MODEL     layers that a model writes
 
 ``FOLDER`` holds the English Markdown files of FastAPI's documentation (``docs/en/docs`` of its
 repository). The questions are in bench/data/fastapi-questions.jsonl; their evidence is given as
@@ -12,6 +14,13 @@ fit; it is rendered, and its tokens are counted, exactly as a context is. A gold
 when every visible code point of it is in the rendered pieces of its document; layers do not count.
 A question's value is the share of its gold passages that are held; p is of the paired
 randomisation test. Half of the questions, by a digest of their text, was used for tuning.
+"L2 alone" is a context without layers.
+
+``--session`` asks the questions of the test half in sessions of ten, each with a cold cache, and
+edits a document of the prefix before the sixth. Tokens are billed as by Anthropic's list prices:
+what is read from the cache at a tenth, what is written to it at five quarters, all other input
+once. A question's gold documents are named where a header of the prompt names them. The store is
+copied, for it is changed.
 """
 
 from __future__ import annotations
@@ -19,15 +28,18 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import attrs
 
 import triptych
+from triptych.answers import ContextPack
 from triptych.answers.pieces import FORMATS, Citation, Piece, render_piece
 from triptych.evaluation import bootstrap, randomisation_test
-from triptych.layers import ExtractiveSummarizer, LayerBuilder
+from triptych.layers import LayerBuilder
 from triptych.records import Hit
 from triptych.service import Service
 from triptych.text.tokens import ESTIMATE, TokenCounter, default_counter
@@ -73,13 +85,18 @@ def read_questions(path: Path, documents: Mapping[str, str]) -> list[Question]:
     return questions
 
 
-def open_filled(store: Path, documents: Mapping[str, str]) -> Service:
-    """The store with the documents, their vectors and their extractive layers."""
-    service = triptych.open(store, embedder="local")
+def open_filled(store: Path, documents: Mapping[str, str], llm: str | None) -> Service:
+    """The store with the documents, their vectors and their layers, extractive without a model."""
+    service = triptych.open(store, embedder="local", llm=llm)
     service.put_documents(DATASET, documents)
-    builder = LayerBuilder(service, ExtractiveSummarizer())
-    builder.apply(builder.plan(DATASET))
+    build(service)
     return service
+
+
+def build(service: Service) -> None:
+    """Make the layers that are missing or stale."""
+    builder = LayerBuilder(service)
+    builder.apply(builder.plan(DATASET))
 
 
 def plain(hits: Sequence[Hit], budget: int, counter: TokenCounter) -> list[Piece]:
@@ -127,6 +144,86 @@ def held(question: Question, pieces: Sequence[Piece]) -> float:
     return found / len(question.evidence)
 
 
+READ, WRITE = 0.1, 1.25
+"""The price of a token that is read from a provider's cache, or written to it."""
+
+
+@attrs.define
+class Bill:
+    """What the prompts of a session cost, and what they hold."""
+
+    sent: int = 0
+    cached: float = 0.0
+    writes: int = 0
+    held: float = 0.0
+    named: float = 0.0
+    digest: str = ""
+
+    def add(self, question: Question, pack: ContextPack, counter: TokenCounter) -> None:
+        """One prompt more: what comes before and after is the same for all."""
+        prefix = 0 if pack.prefix is None else counter.count(pack.prefix.text)
+        self.sent += prefix + pack.tokens
+        self.cached += pack.tokens
+        if pack.prefix is not None:
+            unchanged = pack.prefix.digest == self.digest
+            self.cached += prefix * (READ if unchanged else WRITE)
+            self.writes += not unchanged
+            self.digest = pack.prefix.digest
+        self.held += held(question, pack.pieces)
+        pieces = (*pack.pieces, *(pack.prefix.pieces if pack.prefix else ()))
+        shown = {piece.citation.doc_name for piece in pieces}
+        wanted = {name for name, _ in question.evidence}
+        self.named += len(wanted & shown) / len(wanted)
+
+
+def session(
+    service: Service,
+    questions: Sequence[Question],
+    counter: TokenCounter,
+    prefix: int,
+    tail: int,
+    bills: dict[str, Bill],
+) -> None:
+    """Ask each question in each way; a document of the prefix is edited in the middle."""
+    ways: dict[str, tuple[int, int | None]] = {
+        f"context of {tail:,}": (tail, None),
+        f"context of {tail + prefix // 5:,}": (tail + prefix // 5, None),
+        f"context of {tail + prefix:,}": (tail + prefix, None),
+        f"prefix of {prefix:,}, context of {tail:,}": (tail, prefix),
+    }
+    for name in ways:
+        bills.setdefault(name, Bill()).digest = ""
+    for at, question in enumerate(questions):
+        if at == len(questions) // 2:
+            pieces = service.context_prefix(prefix, dataset_id=DATASET, counter=counter).pieces
+            cited = next(each.citation for each in pieces if each.citation.version)
+            content = service.get_document(DATASET, cited.doc_name).content
+            service.put_document(DATASET, cited.doc_name, f"{content}\nEdited: {question.id}.\n")
+            text = f"{cited.text} Edited: {question.id}."
+            service.put_document_layer(DATASET, cited.doc_name, cited.layer, text)
+        for name, (budget, before) in ways.items():
+            pack = service.context(
+                question.text,
+                budget,
+                dataset_id=DATASET,
+                counter=counter,
+                prefix_tokens=before,
+            )
+            bills[name].add(question, pack, counter)
+
+
+def show_session(bills: Mapping[str, Bill], sessions: int, questions: int) -> None:
+    """Print what each way cost a session, and held."""
+    print("\n| prompt | tokens sent | billed | writes | gold held | gold documents named |")
+    print("|---|---|---|---|---|---|")
+    for name, bill in bills.items():
+        print(
+            f"| {name} | {bill.sent / sessions:,.0f} | {bill.cached / sessions:,.0f} "
+            f"| {bill.writes / sessions:.1f} | {bill.held / questions:.3f} "
+            f"| {bill.named / questions:.3f} |"
+        )
+
+
 def compare(
     questions: Sequence[Question],
     values: Mapping[tuple[str, str, int], float],
@@ -137,13 +234,16 @@ def compare(
     for budget in budgets:
         ours = [values[question.id, "context", budget] for question in questions]
         theirs = [values[question.id, "plain", budget] for question in questions]
-        estimates = bootstrap({"context": ours, "plain": theirs})
+        alone = [values[question.id, "passages", budget] for question in questions]
+        estimates = bootstrap({"context": ours, "plain": theirs, "passages": alone})
         rows.append(
             {
                 "budget": budget,
                 "questions": len(questions),
                 "plain": attrs.asdict(estimates["plain"]),
                 "context": attrs.asdict(estimates["context"]),
+                "passages": attrs.asdict(estimates["passages"]),
+                "p of layers": randomisation_test(ours, alone),
                 "difference": estimates["context"].mean - estimates["plain"].mean,
                 "p": randomisation_test(ours, theirs),
                 "better": sum(a > b for a, b in zip(ours, theirs, strict=True)),
@@ -156,13 +256,14 @@ def compare(
 def show(title: str, rows: Sequence[Mapping[str, object]]) -> None:
     """Print a Markdown table."""
     print(f"\n{title}\n")
-    print("| tokens | plain top-k | context | difference | p | better | worse |")
-    print("|---|---|---|---|---|---|---|")
+    print("| tokens | plain top-k | context | difference | p | better | worse | L2 alone | p |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for row in rows:
         means = [f"{row[system]['mean']:.3f}" for system in ("plain", "context")]  # type: ignore[index]  # JSON
         print(
             f"| {row['budget']:,} | {' | '.join(means)} | {row['difference']:+.3f} "
-            f"| {row['p']:.4f} | {row['better']} | {row['worse']} |"
+            f"| {row['p']:.4f} | {row['better']} | {row['worse']} "
+            f"| {row['passages']['mean']:.3f} | {row['p of layers']:.4f} |"  # type: ignore[index]  # JSON
         )
 
 
@@ -175,6 +276,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--counter", choices=("default", "estimate"), default="default")
     parser.add_argument("--budgets", type=int, nargs="+", default=BUDGETS)
+    parser.add_argument("--llm", metavar="MODEL", help="that writes the layers")
+    parser.add_argument("--session", action="store_true", help="what ten questions are billed")
+    parser.add_argument("--prefix-tokens", type=int, default=4_000)
     options = parser.parse_args()
     documents = {
         path.relative_to(options.docs).as_posix(): path.read_bytes().decode()
@@ -182,12 +286,31 @@ def main() -> None:
     }
     questions = read_questions(options.questions, documents)
     counter = ESTIMATE if options.counter == "estimate" else default_counter()
+    if options.session:
+        with open_filled(options.store, documents, options.llm):
+            pass
+        asked = [each for each in questions if not each.is_for_tuning]
+        asked = asked[: len(asked) // 10 * 10]
+        bills: dict[str, Bill] = {}
+        with tempfile.TemporaryDirectory() as folder:
+            copy = shutil.copy(options.store, folder)
+            with triptych.open(copy, embedder="local") as service:
+                for at in range(0, len(asked), 10):
+                    ten = asked[at : at + 10]
+                    session(service, ten, counter, options.prefix_tokens, 2_000, bills)
+        print(f"{len(documents)} documents, {len(asked) // 10} sessions of ten questions")
+        show_session(bills, len(asked) // 10, len(asked))
+        return
     values: dict[tuple[str, str, int], float] = {}
-    with open_filled(options.store, documents) as service:
+    with open_filled(options.store, documents, options.llm) as service:
         for question in questions:
             hits = service.search(question.text, dataset_id=DATASET, top_k=DEPTH).hits
             for budget in options.budgets:
                 packed = service.context(question.text, budget, dataset_id=DATASET, counter=counter)
+                alone = service.context(
+                    question.text, budget, dataset_id=DATASET, counter=counter, layers=["L2"]
+                )
+                values[question.id, "passages", budget] = held(question, alone.pieces)
                 chunks = plain(hits, budget, counter)
                 values[question.id, "context", budget] = held(question, packed.pieces)
                 values[question.id, "plain", budget] = held(question, chunks)

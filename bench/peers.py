@@ -58,6 +58,8 @@ def run(
     chunks: int, text: Path | None, options: argparse.Namespace, per_document: int = SECTIONS
 ) -> Document:
     """Every system over one corpus."""
+    if options.work is not None:
+        options.work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.work, prefix="triptych-bench-") as scratch:
         corpus, stores = Path(scratch, "corpus"), Path(scratch, "stores")
         corpus.mkdir()

@@ -125,9 +125,27 @@ READS: Mapping[str, list[Call]] = {
         lambda s: s.search_many(LATER, dataset_id="kb"),
         lambda s: s.search_many(LATER, scope="all", mode="bm25"),
     ],
+    "explain": [
+        lambda s, n=n, m=m: s.explain("anchor rope zebra", n, dataset_id="kb", **m)
+        for n in NAMES
+        for m in ({}, {"mode": "bm25", "top_k": 1}, {"layer": "L0"}, {"as_of": 1})
+    ]
+    + [lambda s: s.explain("zebra", "animals.md", dataset_id="zoo")]
+    + [lambda s, n=n: s.explain("zebra", n, scope="all") for n in NAMES],
     "context": [
         *searches(lambda s, q: context_of(s, q)),
         lambda s: context_of(s, Query(text="anchor", dataset_id="kb", as_of=2)),
+    ],
+    "context_prefix": [
+        *(
+            lambda s, d=d, n=n: s.context_prefix(n, dataset_id=d, format="json")
+            for d in ("kb", "zoo", "none")
+            for n in (80, 400)
+        ),
+        lambda s: s.context_prefix(400, scope="all", fence=True),
+        lambda s: s.context_prefix(400, dataset_id="kb", where={"team": "theirs"}),
+        lambda s: s.context_prefix(400, dataset_id="kb", fresh_only=True),
+        lambda s: s.context_prefix(400, dataset_id="kb", as_of=2),
     ],
     "verify": [
         lambda s, n=n, t=t: s.verify(cite(n, t))
@@ -178,9 +196,16 @@ ELSEWHERE = {
 
 
 def context_of(service: Service, query: Query) -> Any:
-    pack = service.context(query, 400, counter=len)
+    pack = service.context(query, 400, counter=len, prefix_tokens=200)
     receipt = pack.receipt
-    return pack.render(), pack.pieces, pack.warnings, receipt.considered, receipt.pieces
+    return (
+        pack.render(),
+        pack.prefix,
+        pack.pieces,
+        pack.warnings,
+        receipt.considered,
+        receipt.pieces,
+    )
 
 
 def looked_at(health: Any) -> Any:

@@ -39,7 +39,10 @@ TOOLS: dict[str, list[dict[str, Any]]] = {
         {"query": "rope", "layer": "L0"},
         {"query": "zebra", "dataset_id": "zoo"},
     ],
-    "knowledge_context": [{"query": "zebra anchor", "token_budget": 300}],
+    "knowledge_context": [
+        {"query": "zebra anchor", "token_budget": 300},
+        {"query": "zebra anchor", "token_budget": 600, "prefix_tokens": 200},
+    ],
     "knowledge_get": [*NAMES, {**NAMES[0], "version": 1}, {**NAMES[1], "version": 1}],
     "knowledge_list": [
         {"dataset_id": "kb"},
@@ -65,9 +68,13 @@ COMMAND_ROWS: dict[str, list[list[str]]] = {
         ["zebra", "--mode", "bm25", "-d", "kb"],
         ["rope", "--layer", "L0"],
         *(["zebra", "-d", each] for each in PLACES),
+        *(["zebra", "--why", each["name"]] for each in NAMES),
     ],
     "ask": [["where", "is", "the", "zebra"], ["the", "anchor", "-d", "zoo"]],
-    "context": [["zebra", "anchor"], ["zebra", "-d", "zoo"]],
+    "context": [
+        *(["zebra", "anchor"], ["zebra", "-d", "zoo"]),
+        *(["zebra", "--prefix-tokens", "99"], ["--prefix-tokens", "99"]),
+    ],
     "list": [
         *([], ["--folders"], ["--pipelines"]),
         *([*words, "-d", each] for each in PLACES for words in ([], ["--count"])),

@@ -96,10 +96,17 @@ ROWS: dict[str, Rows] = {
     "search": QUESTIONS,
     "search_documents": QUESTIONS[:6],
     "search_many": [{"queries": ["anchor", "zebra", ""]}, {"queries": ["zebra"], "mode": "bm25"}],
+    "explain": [
+        {"query": "anchor zebra", "doc_name": name, **more}
+        for name in ("ours/tide.md", "theirs/zebra.md", "none.md")
+        for more in ({}, {"mode": "bm25", "top_k": 1})
+    ],
     "context": [
         {"query": "anchor zebra", "token_budget": 300},
         {"query": "tide", "token_budget": 40, "layers": ["L0", "L2"]},
+        {"query": "anchor zebra", "token_budget": 300, "prefix_tokens": 100},
     ],
+    "context_prefix": [{"prefix_tokens": 40}, {"prefix_tokens": 400}],
     "verify": [
         {"citation": {"dataset_id": "kb", "doc_name": name, **CITED}}
         for name in ("ours/tide.md", "theirs/zebra.md", "none.md")

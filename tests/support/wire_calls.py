@@ -84,6 +84,11 @@ CALLS: list[tuple[str, dict[str, Any], Callable[[Any], bool]]] = [
         lambda it: [each["hits"][0]["doc_name"] for each in it] == ["g/a.md", "b.md"],
     ),
     (
+        "explain",
+        {"query": "tea", "doc_name": "b.md", "dataset_id": "d", "mode": "bm25"},
+        lambda it: it["lacking"] == ["tea"] and it["obstacles"][0]["kind"] == "not_found",
+    ),
+    (
         "context",
         {"query": "tea", "token_budget": 200, "dataset_id": "d", "layers": ["L2"]},
         lambda it: it["pieces"][0]["citation"]["text"] == "Tea.",
@@ -118,6 +123,11 @@ CALLS: list[tuple[str, dict[str, Any], Callable[[Any], bool]]] = [
         "put_dataset_layer",
         {"dataset_id": "d", "layer": "L0", "content": "Of drinks."},
         lambda it: it["doc_name"] == "",
+    ),
+    (
+        "context_prefix",
+        {"prefix_tokens": 99, "dataset_ids": ["d"], "where": {"doc_name": "b.md"}},
+        lambda it: it["text"] == "[1] d/b.md abstract\n Of water.\n",
     ),
     ("layer", {"dataset_id": "d", "name": "b.md", "layer": "L1"}, lambda it: it is None),
     ("dataset_layer", {"dataset_id": "d", "layer": "L0"}, lambda it: it["content"][:2] == "Of"),

@@ -207,3 +207,16 @@ def test_pydantic_ai_takes_a_tool(tools: dict[str, Tool]) -> None:
         # Its run_sync leaves an event loop open.
         answer = asyncio.run(agent.run("What is there?"))
         assert "tea.md" in answer.output
+
+
+def test_a_search_says_why_a_document_is_not_among_its_hits() -> None:
+    with triptych.open("memory://", embedder="hash") as kb:
+        kb.put_documents("d", {"tea.md": "Green tea.", "coffee.md": "Roasted beans."})
+        search = next(each for each in knowledge_tools(kb) if each.name == "knowledge_search")
+        told = search.answer({"query": "green tea", "mode": "bm25", "why": "coffee.md"})["why"]
+        assert told["rank"] is None
+        assert told["ranks"] == {"bm25": None}
+        assert told["lacking"] == "green tea"
+        assert told["obstacles"] == ["not_found: no lane finds it: it has no green, tea"]
+        with pytest.raises(triptych.NotFoundError):
+            search.answer({"query": "green tea", "why": "cocoa.md"})

@@ -47,6 +47,8 @@ class FormatChoice(StrEnum):
     "triptych context how do I start --budget 2000",
     "triptych context retries --format xml > prompt.xml",
     "triptych context auth --json | jq -r '.pieces\\[].citation.doc_name'",
+    "triptych context how do I start --prefix-tokens 4000",
+    "triptych context --prefix-tokens 4000 > prefix.txt",
     "triptych context --hook < hook.json",
 )
 def context(
@@ -85,6 +87,15 @@ def context(
     fence: Annotated[
         bool, option("--fence", "Put each text between delimiters that no document can guess.")
     ] = False,
+    prefix_tokens: Annotated[
+        int | None,
+        option(
+            "--prefix-tokens TOKENS",
+            "Print first a prefix of at most so many tokens: abstracts and overviews, the same "
+            "whatever is asked, for a provider's cache. Without QUERY: only that.",
+            min=1,
+        ),
+    ] = None,
     hook: Annotated[
         bool,
         option(
@@ -111,6 +122,7 @@ def context(
                 "--pipeline": pipeline,
                 "--json": session.output.as_json,
                 "--format": format is not FormatChoice.TEXT,
+                "--prefix-tokens": prefix_tokens,
             },
             where=where or [],
             timeout=timeout,
@@ -121,11 +133,19 @@ def context(
             fresh_only=fresh_only,
         )
 
+    if query is None and prefix_tokens is not None and pipeline is None:
+        given = query_fields(
+            dataset=dataset, mode=None, where=where, fresh_only=fresh_only, as_of=as_of
+        )
+        _show_prefix(session, prefix_tokens, format=str(format), fence=fence, **given)
+        return None
+
     written: dict[str, Any] = {
         "format": str(format),
         "layers": [str(each) for each in layer or LayerChoice],
         "max_pieces": top_k,
         "fence": fence,
+        "prefix_tokens": prefix_tokens,
     }
     settings = None if pipeline is None else session.settings()
     with session.service(
@@ -147,10 +167,30 @@ def context(
         return None
     if note := moment_note(pack):
         output.note(note)
-    output.write(visible(pack.render()))
+    if pack.prefix is not None and pack.prefix.text:
+        output.write(visible(pack.prefix.text) + "\n")
+    output.write(visible(pack.tail))
     pieces = counted(len(pack.pieces), "piece")
     output.note(f"{pieces}, {pack.tokens} of {pack.budget} tokens ({pack.counter})")
     return None
+
+
+def _show_prefix(session: Session, prefix_tokens: int, **options: Any) -> None:
+    if "dataset_id" not in options:
+        options["scope"] = "all"
+    with session.service(dataset=options.get("dataset_id", ""), tells=True) as service:
+        prefix = service.context_prefix(prefix_tokens, **options)
+    output = session.output
+    output.warn(*prefix.warnings)
+    if output.as_json:
+        output.show(prefix)
+        return
+    if note := moment_note(prefix):
+        output.note(note)
+    output.write(visible(prefix.text))
+    layers = counted(len(prefix.pieces), "layer")
+    tokens = f"{prefix.tokens} of {prefix.budget} tokens ({prefix.counter})"
+    output.note(f"{layers}, {tokens}, digest {prefix.digest}")
 
 
 _SPARE = 2.0  # seconds for what no deadline interrupts, such as loading a model

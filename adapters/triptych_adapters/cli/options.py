@@ -17,7 +17,7 @@ from triptych.errors import TriptychError, ValidationError
 from triptych_adapters.cli.command import argument, option
 
 if TYPE_CHECKING:
-    from triptych.answers import ContextPack
+    from triptych.answers import ContextPack, ContextPrefix
     from triptych.records import Prices, Query, Result
     from triptych.service import Service
     from triptych_adapters.cli.output import Output
@@ -262,7 +262,7 @@ def asked_of(
     return service, Query(text=text, scope=scope, **fields), {}
 
 
-def moment_note(answer: Result | ContextPack) -> str:
+def moment_note(answer: Result | ContextPack | ContextPrefix) -> str:
     """What to say of the moment that was searched."""
     if isinstance(answer.as_of, int):
         return f"as of version {answer.as_of}"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 
-from triptych.errors import NotAvailableError
+from triptych.errors import NotAvailableError, ValidationError
 from triptych_adapters.cli.command import command, option
 from triptych_adapters.cli.hits import HitView, render_hits, views_of
-from triptych_adapters.cli.names import SourceFiles, open_in_editor, shown_path
+from triptych_adapters.cli.names import SourceFiles, find_document, open_in_editor, shown_path
 from triptych_adapters.cli.options import (
     AsOf,
     Dataset,
@@ -29,6 +29,7 @@ from triptych_adapters.cli.options import (
 )
 from triptych_adapters.cli.output import Output
 from triptych_adapters.cli.session import Session
+from triptych_adapters.cli.why import show_why
 
 if TYPE_CHECKING:
     from triptych.contracts import Ranker
@@ -143,6 +144,7 @@ class RankerChoice(StrEnum):
     "triptych search '\"failed request\" -draft in:guide/'",
     "triptych search retries --mode bm25 -n 3 --where lang=en",
     "triptych search retries --open",
+    "triptych search retries --why guide/http.md",
     "triptych search auth --json | jq -r '.hits\\[].path'",
 )
 def search(
@@ -180,6 +182,10 @@ def search(
     explain: Annotated[
         bool, option("--explain", "Show how the query was read, and all scores.")
     ] = False,
+    why: Annotated[
+        str | None,
+        option("--why NAME", "Show where one document stands, and why it is not shown."),
+    ] = None,
     no_syntax: Annotated[
         bool,
         option("--no-syntax", 'Do not read "a phrase", -word, word* and field:value in the query.'),
@@ -204,6 +210,11 @@ def search(
     begin that hold no word of the query. A search without hits is no failure: the exit code is 0.
     A query that begins with a minus and one letter, such as -x or -k3, goes after --.
     """
+    if why is not None and (documents or open_first or files or explain):
+        raise ValidationError(
+            "--why explains one document's place among passages or layers: leave out --documents, "
+            "--explain, --files and --open"
+        )
     settings = session.settings(ranker=None if ranker is None else str(ranker), reranker=reranker)
     if pipeline is None:
         settings = settings.without_llm()
@@ -229,6 +240,9 @@ def search(
         )
         target, what, more = asked_of(service, pipeline, query, given)
         asked = target.pipeline.query(what, more) if isinstance(what, str) else what
+        if why is not None:
+            show_why(session.output, target.explain(what, _named(service, why, asked), **more))
+            return
         result = (target.search_documents if documents else target.search)(what, **more)
         searched = service if pipeline is None else getattr(target, "service", service)
         views = views_of(result.hits, SourceFiles(searched))
@@ -275,6 +289,11 @@ def search(
         output.note(_no_hits(asked))
     elif open_first:
         _open(views[0])
+
+
+def _named(service: Service, text: str, asked: Query) -> str:
+    """The document that ``text`` names, in the datasets that are searched."""
+    return find_document(service, text, asked.dataset_id or None).name
 
 
 def _conditions(asked: Query) -> TextConditions | None:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from triptych import deadlines
-from triptych.answers.options import ASK_DEFAULTS, CONTEXT_DEFAULTS
+from triptych.answers.options import ASK_DEFAULTS, CONTEXT_DEFAULTS, FORM_DEFAULTS
 from triptych.derivation.batches import PutReportBuilder, new_documents
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import NewDocument, Query, check_text
@@ -33,6 +33,7 @@ _IGNORED: Final = frozenset({"layer", "top_k"})
 _OWN: Final[Mapping[str, Mapping[str, None]]] = {
     "ask": dict.fromkeys(ASK_DEFAULTS),
     "context": dict.fromkeys(CONTEXT_DEFAULTS),
+    "context_prefix": dict.fromkeys(FORM_DEFAULTS),
 }
 """The options of an operation that are not a search's, each None where it is not given."""
 R = TypeVar("R", bound=attrs.AttrsInstance)
@@ -124,6 +125,8 @@ def call_arguments(
                 f"{operation} of a knowledge base on a server takes no {name}: it is code, which "
                 "the server would have to run; set it up there"
             )
+    if options and "prefix_tokens" in bound:
+        arguments |= query_fields(operation, query_of("", options))
     return arguments
 
 

@@ -35,7 +35,9 @@ _ALWAYS: Final = (400, 404, 405, 413, 415, 421, 431, 500, 501, 503)
 _MODELS: Final = (502, 504)
 _WRITES: Final = (403, 409, 422)
 _CREATE: Final = frozenset({"put_document", "create_dataset"})
-_ASK_A_MODEL: Final = frozenset({"ask", "search", "search_documents", "search_many", "context"})
+_ASK_A_MODEL: Final = frozenset(
+    {"ask", "search", "search_documents", "search_many", "explain", "context"}
+)
 
 _CONDITIONS: Final = (
     "If-Match with the ETag of the document writes only over that version, `If-None-Match: *` only "

@@ -11,7 +11,7 @@ import attrs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from triptych.answers import AnswerStream
+from triptych.answers import AnswerStream, ContextPrefix
 from triptych.errors import NotFoundError, ValidationError
 from triptych.records import DocumentInfo, SourceDocument
 from triptych.records.serialization import to_dict, to_json
@@ -83,8 +83,8 @@ class _Handler:
             answered = await caller.run(lambda: self._once(request, service, arguments))
         headers = answered.headers
         if operation.effect is Effect.READS and request.method in ("GET", "HEAD"):
-            headers["ETag"] = etag(answered.body, answered.version)
-            if is_unchanged(request, headers["ETag"]):
+            tag = headers.setdefault("ETag", etag(answered.body, answered.version))
+            if is_unchanged(request, tag.removeprefix("W/")):
                 return Response(status_code=304, headers={**headers, "Vary": "Accept"})
         return json_response(answered.body, status=answered.status, headers=headers)
 
@@ -163,6 +163,9 @@ class _Handler:
             result = call(**arguments)
         if operation.name == "create_dataset" and result:
             status = 201
+        if isinstance(result, ContextPrefix):
+            # Weak: what is left out may change, and is told beside the text.
+            headers["ETag"] = f'W/"{result.digest}"'
         return _Answered(
             body=encoded(to_json(result, public)),
             status=status,

@@ -317,12 +317,15 @@ HITS: Final = _object(
         "hits": _list(HIT),
         "warnings": _list(_TEXT),
         "exhausted": {"type": "boolean"},
+        "why": {"type": "object", "description": "Of the document that was asked for."},
         "cursor": _REST,
     },
 )
 CONTEXT: Final = _object(
     "context warnings",
     {
+        "prefix": _text("Abstracts and overviews, numbered before the pieces; only if asked for."),
+        "prefix_digest": _text("Changes if the prefix does."),
         "context": _text("Cited pieces, each below a line that names its source."),
         "warnings": _list(_TEXT),
     },

@@ -41,7 +41,7 @@ def clip(text: str, max_tokens: int) -> str:
 
 # Markdown
 
-_TEXTS: Final = frozenset({"content", "context"})
+_TEXTS: Final = frozenset({"content", "context", "prefix"})
 """The fields that hold text of documents: each stands in a fence of its own."""
 
 _PLAIN: Final = re.compile(r"[\w./@+:%-]+(?: [\w./@+:%-]+)*")

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from triptych.answers.pack import ContextPack
-from triptych.records import Layer, Query, Scope
+from triptych.records import Explanation, Layer, Query, Scope
 from triptych.records.serialization import to_json as to_plain
 from triptych.service import Service
 from triptych.text.tokens import TokenCounter
@@ -27,6 +27,7 @@ from triptych_adapters.wire.operations import ARGUMENTS, QUERY, mode_schema
 
 _MOST_HITS: Final = 100
 _FRAME: Final = 64  # tokens for what stands around the context, a warning among it
+_DIGEST: Final = 96  # for the digest of a prefix, and the names of both
 
 
 def search_tool(base: Base) -> Tool:
@@ -57,6 +58,11 @@ def search_tool(base: Base) -> Tool:
             "layer": {**QUERY["layer"], "default": str(Layer.DETAIL)},
             "top_k": {**QUERY["top_k"], "maximum": _MOST_HITS, "default": 5},
             "threshold": QUERY["threshold"],
+            "why": {
+                "type": "string",
+                "description": "The name of a document that you expected: 'why' of the answer says "
+                "where it stands, what it lacks and what keeps it out.",
+            },
             "cursor": CURSOR,
         },
         ["query"],
@@ -82,13 +88,27 @@ def _search(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
     start = read_cursor(arguments["cursor"], asked) if "cursor" in arguments else Place()
     with base.own_dataset():
         result = base.service.search(query)
+        told = base.service.explain(query, arguments["why"]) if "why" in arguments else None
     hits = [compact(to_plain(hit), HIT) for hit in result.hits]
     answer = {
         "hits": [],
         "warnings": _bounded(base.said(result.warnings), base.max_tokens // 4),
         "exhausted": result.exhausted,
     }
+    if told is not None:
+        answer["why"] = _why(told, base.max_tokens // 4)
     return base.fill_by_place(answer, "hits", hits, start, asked)
+
+
+def _why(told: Explanation, max_tokens: int) -> dict[str, Any]:
+    """An explanation in few words, clipped where the query is long."""
+    obstacles = [f"{each.kind}: {each.message}" for each in told.obstacles]
+    return {
+        "rank": told.rank,
+        "ranks": {lane.lane: lane.rank for lane in told.lanes},
+        "obstacles": [clip(each, max(max_tokens // 8, 1)) for each in obstacles[:4]],
+        "lacking": clip(" ".join(told.lacking), max(max_tokens // 2, 1)),
+    }
 
 
 def _bounded(warnings: Sequence[str], max_tokens: int) -> list[str]:
@@ -163,6 +183,18 @@ def context_of(base: Base) -> Tool:
                 "description": "The dataset to read, by its exact id. Leave it out to read all of "
                 "them.",
             },
+            "prefix_tokens": {
+                **ARGUMENTS["prefix_tokens"],
+                "maximum": base.max_tokens // 2,
+                "description": "Maximum number of tokens of 'prefix': abstracts and overviews of "
+                "what there is, the same whatever the question. Part of token_budget. Leave it out "
+                "for no prefix.",
+            },
+            "prefix_digest": {
+                "type": "string",
+                "description": "The prefix_digest of the answer whose prefix you have: an "
+                "unchanged prefix is left out, and 'context' still says nothing that it says.",
+            },
         },
         ["query"],
         _context,
@@ -178,10 +210,20 @@ def _context(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
         dataset_id=named,
         scope=Scope.SINGLE if named else Scope.ALL,
     )
-    budget = arguments["token_budget"]
+    budget, prefix_tokens = arguments["token_budget"], arguments.get("prefix_tokens")
+    answer: dict[str, Any] = {}
+    room = budget - _FRAME
+    options: dict[str, Any] = {}
+    if prefix_tokens is not None:
+        options = {"prefix_tokens": prefix_tokens}
+        room = max(0, room - prefix_tokens - _DIGEST)
     with base.own_dataset():
-        pack = base.service.context(query, budget - _FRAME, counter=_IN_JSON, fence=True)
-    answer = {"context": pack.render(), "warnings": []}
+        pack = base.service.context(query, room, counter=_IN_JSON, fence=True, **options)
+    if pack.prefix is not None:
+        answer["prefix_digest"] = pack.prefix.digest
+        if pack.prefix.digest != arguments.get("prefix_digest"):
+            answer["prefix"] = pack.prefix.text
+    answer |= {"context": pack.render(), "warnings": []}
     room = budget - tokens(answer)
     warnings = []
     for each in (*_signs(pack), *base.said(pack.warnings)[:1]):

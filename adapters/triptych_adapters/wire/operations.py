@@ -17,7 +17,7 @@ import attrs
 from triptych import answers, records
 from triptych._internal.progress import ProgressCallback
 from triptych.answers import AnswerReceipt, Citation
-from triptych.answers.options import ASK_DEFAULTS, CONTEXT_DEFAULTS
+from triptych.answers.options import ASK_DEFAULTS, CONTEXT_DEFAULTS, FORM_DEFAULTS
 from triptych.answers.pack import ContextReceipt
 from triptych.answers.pieces import FORMATS
 from triptych.records import (
@@ -225,7 +225,7 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
     "citation": {**json_schema(Citation), "description": "A citation, as a context has it."},
     "content": _text("The whole text, Markdown or plain."),
     "dataset_id": _text("The dataset, by its exact id."),
-    "doc_name": _text("The one document to rebuild; needs dataset_id."),
+    "doc_name": _text("The one document that is meant, by its exact name."),
     "documents": _several(NewDocument, "The documents; metadata null keeps what a document has."),
     "doc_names": _several(str, "The documents to embed, in this order; of dataset_id."),
     "embed": _text(
@@ -277,6 +277,11 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
         "description": "What a million tokens of the model cost, for the answer's cost.",
     },
     "prefix": _text("Only names that begin with this."),
+    "prefix_tokens": _whole(
+        "Maximum number of tokens of the prefix: abstracts and overviews of what there is, in the "
+        "same bytes whatever is asked, to be put first in a prompt.",
+        1,
+    ),
     "probe": _flag("Whether to try the embedder with two words."),
     "prompt_sig": _text("The signature of what wrote the layer; empty for a person."),
     "question": _text("The question, in full."),
@@ -302,6 +307,9 @@ _OF_PIECES: Final = frozenset({"layer", "top_k", "offset", "per_document"})
 _WITHOUT: Final[Mapping[str, Set[str]]] = {
     "ask": _OF_PIECES,
     "context": _OF_PIECES,
+    "context_prefix": QUERY.keys()
+    - {"dataset_id", "dataset_ids", "scope", "where", "fresh_only", "as_of"}
+    | {"layers", "max_pieces"},
     "search_documents": frozenset({"layer"}),
 }
 """Fields of a query that play no role, by operation."""
@@ -341,7 +349,7 @@ def _arguments(method: Any) -> Iterator[tuple[str, _Schema | None, Any]]:
     takes_query = len(defaults) < len(parameters)
     if takes_query:
         (options,) = get_args(hints_of(method)["options"])
-        for own in (CONTEXT_DEFAULTS, ASK_DEFAULTS):
+        for own in (FORM_DEFAULTS, CONTEXT_DEFAULTS, ASK_DEFAULTS):
             defaults |= own if own.keys() <= options.__annotations__.keys() else {}
         of_query = {each.name: each.default for each in attrs.fields(Query)}
         del of_query["text"]  # which is the argument itself
@@ -385,6 +393,6 @@ def _by_pipeline(name: str) -> Operation:
 
 
 PIPELINE_OPERATIONS: Final[Mapping[str, Operation]] = {
-    name: _by_pipeline(name) for name in ("search", "search_documents", "context", "ask")
+    name: _by_pipeline(name) for name in ("search", "search_documents", "explain", "context", "ask")
 }
 """The operations of a named pipeline, by name; ``pipeline`` says which."""

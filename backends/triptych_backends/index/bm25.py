@@ -209,7 +209,9 @@ def _compiled_top(
         units,
         scores,
     )
-    count = kernels.compiled.bm25(arrays, weights.slope, weights.base, bar)
+    count = kernels.run(
+        kernels.compiled.bm25, len(segment), arrays, weights.slope, weights.base, bar
+    )
     return units[:count], scores[:count]
 
 

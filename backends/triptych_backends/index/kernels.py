@@ -7,8 +7,13 @@ installed; ``TRIPTYCH_PURE=1`` leaves what it made unused.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
+
+from triptych._internal.turns import SEARCHES
+
+T = TypeVar("T")
 
 # As in `kernels.c`: a file that an older checkout compiled takes other arguments.
 VERSION = 2
@@ -31,3 +36,17 @@ def _load() -> tuple[Any, str]:
 
 compiled, in_use = _load()
 """The compiled module, None for NumPy; and which of the two is in use, and why."""
+
+LONG = 100_000
+"""Over more rows than these a kernel takes longer than handing a turn on costs."""
+
+
+def run(kernel: Callable[..., T], rows: int, *arguments: Any) -> T:
+    """What a kernel answers over so many rows; while a long one runs, others may search.
+
+    A kernel does not hold the interpreter's lock.
+    """
+    if rows <= LONG:
+        return kernel(*arguments)
+    with SEARCHES.given_up():
+        return kernel(*arguments)

@@ -4,6 +4,7 @@ from triptych.answers.options import (
     AnswerPrompt as AnswerPrompt,
     AskOptions as AskOptions,
     ContextOptions as ContextOptions,
+    PrefixOptions as PrefixOptions,
 )
 from triptych.answers.pack import ContextPack as ContextPack
 from triptych.answers.pieces import (
@@ -11,6 +12,7 @@ from triptych.answers.pieces import (
     Piece as Piece,
     Verification as Verification,
 )
+from triptych.answers.prefix import ContextPrefix as ContextPrefix
 from triptych.answers.records import (
     Abstention as Abstention,
     Answer as Answer,
@@ -20,6 +22,10 @@ from triptych.answers.records import (
     CitedSource as CitedSource,
 )
 from triptych.answers.replay import MissingPiece as MissingPiece, Replay as Replay
+from triptych.answers.search_results import (
+    as_search_results as as_search_results,
+    cited_passage as cited_passage,
+)
 from triptych.text.tokens import (
     ESTIMATE as ESTIMATE,
     TokenCounter as TokenCounter,

@@ -12,9 +12,9 @@ import attrs
 from triptych import deadlines, telemetry
 from triptych._internal.wording import FailureWarning
 from triptych.answers.citations import CitationFilter, check_turns, newest_turns, sentences_of
-from triptych.answers.context import ContextBuilder, ContextSettings
+from triptych.answers.context import ContextBuilder
 from triptych.answers.metering import MeteredLLM, check_llm
-from triptych.answers.options import NO_ANSWER, AnswerPrompt, answer_messages
+from triptych.answers.options import NO_ANSWER, AnswerPrompt, ContextSettings, answer_messages
 from triptych.answers.pack import ContextPack
 from triptych.answers.records import Abstention, Answer, AnswerStream, CitedSource
 from triptych.answers.retrieval import Retrieved

@@ -2,66 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import attrs
 
 from triptych import telemetry
 from triptych._internal.digests import digest
+from triptych.answers.options import ContextSettings
 from triptych.answers.pack import ContextPack, ContextReceipt, considered, receipt_query
 from triptych.answers.packer import Packer
-from triptych.answers.pieces import WIDEST, Piece, check_format, fit, new_mark, render
+from triptych.answers.pieces import WIDEST, Piece, fit, new_mark, render, said
+from triptych.answers.prefix import ContextPrefix, PrefixBuilder
 from triptych.answers.retrieval import ContextParameters, Retrieved, Sources, retrieve
 from triptych.contracts import ChunkRepo, DocumentRepo
-from triptych.errors import ValidationError
-from triptych.records import Layer, Query, check_whole, to_layer
+from triptych.records import Layer, Query
 from triptych.search.hydration import asks_for_headings
 from triptych.search.pipeline import SearchPipeline
+from triptych.search.query import validate
 from triptych.text import ANALYZER_VERSION
-from triptych.text.tokens import TokenCounter, as_counter
-
-
-def _layers(layers: Any) -> frozenset[Layer]:
-    if isinstance(layers, str) or not isinstance(layers, Iterable):
-        raise ValidationError(f"layers is a list such as ['L0', 'L2'], not {layers!r:.60}")
-    kinds = frozenset(map(to_layer, layers))
-    if not kinds:
-        raise ValidationError("layers names none: give at least one of 'L0', 'L1' and 'L2'")
-    return kinds
-
-
-def _budget(tokens: int) -> int:
-    return check_whole(tokens, "token_budget")
-
-
-def _max_pieces(most: int | None) -> int | None:
-    return None if most is None else check_whole(most, "max_pieces", least=1)
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class ContextSettings:
-    """How a context is written: the arguments of `Service.context` beside the query.
-
-    Raises:
-        ValidationError: one of them is invalid.
-    """
-
-    token_budget: int = attrs.field(converter=_budget)
-    format: str = attrs.field(converter=check_format)
-    layers: frozenset[Layer] = attrs.field(converter=_layers)
-    max_pieces: int | None = attrs.field(converter=_max_pieces)
-    counter: TokenCounter = attrs.field(converter=as_counter)
-    fence: bool
-
-    def __attrs_post_init__(self) -> None:
-        if not isinstance(self.fence, bool):
-            raise ValidationError(f"fence is True or False, not {self.fence!r:.60}")
-        if self.fence and self.format == "json":
-            raise ValidationError(
-                "JSON escapes its texts and takes no fence: leave fence out, or choose a format "
-                "for prompts"
-            )
 
 
 class ContextBuilder:
@@ -82,6 +40,31 @@ class ContextBuilder:
     def build(self, query: Query, settings: ContextSettings) -> ContextPack:
         """The best mixture under the budget."""
         return self.find_and_pack(query, settings)[1]
+
+    def prefix(self, query: Query, settings: ContextSettings) -> ContextPrefix:
+        """The prefix of every context of these datasets, of this ``where``; the text of ``query``
+        plays no role."""
+        with telemetry.operation("context_prefix"):
+            if query.as_of is None:
+                made = self._prefix(query, settings)
+            else:
+                with self._searches.past(query, layers=True) as past:
+                    builder = ContextBuilder(past.searches, self._documents, self._chunks)
+                    made = builder._prefix(past.query, settings)
+                    warnings = (*past.warnings, *made.warnings)
+                    made = attrs.evolve(made, as_of=past.as_of, warnings=warnings)
+            telemetry.note(pieces=len(made.pieces), tokens=made.tokens)
+            return made
+
+    def _prefix(self, query: Query, settings: ContextSettings) -> ContextPrefix:
+        searches = self._searches
+        checked, filter_ = validate(query, searches.resolver.lanes)
+        return PrefixBuilder(*searches.sources).build(
+            searches.resolver.existing_datasets(checked),
+            filter_.tree,
+            settings,
+            fresh_only=checked.fresh_only,
+        )
 
     def find_and_pack(
         self, query: Query, settings: ContextSettings
@@ -117,11 +100,13 @@ class ContextBuilder:
         if asks_for_headings(query):
             # What lies between two passages may be what the query excludes.
             recipe = attrs.evolve(recipe, bridge=0)
-        packer = Packer(sources, counting, format, budget, recipe, widest)
+        prefix = None if settings.prefix_tokens is None else self._prefix(query, settings)
+        before = () if prefix is None else prefix.pieces
+        packer = Packer(sources, counting, format, budget, recipe, widest, before)
         ranked = packer.pack(found)[: settings.max_pieces]
         warnings = [*found.warnings, *([counting.warning] if counting.warning else [])]
         pieces = fit(ranked, format, budget, counting.count, widest)
-        mark = new_mark(_said(pieces)) if settings.fence else ""
+        mark = new_mark(said(pieces)) if settings.fence else ""
         if mark:
             # A vocabulary may count this name higher than the one that the room was kept for.
             pieces = fit(pieces, format, budget, counting.count, mark)
@@ -131,6 +116,8 @@ class ContextBuilder:
                 f"the budget of {budget} tokens is too small for any passage with its "
                 "citation: give more"
             )
+        if prefix is not None:
+            warnings += prefix.warnings
         return ContextPack(
             query=query.text,
             pieces=pieces,
@@ -142,6 +129,7 @@ class ContextBuilder:
             warnings=tuple(warnings),
             count=counting.count,
             mark=mark,
+            prefix=prefix,
             trace=self._trace(query, settings, found, packer, pieces),
         )
 
@@ -170,9 +158,3 @@ class ContextBuilder:
             )
 
         return complete
-
-
-def _said(pieces: Sequence[Piece]) -> Iterator[str]:
-    """All that documents say in a rendering."""
-    for piece in pieces:
-        yield from (piece.text, piece.citation.doc_name, *piece.citation.heading_path)

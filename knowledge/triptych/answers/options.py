@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Literal, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 import attrs
 
 from triptych._internal.digests import digest
+from triptych.answers.pieces import check_format
 from triptych.contracts import LLM, AnswerabilityJudge
 from triptych.errors import ValidationError
-from triptych.records import Layer, Message, Prices, check_text
+from triptych.records import Layer, Message, Prices, check_text, check_whole, to_layer
 from triptych.records.queries import DatasetSearchOptions, SearchOptions
-from triptych.text.tokens import TokenCounter
+from triptych.text.tokens import ESTIMATE, TokenCounter, as_counter
 
 NO_ANSWER: Final = "NO_ANSWER"
 """What the model writes where its sources do not answer."""
@@ -106,11 +107,33 @@ class _FormOptions(PassageOptions, total=False):
     fence: bool
 
 
-class DatasetContextOptions(DatasetSearchOptions, _FormOptions, total=False):
+class _PrefixedOptions(_FormOptions, total=False):
+    """Of how many parts it is.
+
+    Keys:
+        prefix_tokens: the maximum number of tokens of `ContextPack.prefix`, beside
+            ``token_budget``, which holds for the rest; None for no prefix. It is counted by
+            ``counter`` where one is given, else by an estimate, the same in every process.
+    """
+
+    prefix_tokens: int | None
+
+
+class DatasetPrefixOptions(DatasetSearchOptions, _FormOptions, total=False):
+    """What a prefix of one dataset takes beside its number of tokens."""
+
+
+class PrefixOptions(SearchOptions, _FormOptions, total=False):
+    """What a prefix takes beside its number of tokens: those count that say where and how, which
+    are ``dataset_id``, ``dataset_ids``, ``scope``, ``where``, ``fresh_only``, ``as_of``,
+    ``format``, ``fence`` and ``counter``."""
+
+
+class DatasetContextOptions(DatasetSearchOptions, _PrefixedOptions, total=False):
     """What a context of one dataset takes beside the query and the budget."""
 
 
-class ContextOptions(SearchOptions, _FormOptions, total=False):
+class ContextOptions(SearchOptions, _PrefixedOptions, total=False):
     """What a context takes beside the query and the budget: ``layer`` and ``top_k`` of a search
     play no role."""
 
@@ -120,7 +143,8 @@ PASSAGE_DEFAULTS: Final[PassageOptions] = {
     "max_pieces": None,
     "counter": None,
 }
-CONTEXT_DEFAULTS: Final[_FormOptions] = {"format": "text", **PASSAGE_DEFAULTS, "fence": False}
+FORM_DEFAULTS: Final[_FormOptions] = {"format": "text", **PASSAGE_DEFAULTS, "fence": False}
+CONTEXT_DEFAULTS: Final[_PrefixedOptions] = {**FORM_DEFAULTS, "prefix_tokens": None}
 
 
 class _AnswerOptions(PassageOptions, total=False):
@@ -171,3 +195,58 @@ ASK_DEFAULTS: Final[_AnswerOptions] = {
     "abstain_if_weak": False,
     **PASSAGE_DEFAULTS,
 }
+
+
+def _layers(layers: Any) -> frozenset[Layer]:
+    if isinstance(layers, str) or not isinstance(layers, Iterable):
+        raise ValidationError(f"layers is a list such as ['L0', 'L2'], not {layers!r:.60}")
+    kinds = frozenset(map(to_layer, layers))
+    if not kinds:
+        raise ValidationError("layers names none: give at least one of 'L0', 'L1' and 'L2'")
+    return kinds
+
+
+def _budget(tokens: int) -> int:
+    return check_whole(tokens, "token_budget")
+
+
+def _prefix_tokens(tokens: int | None) -> int | None:
+    return None if tokens is None else check_whole(tokens, "prefix_tokens", least=1)
+
+
+def _lasting_counter(counter: Any) -> TokenCounter:
+    # Processes with tiktoken and without it would choose other layers.
+    return ESTIMATE if counter is None else as_counter(counter)
+
+
+def _max_pieces(most: int | None) -> int | None:
+    return None if most is None else check_whole(most, "max_pieces", least=1)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ContextSettings:
+    """How a context is written: the arguments of `Service.context` beside the query.
+
+    ``prefix_counter`` counts the prefix: None is an estimate that every process makes alike.
+
+    Raises:
+        ValidationError: one of them is invalid.
+    """
+
+    token_budget: int = attrs.field(converter=_budget)
+    format: str = attrs.field(converter=check_format)
+    layers: frozenset[Layer] = attrs.field(converter=_layers)
+    max_pieces: int | None = attrs.field(converter=_max_pieces)
+    counter: TokenCounter = attrs.field(converter=as_counter)
+    fence: bool
+    prefix_tokens: int | None = attrs.field(default=None, converter=_prefix_tokens)
+    prefix_counter: TokenCounter = attrs.field(default=None, converter=_lasting_counter)
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.fence, bool):
+            raise ValidationError(f"fence is True or False, not {self.fence!r:.60}")
+        if self.fence and self.format == "json":
+            raise ValidationError(
+                "JSON escapes its texts and takes no fence: leave fence out, or choose a format "
+                "for prompts"
+            )

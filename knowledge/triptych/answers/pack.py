@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 import attrs
 
 from triptych.answers.pieces import Citation, Piece, check_format, fit, render, whole
+from triptych.answers.prefix import ContextPrefix
 from triptych.records import (
     NO_CHUNK,
     Candidate,
@@ -155,6 +156,7 @@ class ContextReceipt:
         pieces: what was taken, in reading order.
         considered: every passage that was found, the best first, passages before layers.
         sha256: of the text, in UTF-8.
+        prefix: the digest of the prefix before it, "" without one.
         warnings: those of the context.
     """
 
@@ -169,6 +171,7 @@ class ContextReceipt:
     pieces: tuple[ReceiptPiece, ...] = ()
     considered: tuple[ConsideredPassage, ...] = attrs.field(default=(), repr=False)
     sha256: str
+    prefix: str = ""
     warnings: tuple[str, ...] = ()
 
 
@@ -324,6 +327,8 @@ class ContextPack:
         counter: what counted the tokens; ``exact`` is False where it is an estimate.
         warnings: of the searches, and of what the budget left no room for.
         as_of: the moment or version that was searched, None for what is stored now.
+        prefix: what stands before it in the prompt, and stays from question to question; None where
+            no ``prefix_tokens`` were asked for. The pieces say nothing that it says.
         mark: the name of the delimiters around each text, which no document holds; "" where no
             fence was asked for. It is drawn at random for each call, and differs between equal
             packs.
@@ -340,6 +345,7 @@ class ContextPack:
     exact: bool
     warnings: tuple[str, ...] = ()
     as_of: int | datetime | None = None
+    prefix: ContextPrefix | None = None
     count: Callable[[str], int] = attrs.field(repr=False, eq=False, metadata=NOT_PLAIN)
     mark: str = attrs.field(default="", eq=False)
     trace: Callable[[ContextReceipt], ContextReceipt] | None = attrs.field(
@@ -367,8 +373,19 @@ class ContextPack:
 
     @property
     def text(self) -> str:
-        """The pieces in the pack's ``format``."""
+        """The pieces in the pack's ``format``, without the prefix."""
         return self.render()
+
+    @property
+    def tail(self) -> str:
+        """What the prompt says after the prefix: `text`."""
+        return self.text
+
+    def as_search_results(self) -> list[dict[str, Any]]:
+        """The pieces as content blocks of Anthropic's API: `triptych.answers.as_search_results`."""
+        from triptych.answers.search_results import as_search_results
+
+        return as_search_results(self)
 
     def render(self, format: str | None = None) -> str:
         """The pieces as text: "text", "markdown", "xml" or "json"; None is the pack's ``format``.
@@ -408,6 +425,7 @@ class ContextPack:
             mark=self.mark,
             pieces=tuple(map(receipt_piece, self.pieces)),
             sha256=content_sha256(self.render()),
+            prefix="" if self.prefix is None else self.prefix.digest,
             warnings=self.warnings,
         )
         return plain if self.trace is None else self.trace(plain)

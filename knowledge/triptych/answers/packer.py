@@ -99,7 +99,7 @@ class _Passage:
 
 
 class Packer:
-    """Fills one budget, greedily by score.
+    """Fills one budget, greedily by score. What ``before`` says is not said again.
 
     Attributes:
         offers: what became of each find that was looked at, in turn; one may come again.
@@ -113,14 +113,18 @@ class Packer:
         budget: int,
         recipe: ContextParameters,
         mark: str = "",
+        before: Sequence[Piece] = (),
     ) -> None:
         self.offers: list[Offer] = []
+        self._first = len(before) + 1
         self._mark = mark
         self._sources = sources
         self._counter = counter
         self._format = format
         self._recipe = recipe
         self._seen = ShingleFilter(recipe.repeated)
+        for piece in before:
+            self._seen.add(piece.text)
         self._passages: list[_Passage] = []
         form = FORMATS[format]
         self._room = budget - counter.count(form.opening + form.closing)
@@ -128,7 +132,7 @@ class Packer:
         self._least = recipe.least_cut + counter.count(_SHORTEST)
 
     def pack(self, gathered: Retrieved) -> list[Piece]:
-        """The pieces by rank.
+        """The pieces by rank, numbered after those before.
 
         Passages first, but for what is kept back for layers; then layers; then passages again,
         the last of them cut, in what is left.
@@ -147,7 +151,7 @@ class Packer:
             self._passages,
             key=lambda each: (-each.score, each.hit.dataset_id, each.hit.doc_name, each.start),
         )
-        return [passage.piece(number) for number, passage in enumerate(ranked, start=1)]
+        return [passage.piece(number) for number, passage in enumerate(ranked, self._first)]
 
     def _fill(self, finds: Sequence[ScoredPassage], *, may_cut: bool) -> None:
         """Take passages by score."""
@@ -264,7 +268,7 @@ class Packer:
             return False
         kept = beginning(length)
         new = self._news(kept, touching)
-        if self._counter.count(new) < self._recipe.least_cut:
+        if self._counter.count(new) < self._recipe.least_cut or self._seen.repeats(new):
             return False
         return self._take(kept, touching, new)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 import attrs
@@ -147,6 +147,12 @@ def new_mark(texts: Iterable[str]) -> str:
         mark = f"text-{secrets.token_hex(6)}"
         if not any(mark in text for text in texts):
             return mark
+
+
+def said(pieces: Iterable[Piece]) -> Iterator[str]:
+    """All that documents say in a rendering."""
+    for piece in pieces:
+        yield from (piece.text, piece.citation.doc_name, *piece.citation.heading_path)
 
 
 # What a reader may take for the end of a line, besides CR LF: str.splitlines has the same list.

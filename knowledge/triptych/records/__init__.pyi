@@ -23,6 +23,12 @@ from triptych.records.documents import (
     SourceDocument as SourceDocument,
     SystemData as SystemData,
 )
+from triptych.records.explanations import (
+    Explanation as Explanation,
+    LaneRank as LaneRank,
+    Obstacle as Obstacle,
+    ObstacleKind as ObstacleKind,
+)
 from triptych.records.filters import (
     And as And,
     Condition as Condition,

@@ -20,6 +20,7 @@ from triptych.records import (
     Candidate,
     DocumentInfo,
     EmbedKind,
+    Explanation,
     Hit,
     Layer,
     Mode,
@@ -32,10 +33,11 @@ from triptych.records import (
 )
 from triptych.search.answerability import ResultJudge, missing_hits
 from triptych.search.engine import SearchEngine
-from triptych.search.hydration import Hydrated, Hydrator, StoreHitReader
+from triptych.search.hydration import Hydrator, StoreHitReader
 from triptych.search.postprocessing import KeywordBoost, at_most
-from triptych.search.query import MAX_TOP_K, Moment, has_words, validate
+from triptych.search.query import Moment, has_words, validate
 from triptych.search.query_vectors import SearchProbe, embed_queries
+from triptych.search.reach import SPARE, Reach
 from triptych.search.request import Found, RequestResolver, SearchRequest
 from triptych.search.retrievers import SPARSE
 
@@ -45,8 +47,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 KnownVectors = Mapping[tuple[EmbedKind, str], Vector]
 
-_DEEPER = 4  # where hits of one document are many, the lanes reach so many times deeper
-_SPARE = 3  # the second attempt reads this many times as deep, to fill up what has vanished
 _SWAPS = 4  # how often a search begins again since its datasets were swapped
 _FEW = 10  # with fewer hits than so many, a search looks for documents that are not indexed
 
@@ -87,6 +87,11 @@ class SearchPipeline:
     _judge: ResultJudge | None = None
     resolver: RequestResolver = attrs.field(init=False)
     _hydrator: Hydrator = attrs.field(init=False)
+
+    @property
+    def sources(self) -> tuple[Store, LivingDocuments]:
+        """What is searched: the store, and the documents in it that there are to find."""
+        return self._store, self._living
 
     @resolver.default
     def _make_resolver(self) -> RequestResolver:
@@ -168,6 +173,28 @@ class SearchPipeline:
             return result, self._judge.signals(request, found.lists or ())
 
         return self._settled(lambda: self._prepare([query]), find)
+
+    def explain(self, query: Query, doc_name: str) -> Explanation:
+        """Where a document is in what `search` finds for ``query``, and why it is not shown."""
+        from triptych.search.explanation import Explainer
+
+        def find(requests: Sequence[SearchRequest]) -> Explanation:
+            (request,) = embed_queries(self._derivation, requests)
+            explainer = Explainer(
+                store=self._store,
+                living=self._living,
+                derivation=self._derivation,
+                engine=self._engine,
+                steps=self._postprocessors,
+                find=lambda request, steps: attrs.evolve(self, postprocessors=steps)._find(request),
+            )
+            return explainer.explain(request, doc_name)
+
+        with telemetry.operation("search", target="explain"):
+            if query.as_of is not None:
+                with self.past(query) as past:
+                    return past.searches.explain(past.query, doc_name)
+            return self._settled(lambda: self._warned(self._prepare([query])), find)
 
     def search_documents(self, query: Query, *, vectors: KnownVectors | None = None) -> Result:
         """Search whole documents; ``vectors`` as in `search`."""
@@ -430,7 +457,7 @@ class SearchPipeline:
             # Lanes may be asked several times, and variants may share texts: each is embedded once.
             (request,) = embed_queries(self._derivation, [request])
         steps = () if request.target == "document" else self._postprocessors
-        reach = _Reach(depth=max([query.top_k, *(step.depth(query) for step in steps)]))
+        reach = Reach(depth=max([query.top_k, *(step.depth(query) for step in steps)]))
         while True:
             deadlines.check("the search")
             with telemetry.stage("retrieve"):
@@ -448,7 +475,7 @@ class SearchPipeline:
                 if reach.spare > 1 or not reader.missed:
                     break
                 # A document has changed since its hits were read: once more, of its new state.
-                further = attrs.evolve(reach, spare=_SPARE)
+                further = attrs.evolve(reach, spare=SPARE)
             reach = further
         seen = query.top_k if query.per_document is None else reach.hits
         return Found(
@@ -471,36 +498,3 @@ class SearchPipeline:
             with nullcontext() if isinstance(step, KeywordBoost) else SEARCHES.given_up():
                 hits = step(query, hits, reader)
         return at_most(hits, query.per_document)
-
-
-@attrs.frozen(kw_only=True)
-class _Reach:
-    """How far a search goes: lanes to ``depth``, and ``spare`` times as many hits are read."""
-
-    depth: int
-    spare: int = 1
-
-    @property
-    def hits(self) -> int:
-        """How many hits are read."""
-        return self.depth * self.spare
-
-    def further(
-        self, query: ResolvedQuery, candidates: int, hydrated: Hydrated, *, exhausted: bool
-    ) -> _Reach | None:
-        """The reach that may find the hits that are missing; None where none are, or no other is.
-
-        ``candidates`` is how many were found, and ``exhausted`` whether lanes have no others.
-        """
-        found = at_most(hydrated.hits, query.per_document)
-        if len(found) >= min(query.top_k, candidates):
-            return None
-        if len(found) < len(hydrated.hits):
-            # Others of the documents are further down.
-            more = not exhausted or candidates > self.hits
-            if more and self.depth < MAX_TOP_K:
-                return attrs.evolve(self, depth=min(_DEEPER * self.depth, MAX_TOP_K))
-        elif not hydrated.complete and self.spare == 1:
-            # Some have vanished since the lanes found them.
-            return attrs.evolve(self, spare=_SPARE)
-        return None

@@ -30,7 +30,7 @@ def format_text(result: Result | Iterable[Hit]) -> str:
         known = [about.pop(key) for key in ("section", "category") if key in about]
         rest = [f"{key} {value}" for key, value in about.items()]
         line = " | ".join([f"{rank}. {source}", *known, *rest])
-        parts.append(f"{_plain(line)}\n\n{_plain(_shown(hit).strip())}\n")
+        parts.append(f"{_plain(line)}\n\n{_plain(shown_text(hit).strip())}\n")
     return "\n".join(parts) or "No results.\n"
 
 
@@ -49,7 +49,7 @@ def format_xml(result: Result | Iterable[Hit]) -> str:
     lines = ["<retrieved_context>"]
     for hit in _hits(result):
         about = " ".join(f'{key}="{attribute_text(value)}"' for key, value in _about(hit).items())
-        lines += [f"<document {about}>", element_text(_shown(hit)), "</document>"]
+        lines += [f"<document {about}>", element_text(shown_text(hit)), "</document>"]
     return "\n".join([*lines, "</retrieved_context>\n"])
 
 
@@ -67,7 +67,7 @@ def format_json(result: Result | Iterable[Hit]) -> str:
             | {
                 "section": _section(hit),
                 "category": text_of(hit.metadata, "category") or None,
-                "lines": _lines(hit),
+                "lines": shown_lines(hit),
             }
             for hit in _hits(result)
         ]
@@ -99,7 +99,7 @@ def _hits(result: Result | Iterable[Hit]) -> Iterable[Hit]:
 
 def _about(hit: Hit) -> dict[str, str]:
     """What there is to say about a hit, in the order in which it is said."""
-    lines = _lines(hit)
+    lines = shown_lines(hit)
     about = {
         "source": hit.doc_name,
         "dataset": hit.dataset_id,
@@ -120,21 +120,21 @@ def _section(hit: Hit) -> str:
     return " > ".join(hit.heading_path)
 
 
-def _shown(hit: Hit) -> str:
+def shown_text(hit: Hit) -> str:
     return hit.content if hit.window is None else hit.window
 
 
-def _lines(hit: Hit) -> tuple[int, int] | None:
+def shown_lines(hit: Hit) -> tuple[int, int] | None:
     """The first and the last line of what is shown, None for layers: they are in no document."""
     if hit.layer not in (None, Layer.DETAIL):
         return None
     first = hit.start_line
     if hit.window is not None and hit.window_start is not None:
-        first -= _line_ends(hit.window[: hit.start - hit.window_start])
-    return first, first + _line_ends(_shown(hit))
+        first -= line_ends(hit.window[: hit.start - hit.window_start])
+    return first, first + line_ends(shown_text(hit))
 
 
-def _line_ends(text: str) -> int:
+def line_ends(text: str) -> int:
     return sum(1 for _ in _LINE_END.finditer(text))
 
 

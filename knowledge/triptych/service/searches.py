@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Unpack
 
-from triptych.records import Query, Result
+from triptych.records import Explanation, Mode, Query, Result, check_text
 from triptych.records.queries import SearchOptions, split_options
 from triptych.search.query import check_queries, query_of
 from triptych.service.base import ServiceBase
@@ -13,9 +13,10 @@ from triptych.service.operations import Effect, operation
 
 if TYPE_CHECKING:
     from triptych.answers.answerer import AskRequest
-    from triptych.answers.options import AskOptions, ContextOptions
+    from triptych.answers.options import AskOptions, ContextOptions, PrefixOptions
     from triptych.answers.pack import ContextPack, ContextReceipt
     from triptych.answers.pieces import Citation, Verification
+    from triptych.answers.prefix import ContextPrefix
     from triptych.answers.records import Answer, AnswerReceipt, AnswerStream
     from triptych.answers.replay import Replay
 
@@ -61,6 +62,25 @@ class Searches(ServiceBase):
         several = check_queries(queries)
         return self._first.search_many([query_of(query, options) for query in several])
 
+    @operation(Effect.READS)
+    def explain(
+        self, query: Query | str, doc_name: str, **options: Unpack[SearchOptions]
+    ) -> Explanation:
+        """Why `search` shows a document for a query, or does not.
+
+        The document's place in each lane and in the ranking, the words of the query that it lacks,
+        and what keeps it out: that it has expired or is not indexed, the filter, a phrase, the
+        threshold, a step, or better passages. ``query`` and ``options`` are those of `search`. It
+        takes a few times as long as the search.
+
+        Raises:
+            NotFoundError: no dataset that is searched has the document.
+            ValidationError: several have it, or the query has no words.
+            TriptychError: as `search`.
+        """
+        doc_name = check_text(doc_name, "a document name")
+        return self.searches.explain(query_of(query, options), doc_name)
+
     # Contexts and answers
 
     @operation(Effect.READS)
@@ -70,8 +90,8 @@ class Searches(ServiceBase):
         """The best mixture of passages and layers for a prompt, under a budget of tokens.
 
         ``query`` is that of `search`. `ContextOptions` describes the ``options``: those of
-        `search`, ``format``, ``layers``, ``max_pieces``, ``counter`` and ``fence``. A budget too
-        small for anything gives an empty pack with a warning.
+        `search`, ``format``, ``layers``, ``max_pieces``, ``counter``, ``fence`` and
+        ``prefix_tokens``. A budget too small for anything gives an empty pack with a warning.
 
         Raises:
             ValidationError: budget, format, layers or counter is invalid, or the counter
@@ -79,13 +99,33 @@ class Searches(ServiceBase):
             TriptychError: as `search`.
         """
         # Here, as below: most programs search only, and a command starts sooner.
-        from triptych.answers.context import ContextSettings
-        from triptych.answers.options import CONTEXT_DEFAULTS
+        from triptych.answers.options import CONTEXT_DEFAULTS, ContextSettings
 
         own, searched = split_options(options, CONTEXT_DEFAULTS)
-        settings = ContextSettings(token_budget=token_budget, **own)
+        settings = ContextSettings(token_budget=token_budget, prefix_counter=own["counter"], **own)
         contexts = self._parts.contexts(self.searches)
         return contexts.build(query_of(query, searched), settings)
+
+    @operation(Effect.READS)
+    def context_prefix(self, prefix_tokens: int, **options: Unpack[PrefixOptions]) -> ContextPrefix:
+        """The prefix that `context` gives with the same options, without a question.
+
+        Made of the abstracts (L0) and overviews (L1) of what there is: in the same bytes whatever
+        is asked, until one of their sources changes. ``digest`` says whether it did.
+        `PrefixOptions` describes the ``options``.
+
+        Raises:
+            TriptychError: as `context`.
+        """
+        from triptych.answers.options import FORM_DEFAULTS, ContextSettings
+
+        own, searched = split_options(options, FORM_DEFAULTS)
+        settings = ContextSettings(
+            token_budget=0, prefix_tokens=prefix_tokens, prefix_counter=own["counter"], **own
+        )
+        # The text plays no role, but a query has words.
+        query = query_of("all", {**searched, "mode": Mode.BM25})
+        return self._parts.contexts(self.searches).prefix(query, settings)
 
     @operation(Effect.READS)
     def verify(self, citation: Citation) -> Verification:

@@ -16,6 +16,7 @@ from triptych.records import (
     DocumentInfo,
     DocumentSummary,
     EmbedWhen,
+    Explanation,
     Layer,
     Metadata,
     MetadataValue,
@@ -37,8 +38,10 @@ if TYPE_CHECKING:
         ContextOptions,
         DatasetAskOptions,
         DatasetContextOptions,
+        DatasetPrefixOptions,
     )
     from triptych.answers.pack import ContextPack
+    from triptych.answers.prefix import ContextPrefix
     from triptych.answers.records import Answer, AnswerStream
     from triptych.records import (
         ChangePage,
@@ -206,12 +209,25 @@ class Dataset:
             queries = [self._mine(query, options) for query in queries]
         return self.service.search_many(queries, dataset_id=self.dataset_id, **options)
 
+    def explain(
+        self, query: Query | str, doc_name: str, **options: Unpack[DatasetSearchOptions]
+    ) -> Explanation:
+        """`Service.explain`."""
+        query = self._mine(query, options)
+        return self.service.explain(query, doc_name, dataset_id=self.dataset_id, **options)
+
     def context(
         self, query: Query | str, token_budget: int, **options: Unpack[DatasetContextOptions]
     ) -> ContextPack:
         """`Service.context`."""
         query = self._mine(query, options)
         return self.service.context(query, token_budget, dataset_id=self.dataset_id, **options)
+
+    def context_prefix(
+        self, prefix_tokens: int, **options: Unpack[DatasetPrefixOptions]
+    ) -> ContextPrefix:
+        """`Service.context_prefix`."""
+        return self.service.context_prefix(prefix_tokens, dataset_id=self.dataset_id, **options)
 
     def ask(self, question: Query | str, **options: Unpack[DatasetAskOptions]) -> Answer:
         """`Service.ask`."""
@@ -339,16 +355,21 @@ class PipelineView:
         searches = self.cached or self.searches
         return searches.search_many([self.pipeline.query(query, options) for query in several])
 
+    def explain(
+        self, query: Query | str, doc_name: str, **options: Unpack[SearchOptions]
+    ) -> Explanation:
+        """`Service.explain`, by the pipeline and its steps."""
+        return self.searches.explain(self.pipeline.query(query, options), doc_name)
+
     def context(
         self, query: Query | str, token_budget: int | None = None, **options: Unpack[ContextOptions]
     ) -> ContextPack:
         """`Service.context`, by the pipeline; ``token_budget`` None is the pipeline's."""
-        from triptych.answers.context import ContextSettings
-        from triptych.answers.options import CONTEXT_DEFAULTS
+        from triptych.answers.options import CONTEXT_DEFAULTS, ContextSettings
 
         own, searched = split_options(options, CONTEXT_DEFAULTS)
         budget = self.pipeline.token_budget if token_budget is None else token_budget
-        settings = ContextSettings(token_budget=budget, **own)
+        settings = ContextSettings(token_budget=budget, prefix_counter=own["counter"], **own)
         contexts = self.service._parts.contexts(self.searches)
         return contexts.build(self._for_context(query, searched), settings)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from triptych._internal.turns import SEARCHES
 from triptych_backends.index import bm25, kernels, quantization
 from triptych_backends.index.quantization import Probe, dot, shortlist, shortlist_among
 from triptych_backends.index.segment import (
@@ -300,3 +302,25 @@ def test_products_with_rows_that_are_not_there_are_refused(changed, error) -> No
     compiled.dot(tuple(arrays.values()))
     with pytest.raises(error):
         compiled.dot(tuple({**arrays, **changed}.values()))
+
+
+def test_another_thread_searches_while_a_kernel_runs_over_many_rows() -> None:
+    searched = threading.Event()
+
+    def search() -> None:
+        with SEARCHES.taken():
+            searched.set()
+
+    def kernel() -> bool:
+        other = threading.Thread(target=search)
+        other.start()
+        found = searched.wait(timeout=0.2 if short else 5)
+        if not short:
+            other.join()
+        return found
+
+    for short in (True, False):
+        searched.clear()
+        with SEARCHES.taken():
+            assert kernels.run(kernel, kernels.LONG + (not short)) is not short
+        searched.wait(timeout=60)

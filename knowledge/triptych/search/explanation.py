@@ -1,0 +1,343 @@
+"""Why a search shows a document, or does not: its place in each lane, and what keeps it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import attrs
+
+from triptych.contracts import HitReader, Postprocessor, Store
+from triptych.derivation.deriver import Deriver
+from triptych.derivation.living_documents import LivingDocuments
+from triptych.errors import NotFoundError, ValidationError
+from triptych.records import (
+    NO_CHUNK,
+    And,
+    Candidate,
+    Condition,
+    DerivedChunk,
+    DerivedSig,
+    DocumentInfo,
+    Explanation,
+    FilterTree,
+    Hit,
+    LaneRank,
+    Layer,
+    Mode,
+    Obstacle,
+    RankedList,
+    ResolvedQuery,
+    StaleReason,
+)
+from triptych.records.documents import has_expired
+from triptych.records.filters import EXPIRES_AT, NAME, UPDATED_AT, VERSION, conditions_of
+from triptych.search.engine import SearchEngine
+from triptych.search.hydration import subject_of
+from triptych.search.listing import TextVerifier
+from triptych.search.query import has_words
+from triptych.search.request import Found, SearchRequest
+from triptych.text import get_analyzer
+
+_LOOKED = 1_000  # how far down each lane is searched for the document
+_NOT_ALONE = ("stale", "no_vectors")  # what does not keep a document out by itself
+
+Find = Callable[[SearchRequest, Sequence[Postprocessor]], Found]
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Explainer:
+    """Searches once more, and looks for one document at every stage.
+
+    ``steps`` are the pipeline's, and ``find`` runs it with others in their place.
+    """
+
+    _store: Store
+    _living: LivingDocuments
+    _derivation: Deriver
+    _engine: SearchEngine
+    _steps: Sequence[Postprocessor]
+    _find: Find
+
+    def explain(self, request: SearchRequest, doc_name: str) -> Explanation:
+        """What became of a document in the search of ``request``.
+
+        Raises:
+            NotFoundError: none of the datasets that are searched has it.
+            ValidationError: several have it, or the query has no words.
+        """
+        query = request.query
+        if not has_words(query.text):
+            raise ValidationError("the query has no words, and ranks nothing: give it some")
+        info = self._info(query.dataset_ids, doc_name)
+        sig = self._store.chunks.get_doc_sig(info.dataset_id, doc_name)
+        watched = [_Watched(step, info) for step in self._steps]
+        found = self._find(request, watched)
+        shown = found.hits[: query.top_k]
+        rank = _place(shown, info)
+        lanes, best = self._lanes(request, found, info)
+        fused = self._engine.retrieve(request.target, request.variants, query.top_k).candidates
+        at = _place(fused, info)
+        matched, lacking = self._words(request, info)
+        explanation = Explanation(
+            dataset_id=info.dataset_id,
+            doc_name=doc_name,
+            rank=rank,
+            score=None if at is None else fused[at - 1].score,
+            fused_rank=at,
+            needed=shown[-1].score if len(shown) == query.top_k else None,
+            lanes=lanes,
+            matched=matched,
+            lacking=lacking,
+            stale=self._stale(request, info, sig),
+            warnings=(*request.warnings, *found.warnings),
+        )
+        if rank is not None:
+            return explanation
+        obstacles = [
+            *self._stored(request, info, sig, explanation),
+            *_filtered(query.filter.tree, info, self._chunks(info)),
+            *self._unmet(request, best),
+        ]
+        if all(each.kind in _NOT_ALONE for each in obstacles):
+            # What comes later judges only what has come so far.
+            obstacles += _ranked(query, explanation)
+            obstacles += [
+                Obstacle(kind="step", message=f"the step {each.name} leaves it out")
+                for each in watched
+                if each.drops
+            ]
+        if all(each.kind in _NOT_ALONE for each in obstacles):
+            message = (
+                f"its best passage is number {at} of the ranking, and {query.top_k} hits are shown:"
+                " ask for more by top_k"
+            )
+            obstacles.append(Obstacle(kind="top_k", message=message))
+        return attrs.evolve(explanation, obstacles=tuple(obstacles))
+
+    def _info(self, dataset_ids: Sequence[str], doc_name: str) -> DocumentInfo:
+        documents = self._store.documents
+        found = [
+            info for each in dataset_ids if (info := documents.get_info(each, doc_name)) is not None
+        ]
+        if not found:
+            where = ", ".join(map(repr, dataset_ids))
+            raise NotFoundError(f"there is no document {doc_name!r} in {where}")
+        if len(found) > 1:
+            where = ", ".join(repr(info.dataset_id) for info in found)
+            raise ValidationError(f"{doc_name!r} is in several datasets: search one of {where}")
+        return found[0]
+
+    def _lanes(
+        self, request: SearchRequest, found: Found, info: DocumentInfo
+    ) -> tuple[tuple[LaneRank, ...], Sequence[Candidate]]:
+        """How each lane sees the document, and the candidates that are it."""
+        brought: dict[str, Sequence[Candidate]] = {}
+        for _, ranked in found.lists or ():
+            brought.setdefault(ranked.lane, ranked.candidates)
+        own = Condition(NAME, "in", (("text", info.name),))
+        deep = self._lists(request, request.query.filter.tree, _LOOKED)
+        ranks: dict[str, LaneRank] = {}
+        best = []
+        # Alone the document has the scores that it has among all.
+        for ranked in self._lists(request, own, 1):
+            mine = [each for each in ranked.candidates if _is(each, info)]
+            known = ranks.get(ranked.lane)
+            if known is None or (mine and (known.score is None or mine[0].score > known.score)):
+                came = brought.get(ranked.lane, ())
+                ranks[ranked.lane] = LaneRank(
+                    lane=ranked.lane,
+                    score=mine[0].score if mine else None,
+                    chunk_index=mine[0].index if mine else NO_CHUNK,
+                    brings=len(came),
+                    last=came[-1].score if len(came) else None,
+                )
+            best += mine
+        for ranked in deep:
+            place, known = _place(ranked.candidates, info), ranks.get(ranked.lane)
+            if place is not None and known is not None and place < (known.rank or place + 1):
+                ranks[ranked.lane] = attrs.evolve(known, rank=place)
+        return tuple(ranks.values()), best
+
+    def _lists(
+        self, request: SearchRequest, tree: FilterTree | None, limit: int
+    ) -> Sequence[RankedList]:
+        variants = [
+            attrs.evolve(
+                each,
+                limit=limit,
+                min_scores={},
+                filter=attrs.evolve(each.filter, tree=tree, fresh=None),
+            )
+            for each in request.variants
+        ]
+        ranking = self._engine.retrieve(request.target, variants, limit)
+        return [ranked for _, ranked in ranking.lists]
+
+    def _words(
+        self, request: SearchRequest, info: DocumentInfo
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The words of the query that the document holds, and those that it does not."""
+        analyzer = get_analyzer(request.languages.get(info.dataset_id, "english"))
+        document = self._living.get(info.dataset_id, info.name)
+        held = set() if document is None else set(analyzer.analyze(document.content))
+        asked = request.terms_in(info.dataset_id)
+        words: dict[str, str] = {}
+        for typed in request.query.text.split():
+            terms = [each for each in analyzer.analyze_query(typed) if each in asked]
+            for term in terms:
+                words.setdefault(term, typed if len(terms) == 1 else term)
+        matched = dict.fromkeys(word for term, word in words.items() if term in held)
+        lacking = dict.fromkeys(word for term, word in words.items() if term not in held)
+        return tuple(matched), tuple(lacking)
+
+    def _stale(
+        self, request: SearchRequest, info: DocumentInfo, sig: DerivedSig | None
+    ) -> StaleReason | None:
+        if sig is None:
+            return None
+        derivation = self._derivation.of_space(request.spaces.get(info.dataset_id, ""))
+        return sig.stale_reason(derivation.expected_signature(info))
+
+    def _stored(
+        self,
+        request: SearchRequest,
+        info: DocumentInfo,
+        sig: DerivedSig | None,
+        so_far: Explanation,
+    ) -> Iterator[Obstacle]:
+        """What is in the way before anything is ranked."""
+        query = request.query
+        if self._living.hides(info):
+            message = f"it expired at {info.system.expires_at}: no search finds it any more"
+            yield Obstacle(kind="expired", message=message)
+        if request.target == "layer":
+            if not any(each.score is not None for each in so_far.lanes) and not self._has(
+                info, query.layer
+            ):
+                message = f"it has no {query.layer}: `triptych layers` makes it"
+                yield Obstacle(kind="not_indexed", message=message)
+            return
+        if sig is None:
+            message = "it is stored, but not indexed yet: `triptych rebuild` or the next sync does"
+            yield Obstacle(kind="not_indexed", message=message)
+        if so_far.stale not in (None, "vector"):
+            left_out = ", and only fresh hits are asked for" if query.filter.fresh else ""
+            message = (
+                f"what is searched of it is stale ({so_far.stale}){left_out}: `triptych rebuild`"
+            )
+            yield Obstacle(kind="stale", message=message)
+        lane = next((each for each in so_far.lanes if each.lane == Mode.VECTOR), None)
+        if sig is not None and lane is not None and lane.score is None:
+            message = "its vectors are still to come: `triptych embed` makes them"
+            yield Obstacle(kind="no_vectors", message=message)
+
+    def _chunks(self, info: DocumentInfo) -> Sequence[DerivedChunk]:
+        return list(self._store.chunks.iter_chunks(info.dataset_id, info.name))
+
+    def _has(self, info: DocumentInfo, layer: Layer) -> bool:
+        return self._store.layers.get(info.dataset_id, info.name, layer) is not None
+
+    def _unmet(self, request: SearchRequest, best: Sequence[Candidate]) -> Iterator[Obstacle]:
+        """The phrases, prefixes and excluded words that its passages do not allow."""
+        if request.conditions is None or not best:
+            return
+        if not TextVerifier(self._store, request.target, request.conditions)(best):
+            asked = request.conditions
+            must = [f'hold "{each}"' for each in asked.phrases]
+            must += [f"hold a word that begins with {each}" for each in asked.prefixes]
+            must += [f'not hold "{each}"' for each in asked.excluded]
+            must += [f"hold no word that begins with {each}" for each in asked.excluded_prefixes]
+            message = f"a hit must {' and '.join(must)}: its best passages do not meet that"
+            yield Obstacle(kind="condition", message=message)
+
+
+class _Watched:
+    """A step that notes whether it leaves a document out."""
+
+    def __init__(self, step: Postprocessor, info: DocumentInfo) -> None:
+        self._step = step
+        self._info = info
+        self.name = type(step).__name__
+        self.drops = False
+
+    def depth(self, query: ResolvedQuery) -> int:
+        """The step's."""
+        return self._step.depth(query)
+
+    def __call__(
+        self, query: ResolvedQuery, hits: Sequence[Hit], reader: HitReader
+    ) -> Sequence[Hit]:
+        """What the step gives."""
+        kept = self._step(query, hits, reader)
+        before, after = _place(hits, self._info), _place(kept[: query.top_k], self._info)
+        self.drops = after is None and before is not None and before <= query.top_k
+        return kept
+
+
+def _is(each: Candidate | Hit, info: DocumentInfo) -> bool:
+    return each.doc_name == info.name and each.dataset_id == info.dataset_id
+
+
+def _place(several: Sequence[Candidate | Hit], info: DocumentInfo) -> int | None:
+    """The place of the document's first passage, from 1."""
+    return next((at for at, each in enumerate(several, start=1) if _is(each, info)), None)
+
+
+def _filtered(
+    tree: FilterTree | None, info: DocumentInfo, chunks: Sequence[DerivedChunk]
+) -> Iterator[Obstacle]:
+    """The conditions of the filter that the document does not pass."""
+    if tree is None:
+        return
+    subject = subject_of(info.name, info, chunks)
+    parts = tree.parts if isinstance(tree, And) else (tree,)
+    for part in parts:
+        if part.admits(subject):
+            continue
+        if isinstance(part, And):
+            yield from _filtered(part, info, chunks)
+            continue
+        fields = dict.fromkeys(each.field for each in conditions_of(part))
+        if set(fields) == {EXPIRES_AT} and has_expired(info):
+            continue  # that it has expired is said already
+        has = {name: _value(name, info) for name in fields}
+        said = ", ".join(f"{name} is {value!r}" for name, value in has.items())
+        message = f"the filter leaves it out: {said}, and that is not what `where` asks for"
+        yield Obstacle(kind="filter", message=message)
+
+
+def _value(field: str, info: DocumentInfo) -> object:
+    own: Mapping[str, object] = {
+        NAME: info.name,
+        VERSION: info.version,
+        UPDATED_AT: info.updated_at,
+        EXPIRES_AT: info.system.expires_at,
+    }
+    return own.get(field, info.metadata.get(field))
+
+
+def _ranked(query: ResolvedQuery, so_far: Explanation) -> Iterator[Obstacle]:
+    """What the lanes' scores and the ranking have against it."""
+    for lane in so_far.lanes:
+        least = query.min_scores.get(lane.lane)
+        if least is not None and lane.score is not None and lane.score < least:
+            message = (
+                f"its score in the lane {lane.lane} is {lane.score:.4g}, and min_scores asks for "
+                f"{least:.4g}"
+            )
+            yield Obstacle(kind="min_score", message=message)
+    seen = [lane for lane in so_far.lanes if lane.score is not None]
+    if not seen:
+        lacking = ", ".join(so_far.lacking)
+        without = f": it has no {lacking}" if so_far.lacking and not so_far.matched else ""
+        yield Obstacle(kind="not_found", message=f"no lane finds it{without}")
+    elif so_far.fused_rank is None:
+        places = "; ".join(
+            f"{lane.lane} brings its best {lane.brings}, where it is "
+            + (f"number {lane.rank}" if lane.rank else f"not among the first {_LOOKED:,}")
+            for lane in seen
+        )
+        yield Obstacle(kind="rank", message=f"other passages are better: {places}")
+    elif query.threshold is not None and (so_far.score or 0) < query.threshold:
+        message = f"its score is {so_far.score:.4f}, and the threshold {query.threshold:.4f}"
+        yield Obstacle(kind="threshold", message=message)
