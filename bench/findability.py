@@ -294,6 +294,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the rows and each question's values here")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # A zip may follow the names of sets, which take what follows them.
+    options.zips += [Path(each) for each in options.set if each.endswith(".zip")]
+    options.set = [each for each in options.set if not each.endswith(".zip")]
     made = makers(options.zips)
     known = {*made, *(name.partition(" ")[0] for name in made)}
     if unknown := set(options.set) - known:
