@@ -359,7 +359,7 @@ class Candidates(Sequence[Candidate]):
         self.rows: Sequence[CandidateRow] = rows
         self.source: str | Sequence[str] = source
         self.scores: Sequence[Mapping[str, float]] | None = scores
-        self.matches = matches
+        self.matches: Callable[[], TermMatches] | None = matches
 
     @classmethod
     def of(cls, candidates: Sequence[Candidate]) -> Candidates:
