@@ -90,6 +90,22 @@ def test_what_the_prefix_says_is_not_said_again(kb: Service) -> None:
         assert all("whistles" in piece.text for piece in short.pieces)
 
 
+def test_nothing_is_left_to_say_after_a_prefix_that_says_all(kb: Service) -> None:
+    kb.put_document("d", "a.md", "What a.md is, and who needs it.")
+    kb.put_document_layer("d", "a.md", "L0", "What a.md is, and who needs it.")
+    pack = kb.context("who needs it", 1000, dataset_id="d", prefix_tokens=200, counter=ESTIMATE)
+    assert pack.pieces == ()
+    assert pack.warnings == ("the prefix says all that was found: there is no tail",)
+
+
+def test_what_is_left_out_for_being_stale_is_said_to_be(kb: Service) -> None:
+    fill(kb, ["a.md", "b.md"])
+    kb.put_document("d", "a.md", "Other words.")
+    prefix = prefix_of(kb, fresh_only=True)
+    assert names(prefix) == ["b.md"]
+    assert "is fresh and fits" in prefix.warnings[0]
+
+
 def test_overviews_take_the_place_of_abstracts_where_all_of_these_fit(kb: Service) -> None:
     there = ["a.md", "b.md", "c.md"]
     fill(kb, there)

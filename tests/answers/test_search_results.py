@@ -133,3 +133,18 @@ def test_each_block_leads_to_its_place(text: str) -> None:
                 assert part["text"].strip()
                 cited = cited_passage(location(block, at, number, number + 1), pack)
                 assert text[cited.start : cited.end] == cited.text == part["text"]
+
+
+@pytest.mark.parametrize("index", [-5, "0", None, True])
+def test_an_index_that_is_none_is_refused(kb: Service, index: Any) -> None:
+    found = kb.search("tea", dataset_id="d")
+    (block, *_) = as_search_results(found)
+    given = location(block, 0, 0, 1)
+    given["search_result_index"] = index
+    with pytest.raises(ValidationError):
+        cited_passage(given, found)
+
+
+def test_only_contexts_and_hits_are_shown() -> None:
+    with pytest.raises(ValidationError):
+        as_search_results(None)  # type: ignore[arg-type]  # on purpose

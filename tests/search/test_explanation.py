@@ -165,6 +165,47 @@ def test_the_step_that_leaves_it_out_is_named() -> None:
     assert "WithoutCoffee" in obstacle.message
 
 
+def test_a_low_score_in_one_lane_is_not_the_reason_where_another_finds_it(kb: Service) -> None:
+    options: dict[str, Any] = {"dataset_id": "d", "min_scores": {"bm25": 1e9}}
+    place = [hit.doc_name for hit in kb.search("tea note", top_k=30, **options)][5]
+    assert kinds(kb.explain("tea note", place, top_k=2, **options))[-1] == "top_k"
+
+
+def test_a_condition_is_met_by_any_passage(kb: Service) -> None:
+    long = "".join(f"# Part {at}\n\nomega {'zz5' if at else 'plain'} words.\n\n" for at in (1, 0))
+    kb.put_document("d", "m.md", long)
+    told = kb.explain("omega -zz5", "m.md", dataset_id="d", mode="bm25", syntax=True)
+    assert told.rank == 1
+
+
+def test_headings_are_those_of_the_passages(kb: Service) -> None:
+    told = kb.explain("coffee", "coffee.md", dataset_id="d", where={"heading": "Tea"})
+    assert "['Coffee']" in told.obstacles[0].message
+
+
+def test_steps_reach_as_deep_as_in_the_search(kb: Service) -> None:
+    options: dict[str, Any] = {"dataset_id": "d", "keyword_boost": 3.0, "top_k": 2}
+    for place, hit in enumerate(kb.search("green tea", **options), start=1):
+        told = kb.explain("green tea", hit.doc_name, **options)
+        assert (told.rank, told.score) == (place, hit.score)
+        assert told.fused_rank is not None
+
+
+def test_a_stale_layer_is_not_fresh(kb: Service) -> None:
+    kb.put_document_layer("d", "tea.md", "L0", "About green leaves.")
+    kb.put_document("d", "tea.md", "# Tea\n\nBlack tea.")
+    told = kb.explain("green", "tea.md", dataset_id="d", layer="L0", fresh_only=True, mode="bm25")
+    assert kinds(told) == ["not_fresh"]
+
+
+def test_what_has_expired_still_has_its_words(kb: Service) -> None:
+    soon = datetime.now(UTC) + timedelta(milliseconds=1)
+    kb.put_document("d", "old.md", "A kettle.", expires_at=soon)
+    while datetime.now(UTC) <= soon:
+        pass
+    assert kb.explain("kettle", "old.md", dataset_id="d").matched == ("kettle",)
+
+
 def test_layers_have_their_own_places(kb: Service) -> None:
     kb.put_document_layer("d", "tea.md", "L0", "About green leaves.")
     told = kb.explain("green leaves", "tea.md", dataset_id="d", layer="L0")

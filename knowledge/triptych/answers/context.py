@@ -111,7 +111,10 @@ class ContextBuilder:
             # A vocabulary may count this name higher than the one that the room was kept for.
             pieces = fit(pieces, format, budget, counting.count, mark)
         something = bool(found.passages or found.abstracts or found.overviews)
-        if something and not pieces:
+        repeated = any(offer.fate == "repeated" for offer in packer.offers)
+        if something and not pieces and before and repeated:
+            warnings.append("the prefix says all that was found: there is no tail")
+        elif something and not pieces:
             warnings.append(
                 f"the budget of {budget} tokens is too small for any passage with its "
                 "citation: give more"

@@ -186,7 +186,7 @@ class PrefixBuilder:
             mark=mark,
             left_out=left_out,
             missing=missing,
-            warnings=tuple(_warnings(pieces, left_out, missing, budget)),
+            warnings=tuple(_warnings(pieces, left_out, missing, budget, fresh_only=fresh_only)),
         )
 
     def _abstracts(self, dataset_id: str, tree: FilterTree | None) -> Iterator[DerivedLayer]:
@@ -244,11 +244,14 @@ def _rank(abstract: DerivedLayer) -> tuple[int, bool, str]:
     return depth, not is_folder(name), content_sha256(f"{abstract.dataset_id}\0{name}")
 
 
-def _warnings(pieces: Sequence[Piece], left_out: int, missing: int, budget: int) -> Iterator[str]:
+def _warnings(
+    pieces: Sequence[Piece], left_out: int, missing: int, budget: int, *, fresh_only: bool
+) -> Iterator[str]:
     if left_out:
+        takes = "is fresh and fits" if fresh_only else "fits"
         yield (
-            f"the prefix leaves out {counted(left_out, 'document')}: it takes what fits {budget} "
-            "tokens, the nearest to the top first"
+            f"the prefix leaves out {counted(left_out, 'document')}: it takes what {takes} "
+            f"{budget} tokens, the nearest to the top first"
         )
     if missing:
         yield (

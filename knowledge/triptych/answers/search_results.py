@@ -73,6 +73,13 @@ def cited_passage(citation: Any, shown: Shown) -> Citation:
         raise ValidationError(
             f"a search_result_location has {error}: this is {citation!r:.80}"
         ) from None
+    if any(
+        isinstance(each, bool) or not isinstance(each, int) or each < 0
+        for each in (at, first, last)
+    ):
+        raise ValidationError(
+            f"the indexes of a citation are whole numbers from 0: {citation!r:.80}"
+        )
     shown_ones = _citations(shown)
     # The provider counts the results of the whole request.
     same = [each for each in shown_ones if _source(each) == source]
@@ -93,8 +100,10 @@ def _citations(shown: Shown) -> list[Citation]:
     """What was shown, as citations, in its order."""
     if isinstance(shown, Result | Iterable):
         found = list(map(_of_hit, shown.hits if isinstance(shown, Result) else shown))
-    else:
+    elif hasattr(shown, "pieces"):
         found = [piece.citation for piece in shown.pieces]
+    else:
+        raise ValidationError(f"a context or hits can be shown, not {type(shown).__name__}")
     return [each for each in found if each.text.strip()]
 
 

@@ -15,6 +15,7 @@ ObstacleKind = Literal[
     "no_vectors",
     "filter",
     "condition",
+    "not_fresh",
     "min_score",
     "not_found",
     "rank",
@@ -64,7 +65,8 @@ class Explanation:
         doc_name: its name.
         rank: its place among the hits, from 1, with those that ``offset`` skips; None where it is
             not shown.
-        score: the fused score of its best passage; None where it is not in the ranking.
+        score: that of the hit where it is shown, else the fused score of its best passage; None
+            where it is not in the ranking.
         fused_rank: that passage's place in the ranking, from 1, before the threshold and the steps.
         needed: the score of the last hit that is shown.
         lanes: how each lane that ran sees it.

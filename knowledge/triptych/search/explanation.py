@@ -30,7 +30,14 @@ from triptych.records import (
     StaleReason,
 )
 from triptych.records.documents import has_expired
-from triptych.records.filters import EXPIRES_AT, NAME, UPDATED_AT, VERSION, conditions_of
+from triptych.records.filters import (
+    EXPIRES_AT,
+    HEADING,
+    NAME,
+    UPDATED_AT,
+    VERSION,
+    conditions_of,
+)
 from triptych.search.engine import SearchEngine
 from triptych.search.hydration import subject_of
 from triptych.search.listing import TextVerifier
@@ -39,7 +46,7 @@ from triptych.search.request import Found, SearchRequest
 from triptych.text import get_analyzer
 
 _LOOKED = 1_000  # how far down each lane is searched for the document
-_NOT_ALONE = ("stale", "no_vectors")  # what does not keep a document out by itself
+_NOT_ALONE = ("stale", "no_vectors", "min_score")  # what does not keep a document out by itself
 
 Find = Callable[[SearchRequest, Sequence[Postprocessor]], Found]
 
@@ -75,14 +82,18 @@ class Explainer:
         shown = found.hits[: query.top_k]
         rank = _place(shown, info)
         lanes, best = self._lanes(request, found, info)
-        fused = self._engine.retrieve(request.target, request.variants, query.top_k).candidates
+        keep = None
+        if request.conditions is not None:
+            keep = TextVerifier(self._store, request.target, request.conditions)
+        depth = max([query.top_k, *(step.depth(query) for step in self._steps)])
+        fused = self._engine.retrieve(request.target, request.variants, depth, keep).candidates
         at = _place(fused, info)
         matched, lacking = self._words(request, info)
         explanation = Explanation(
             dataset_id=info.dataset_id,
             doc_name=doc_name,
             rank=rank,
-            score=None if at is None else fused[at - 1].score,
+            score=shown[rank - 1].score if rank else None if at is None else fused[at - 1].score,
             fused_rank=at,
             needed=shown[-1].score if len(shown) == query.top_k else None,
             lanes=lanes,
@@ -96,7 +107,8 @@ class Explainer:
         obstacles = [
             *self._stored(request, info, sig, explanation),
             *_filtered(query.filter.tree, info, self._chunks(info)),
-            *self._unmet(request, best),
+            *self._unmet(request, info, best),
+            *self._unfresh(request, info, best),
         ]
         if all(each.kind in _NOT_ALONE for each in obstacles):
             # What comes later judges only what has come so far.
@@ -106,7 +118,7 @@ class Explainer:
                 for each in watched
                 if each.drops
             ]
-        if all(each.kind in _NOT_ALONE for each in obstacles):
+        if rank is None and all(each.kind in _NOT_ALONE for each in obstacles) and at is not None:
             message = (
                 f"its best passage is number {at} of the ranking, and {query.top_k} hits are shown:"
                 " ask for more by top_k"
@@ -134,7 +146,7 @@ class Explainer:
         brought: dict[str, Sequence[Candidate]] = {}
         for _, ranked in found.lists or ():
             brought.setdefault(ranked.lane, ranked.candidates)
-        own = Condition(NAME, "in", (("text", info.name),))
+        own = _named(info)
         deep = self._lists(request, request.query.filter.tree, _LOOKED)
         ranks: dict[str, LaneRank] = {}
         best = []
@@ -159,14 +171,21 @@ class Explainer:
         return tuple(ranks.values()), best
 
     def _lists(
-        self, request: SearchRequest, tree: FilterTree | None, limit: int
+        self,
+        request: SearchRequest,
+        tree: FilterTree | None,
+        limit: int,
+        *,
+        fresh: bool = False,
     ) -> Sequence[RankedList]:
         variants = [
             attrs.evolve(
                 each,
                 limit=limit,
                 min_scores={},
-                filter=attrs.evolve(each.filter, tree=tree, fresh=None),
+                filter=attrs.evolve(
+                    each.filter, tree=tree, fresh=each.filter.fresh if fresh else None
+                ),
             )
             for each in request.variants
         ]
@@ -178,14 +197,15 @@ class Explainer:
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The words of the query that the document holds, and those that it does not."""
         analyzer = get_analyzer(request.languages.get(info.dataset_id, "english"))
-        document = self._living.get(info.dataset_id, info.name)
+        document = self._store.documents.get(info.dataset_id, info.name)
         held = set() if document is None else set(analyzer.analyze(document.content))
         asked = request.terms_in(info.dataset_id)
         words: dict[str, str] = {}
         for typed in request.query.text.split():
             terms = [each for each in analyzer.analyze_query(typed) if each in asked]
-            for term in terms:
-                words.setdefault(term, typed if len(terms) == 1 else term)
+            # The first term of a compound is the whole; scripts without spaces have many words.
+            for term in terms[:1] if typed.isascii() else terms:
+                words.setdefault(term, typed if len(terms) == 1 or typed.isascii() else term)
         matched = dict.fromkeys(word for term, word in words.items() if term in held)
         lacking = dict.fromkeys(word for term, word in words.items() if term not in held)
         return tuple(matched), tuple(lacking)
@@ -214,17 +234,14 @@ class Explainer:
             if not any(each.score is not None for each in so_far.lanes) and not self._has(
                 info, query.layer
             ):
-                message = f"it has no {query.layer}: `triptych layers` makes it"
+                message = f"it has no {query.layer}: `triptych layers build` makes it"
                 yield Obstacle(kind="not_indexed", message=message)
             return
         if sig is None:
             message = "it is stored, but not indexed yet: `triptych rebuild` or the next sync does"
             yield Obstacle(kind="not_indexed", message=message)
         if so_far.stale not in (None, "vector"):
-            left_out = ", and only fresh hits are asked for" if query.filter.fresh else ""
-            message = (
-                f"what is searched of it is stale ({so_far.stale}){left_out}: `triptych rebuild`"
-            )
+            message = f"what is searched of it is stale ({so_far.stale}): `triptych rebuild`"
             yield Obstacle(kind="stale", message=message)
         lane = next((each for each in so_far.lanes if each.lane == Mode.VECTOR), None)
         if sig is not None and lane is not None and lane.score is None:
@@ -237,17 +254,34 @@ class Explainer:
     def _has(self, info: DocumentInfo, layer: Layer) -> bool:
         return self._store.layers.get(info.dataset_id, info.name, layer) is not None
 
-    def _unmet(self, request: SearchRequest, best: Sequence[Candidate]) -> Iterator[Obstacle]:
-        """The phrases, prefixes and excluded words that its passages do not allow."""
-        if request.conditions is None or not best:
+    def _unfresh(
+        self, request: SearchRequest, info: DocumentInfo, best: Sequence[Candidate]
+    ) -> Iterator[Obstacle]:
+        """That it is stale, where only fresh hits are asked for."""
+        if request.query.filter.fresh is None or not best:
             return
-        if not TextVerifier(self._store, request.target, request.conditions)(best):
-            asked = request.conditions
+        lists = self._lists(request, _named(info), 1, fresh=True)
+        if not any(_is(each, info) for ranked in lists for each in ranked.candidates):
+            message = "it is stale, and only fresh hits are asked for: `triptych rebuild`"
+            yield Obstacle(kind="not_fresh", message=message)
+
+    def _unmet(
+        self, request: SearchRequest, info: DocumentInfo, best: Sequence[Candidate]
+    ) -> Iterator[Obstacle]:
+        """The phrases, prefixes and excluded words that its passages do not allow."""
+        asked = request.conditions
+        if asked is None or not best:
+            return
+        if request.target == "layer":
+            meets = bool(TextVerifier(self._store, request.target, asked)(best))
+        else:
+            meets = any(asked.admits(chunk.content) for chunk in self._chunks(info))
+        if not meets:
             must = [f'hold "{each}"' for each in asked.phrases]
             must += [f"hold a word that begins with {each}" for each in asked.prefixes]
             must += [f'not hold "{each}"' for each in asked.excluded]
             must += [f"hold no word that begins with {each}" for each in asked.excluded_prefixes]
-            message = f"a hit must {' and '.join(must)}: its best passages do not meet that"
+            message = f"a hit must {' and '.join(must)}: none of its passages does"
             yield Obstacle(kind="condition", message=message)
 
 
@@ -300,13 +334,19 @@ def _filtered(
         fields = dict.fromkeys(each.field for each in conditions_of(part))
         if set(fields) == {EXPIRES_AT} and has_expired(info):
             continue  # that it has expired is said already
-        has = {name: _value(name, info) for name in fields}
+        has = {name: _value(name, info, chunks) for name in fields}
         said = ", ".join(f"{name} is {value!r}" for name, value in has.items())
         message = f"the filter leaves it out: {said}, and that is not what `where` asks for"
         yield Obstacle(kind="filter", message=message)
 
 
-def _value(field: str, info: DocumentInfo) -> object:
+def _named(info: DocumentInfo) -> Condition:
+    return Condition(NAME, "in", (("text", info.name),))
+
+
+def _value(field: str, info: DocumentInfo, chunks: Sequence[DerivedChunk]) -> object:
+    if field == HEADING:
+        return sorted({each for chunk in chunks for each in chunk.heading_path})
     own: Mapping[str, object] = {
         NAME: info.name,
         VERSION: info.version,

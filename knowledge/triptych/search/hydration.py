@@ -43,13 +43,25 @@ from triptych.search.syntax import merge_where, parse_query
 class Hydrated:
     """The hits of some candidates, in their order.
 
-    ``complete`` is whether each candidate has one: none has vanished since the lanes found it.
+    ``complete`` is whether each candidate has one, and ``vanished`` whether one was replaced or
+    removed after the lanes had found it.
     ``versions`` holds the version of each document in the snapshot that the hits were read in.
     """
 
     hits: Sequence[Hit]
     complete: bool
+    vanished: bool
     versions: Mapping[tuple[str, str], int]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a search that ends with these says."""
+        if not self.vanished:
+            return ()
+        return (
+            "documents were replaced again and again while the search read them, and may be "
+            "missing from it: search once more",
+        )
 
 
 class Hydrator:
@@ -88,12 +100,14 @@ class Hydrator:
             request.target, [each for each in keys if not isinstance(each, ChunkPlace)]
         )
         hits: list[Hit] = []
+        vanished = False
         versions: dict[tuple[str, str], int] = {}
         path_of = None if self._locate is None or not keys else self._locate()
         for at, key in enumerate(keys):
             unit = self._chunk_at(key) if isinstance(key, ChunkPlace) else found.get(key)
             # The filter leaves out what had expired when it was made.
             if unit is None or self._living.hides(unit.document):
+                vanished = vanished or unit is None
                 continue
             scores = {} if known.scores is None else known.scores[at]
             hit = self.hit(request, unit, -known.rows[at][0], scores)
@@ -105,7 +119,8 @@ class Hydrator:
             hits.append(hit)
             if unit.document is not None:
                 versions[hit.dataset_id, hit.doc_name] = unit.document.version
-        return Hydrated(hits=hits, complete=len(hits) == len(keys), versions=versions)
+        complete = len(hits) == len(keys)
+        return Hydrated(hits=hits, complete=complete, vanished=vanished, versions=versions)
 
     def hit(
         self, request: SearchRequest, found: StoredUnit, score: float, scores: Mapping[str, float]

@@ -447,8 +447,7 @@ class SearchPipeline:
             from triptych.search.listing import FilterListing
 
             return FilterListing(self._store, self._hydrator).find(request)
-        conditions = request.conditions
-        keep = None
+        conditions, keep = request.conditions, None
         if conditions:
             from triptych.search.listing import TextVerifier
 
@@ -478,10 +477,11 @@ class SearchPipeline:
                 further = attrs.evolve(reach, spare=SPARE)
             reach = further
         seen = query.top_k if query.per_document is None else reach.hits
+        others = hydrated.vanished or len(above) > seen or len(kept) > query.top_k
         return Found(
             hits=shown,
-            warnings=(*ranking.warnings, *reader.warnings),
-            exhausted=ranking.exhausted and len(above) <= seen and len(kept) <= query.top_k,
+            warnings=(*ranking.warnings, *reader.warnings, *hydrated.warnings),
+            exhausted=ranking.exhausted and not others,
             lists=ranking.lists,
             below=ranking.below(query.threshold) if request.target == "chunk" else (),
         )
