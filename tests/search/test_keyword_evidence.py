@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from support.ranking import QUERY, fuse_lanes
-from triptych.records import Candidate, Candidates, RankedList, TermMatches
+from triptych.records import NO_CHUNK, Candidate, Candidates, RankedList, TermMatches
 from triptych.search import ZScoreRanker
 from triptych.search.fusion import KeywordEvidence, in_order, keyword_evidence
 
@@ -133,6 +133,12 @@ def test_of_a_single_text_nothing_is_told() -> None:
     lists = {"bm25": found([5.0], ["abcd"]), "vector": near(1)}
     (hit,) = fuse_lanes(ZScoreRanker(), lists)
     assert (hit.key, hit.scores) == (0, {"bm25": 5.0, "vector": 0.9})
+
+
+def test_whole_documents_are_no_evidence() -> None:
+    whole = [row[:2] + (NO_CHUNK,) + row[3:] for row in found([9.0, 1.0], ["abcd", "a"]).rows]
+    matches = TermMatches.of(TERMS, ["abcd", "a"])
+    assert keyword_evidence(Candidates(whole, "bm25", matches=lambda: matches), DEPTH) is None
 
 
 def test_no_candidates_and_no_terms_are_no_evidence() -> None:

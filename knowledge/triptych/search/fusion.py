@@ -15,6 +15,7 @@ from triptych.contracts import Ranker
 from triptych.errors import ValidationError
 from triptych.records import (
     IN_ORDER,
+    NO_CHUNK,
     Candidate,
     CandidateRow,
     Candidates,
@@ -330,7 +331,8 @@ class KeywordEvidence:
 
 
 def keyword_evidence(candidates: Candidates, depth: int) -> KeywordEvidence | None:
-    """The evidence of a keyword list, best first; None where its lane knows no terms.
+    """The evidence of a list of passages by keyword, best first; None for whole documents and
+    layers, and where its lane knows no terms.
 
     A term's idf is Lucene's over the ``depth`` best candidates, where those that the list lacks
     hold nothing: what no other holds tells the first from all that could take its place.
@@ -340,6 +342,8 @@ def keyword_evidence(candidates: Candidates, depth: int) -> KeywordEvidence | No
     """
     if candidates.matches is None or not len(candidates) or depth < 2:
         return None
+    if candidates.rows[0][2] == NO_CHUNK:
+        return None  # a long text holds most words of most questions
     held = candidates.matches().held
     holding = held[:depth].sum(axis=0)
     idf = np.log1p((depth - holding + 0.5) / (holding + 0.5))

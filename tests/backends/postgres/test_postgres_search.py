@@ -239,7 +239,7 @@ def test_a_lane_makes_few_round_trips(
     """A server may be a network away."""
     _, there = pair
     assert there.chunks.search(keyword_query("w1 w40", "north", top_k=7))
-    assert len(asked) <= 7, asked
+    assert len(asked) <= 8, asked  # the last: which terms the found hold
     asked.clear()
     assert there.chunks.search(vector_query(vector_of("w1 w40"), "north", top_k=7))
     assert len(asked) <= 5, asked
