@@ -136,7 +136,7 @@ def test_of_a_single_text_nothing_is_told() -> None:
 
 
 def test_whole_documents_are_no_evidence() -> None:
-    whole = [row[:2] + (NO_CHUNK,) + row[3:] for row in found([9.0, 1.0], ["abcd", "a"]).rows]
+    whole = [(*row[:2], NO_CHUNK, *row[3:]) for row in found([9.0, 1.0], ["abcd", "a"]).rows]
     matches = TermMatches.of(TERMS, ["abcd", "a"])
     assert keyword_evidence(Candidates(whole, "bm25", matches=lambda: matches), DEPTH) is None
 
