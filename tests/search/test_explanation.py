@@ -171,6 +171,11 @@ def test_a_low_score_in_one_lane_is_not_the_reason_where_another_finds_it(kb: Se
     assert kinds(kb.explain("tea note", place, top_k=2, **options))[-1] == "top_k"
 
 
+def test_a_score_too_low_in_every_lane_is_the_only_reason(kb: Service) -> None:
+    options: dict[str, Any] = {"mode": "bm25", "min_scores": {"bm25": 1e9}}
+    assert kinds(kb.explain("coffee", "coffee.md", dataset_id="d", **options)) == ["min_score"]
+
+
 def test_a_condition_is_met_by_any_passage(kb: Service) -> None:
     long = "".join(f"# Part {at}\n\nomega {'zz5' if at else 'plain'} words.\n\n" for at in (1, 0))
     kb.put_document("d", "m.md", long)

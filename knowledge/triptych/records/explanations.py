@@ -70,7 +70,8 @@ class Explanation:
         fused_rank: that passage's place in the ranking, from 1, before the threshold and the steps.
         needed: the score of the last hit that is shown.
         lanes: how each lane that ran sees it.
-        matched: the words of the query that it holds, or their stems where a word has several.
+        matched: the words of the query that it holds, as they were typed; of scripts without spaces
+            their terms.
         lacking: those that it does not hold.
         stale: why what is searched of it may no longer be true; None: it is fresh.
         obstacles: what keeps it out; none where it is shown.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
 
 import attrs
 
@@ -118,7 +119,7 @@ class Explainer:
                 for each in watched
                 if each.drops
             ]
-        if rank is None and all(each.kind in _NOT_ALONE for each in obstacles) and at is not None:
+        if at is not None and all(each.kind in _NOT_ALONE for each in obstacles):
             message = (
                 f"its best passage is number {at} of the ranking, and {query.top_k} hits are shown:"
                 " ask for more by top_k"
@@ -367,17 +368,20 @@ def _ranked(query: ResolvedQuery, so_far: Explanation) -> Iterator[Obstacle]:
             )
             yield Obstacle(kind="min_score", message=message)
     seen = [lane for lane in so_far.lanes if lane.score is not None]
+    bringing = [
+        lane for lane in seen if (lane.score or 0.0) >= query.min_scores.get(lane.lane, -inf)
+    ]
     if not seen:
         lacking = ", ".join(so_far.lacking)
         without = f": it has no {lacking}" if so_far.lacking and not so_far.matched else ""
         yield Obstacle(kind="not_found", message=f"no lane finds it{without}")
-    elif so_far.fused_rank is None:
+    elif bringing and so_far.fused_rank is None:
         places = "; ".join(
             f"{lane.lane} brings its best {lane.brings}, where it is "
             + (f"number {lane.rank}" if lane.rank else f"not among the first {_LOOKED:,}")
-            for lane in seen
+            for lane in bringing
         )
         yield Obstacle(kind="rank", message=f"other passages are better: {places}")
-    elif query.threshold is not None and (so_far.score or 0) < query.threshold:
+    elif bringing and query.threshold is not None and (so_far.score or 0) < query.threshold:
         message = f"its score is {so_far.score:.4f}, and the threshold {query.threshold:.4f}"
         yield Obstacle(kind="threshold", message=message)
