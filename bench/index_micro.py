@@ -91,12 +91,12 @@ def main(chunks: int, folder: Path) -> None:
         timed("bm25, 8 terms by Zipf, top 100", lambda q: word(index, q, 100), queries)
         timed(
             "bm25, 1 document of 50 allowed",
-            lambda q: index.bm25(["x"], "chunk", q, limit=10, selection=owners),
+            lambda q: index.bm25(["x"], "chunk", q, limit=10, selection=owners).rows,
             queries,
         )
         timed(
             "bm25, a third under a heading",
-            lambda q: index.bm25(["x"], "chunk", q, limit=10, selection=thirds),
+            lambda q: index.bm25(["x"], "chunk", q, limit=10, selection=thirds).rows,
             queries,
         )
         timed("vector, top 10", lambda v: near(index, v), vectors)
@@ -134,7 +134,7 @@ def main(chunks: int, folder: Path) -> None:
 
 
 def word(index: LocalIndex, query: str, limit: int = 10):
-    return index.bm25(["x"], "chunk", query, limit=limit)
+    return index.bm25(["x"], "chunk", query, limit=limit).rows
 
 
 def near(index: LocalIndex, vector: np.ndarray, limit: int = 10):

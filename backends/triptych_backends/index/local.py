@@ -92,22 +92,6 @@ class LocalIndex(CloseOnExit):
         limit: int,
         selection: Selection | None = None,
         corpus: Selection | None = None,
-    ) -> list[Scored]:
-        """The rows of `rank_by_words`."""
-        ranking = self.rank_by_words(
-            datasets, field, query, limit=limit, selection=selection, corpus=corpus
-        )
-        return ranking.rows
-
-    def rank_by_words(
-        self,
-        datasets: Sequence[str],
-        field: Field,
-        query: str,
-        *,
-        limit: int,
-        selection: Selection | None = None,
-        corpus: Selection | None = None,
     ) -> WordRanking:
         """The units with the best BM25 scores, min(limit, matches) of them.
 

@@ -70,7 +70,7 @@ class LocalSearcher:
         corpus, selection = self._selections(unit, query.dataset_ids, query.filter)
         matches = None
         if query.mode is Mode.BM25:
-            ranking = self.index.rank_by_words(
+            ranking = self.index.bm25(
                 query.dataset_ids,
                 unit,
                 query.text,

@@ -50,7 +50,7 @@ def change(feed: MemoryChangeLog, owner: int, generator: np.random.Generator) ->
 def assert_right(index: LocalIndex, feed: MemoryChangeLog) -> None:
     corpora = {"x": feed.live("x")}
     expected = bm25_scores(corpora, "a b", WordAnalyzer())
-    assert_ranked_as(index.bm25(["x"], "chunk", "a b", limit=17), expected, corpora, 17)
+    assert_ranked_as(index.bm25(["x"], "chunk", "a b", limit=17).rows, expected, corpora, 17)
     query = np.ones(8, np.float32)
     near = {
         ("x", unit.key): float(unit.vector.astype(np.float64) @ query)
@@ -310,11 +310,11 @@ def test_searches_during_changes_and_publications_are_right(tmp_path, monkeypatc
         try:
             while not stop.is_set():
                 before = feed.head().seq
-                hits = index.bm25(["x"], "chunk", "marker", limit=5)
+                hits = index.bm25(["x"], "chunk", "marker", limit=5).rows
                 assert len(hits) == 1, hits
                 # One state of the one document that has the word, no older than when asked.
                 assert int(hits[0].name) >= before - 1
-                assert len(index.bm25(["x"], "chunk", "a b c d e f g h", limit=200)) > 100
+                assert len(index.bm25(["x"], "chunk", "a b c d e f g h", limit=200).rows) > 100
         except Exception as error:  # noqa: BLE001 - handed to the main thread
             failures.append(error)
 
@@ -428,7 +428,7 @@ def test_a_process_killed_while_publishing_harms_nothing(tmp_path, caplog):
 def test_language_set_after_a_search_in_an_empty_truth(tmp_path):
     feed = MemoryChangeLog()
     with opened(feed, tmp_path) as index:
-        assert index.bm25(["x"], "chunk", "a", limit=3) == []
+        assert index.bm25(["x"], "chunk", "a", limit=3).rows == []
         feed.set_profile("x", language="german")
         feed.put("x", 1, "doc", ["a"])
-        assert [hit.name for hit in index.bm25(["x"], "chunk", "a", limit=3)] == ["doc"]
+        assert [hit.name for hit in index.bm25(["x"], "chunk", "a", limit=3).rows] == ["doc"]

@@ -202,7 +202,7 @@ class IndexMachine(RuleBasedStateMachine):
             expected = {place: score for place, score in expected.items() if place in kept}
             found = index.bm25(
                 among, field, QUERY, limit=limit, **self.filters(among, heading, allowed)
-            )
+            ).rows
             assert_ranked_as(found, expected, corpora, limit)
 
     def compare_vectors(self, index, among, limit, heading, allowed) -> None:

@@ -33,7 +33,7 @@ def test_bm25_equals_the_oracle_after_any_changes(steps, query, limit):
         for datasets in (["x"], ["y"], ["x", "y"]):
             corpora = {name: feed.live(name) for name in datasets}
             expected = bm25_scores(corpora, text, WordAnalyzer())
-            found = index.bm25(datasets, "chunk", text, limit=limit)
+            found = index.bm25(datasets, "chunk", text, limit=limit).rows
             assert_ranked_as(found, expected, corpora, limit)
 
 
@@ -82,13 +82,14 @@ def test_pruning_does_not_change_an_answer(seed, rare, common, limit, filtered, 
     selection = OwnedBy({"x": np.arange(0, 60, 3)}) if filtered else None
     text = " ".join(map(str, query))
     with LocalIndex(feed, analyzers=WordAnalyzer) as index:
-        whole = index.bm25(["x"], "chunk", text, limit=limit, selection=selection)  # all postings
+        # Of all postings.
+        whole = index.bm25(["x"], "chunk", text, limit=limit, selection=selection).rows
         for owner in range(0, 60, 5):
             feed.put("x", owner, f"{owner % 7}-{owner}", feed_texts(feed, owner))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(bm25, "MANY", 0)
             patch.setattr(bm25, "FREQUENT", frequent)
-            pruned = index.bm25(["x"], "chunk", text, limit=limit, selection=selection)
+            pruned = index.bm25(["x"], "chunk", text, limit=limit, selection=selection).rows
     places = [(hit.owner, hit.name, hit.index, hit.score) for hit in whole]
     assert [(hit.owner, hit.name, hit.index, hit.score) for hit in pruned] == places
 

@@ -56,7 +56,7 @@ def sizes(index: LocalIndex) -> list[int]:
 def assert_right(index: LocalIndex, feed: MemoryChangeLog) -> None:
     corpora = {"x": feed.live("x")}
     expected = bm25_scores(corpora, "a b a1 b3", WordAnalyzer())
-    found = index.bm25(["x"], "chunk", "a b a1 b3", limit=400)
+    found = index.bm25(["x"], "chunk", "a b a1 b3", limit=400).rows
     assert_ranked_as(found, expected, corpora, 400)
 
 

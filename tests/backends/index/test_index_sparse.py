@@ -60,7 +60,7 @@ def test_files_of_a_dataset_without_sparse_vectors_are_as_before(tmp_path: Path)
     feed = MemoryChangeLog()
     feed.put("x", 1, "a", ["one two"])
     with LocalIndex(feed, tmp_path, analyzers=WordAnalyzer) as index:
-        assert index.bm25(["x"], "chunk", "one", limit=3)
+        assert index.bm25(["x"], "chunk", "one", limit=3).rows
         assert index.publish("x")
         assert index.sparse(["x"], SparseVector([1], [1.0]), limit=3, space="") == []
     (file,) = tmp_path.rglob("*.segment")

@@ -32,7 +32,7 @@ def read_by_first_search(path: Path, dataset: str, word: str) -> tuple[int, int]
     with SqliteStore.open(path, read_only=True) as store:
         feed = Counted(store.database)
         with LocalIndex(feed, store.index_path) as index:
-            found = index.bm25([dataset], "chunk", word, limit=1000)
+            found = index.bm25([dataset], "chunk", word, limit=1000).rows
         return feed.read, len(found)
 
 
