@@ -7,11 +7,14 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import attrs
 
 from build_collections import Packages, plain
 from findable.sets import SEED, Asked, QuestionSet
+
+T = TypeVar("T")
 
 NAMES, ERRORS, DESCRIBED = 120, 80, 100
 LONGEST = 2_000  # code points of a function that a context must hold as a whole
@@ -132,8 +135,12 @@ def _parts(value: ast.expr) -> Iterator[str | tuple[str, str]]:
     elif isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mod):
         given = value.right.elts if isinstance(value.right, ast.Tuple) else [value.right]
         yield from _filled(value.left, [ast.unparse(each) for each in given])
-    elif isinstance(value, ast.Call) and getattr(value.func, "attr", "") == "format":
-        yield from _filled(value.func.value, [ast.unparse(each) for each in value.args])  # type: ignore[attr-defined]
+    elif (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Attribute)
+        and value.func.attr == "format"
+    ):
+        yield from _filled(value.func.value, [ast.unparse(each) for each in value.args])
 
 
 def _filled(template: ast.expr, given: Sequence[str]) -> Iterator[str | tuple[str, str]]:
@@ -226,5 +233,5 @@ def _without_docstrings(text: str) -> tuple[str, list[tuple[str, list[int]]]]:
     return "\n".join(lines[at - 1] for at in kept) + "\n", found
 
 
-def _sample(usable: Sequence, most: int, name: str) -> list:  # type: ignore[type-arg]
+def _sample(usable: Sequence[T], most: int, name: str) -> list[T]:
     return random.Random(f"{SEED} {name}").sample(usable, min(most, len(usable)))

@@ -147,7 +147,7 @@ def test_what_changes_outside_of_it_changes_no_byte(kb: Service) -> None:
     assert made.sig.source_version > inside.version
     after = prefix_of(kb, 50)
     assert after.text == before.text
-    # The dataset's abstract was made of others than these: that is told, and moves no byte.
+    # The dataset's abstract was made from other documents: a warning says so, and no byte changes.
     assert any("(input)" in each for each in after.warnings)
 
 

@@ -199,4 +199,6 @@ def test_candidates_that_are_left_out_take_their_terms_along() -> None:
     kept = keyword.where(lambda row: row[0] != -2.0)
     assert kept.matches is not None
     assert kept.matches().held.tolist() == [[True, False, False, False], [False] * 3 + [True]]
-    assert keyword[1:].at([0]).matches().held.tolist() == [[False, True, True, False]]  # type: ignore[misc]
+    second = keyword[1:].at([0]).matches
+    assert second is not None
+    assert second().held.tolist() == [[False, True, True, False]]

@@ -164,7 +164,7 @@ class _Handler:
         if operation.name == "create_dataset" and result:
             status = 201
         if isinstance(result, ContextPrefix):
-            # Weak: what is left out may change, and is told beside the text.
+            # A weak ETag: counts and warnings beside the text may change while it does not.
             headers["ETag"] = f'W/"{result.digest}"'
         return _Answered(
             body=encoded(to_json(result, public)),

@@ -76,8 +76,8 @@ class _Choice:
         self._held: dict[tuple[str, str], int] = {}  # the cost of each place
 
     def take(self, piece: Piece) -> bool:
-        """Whether there is room. What is too long by itself is passed over: an abstract above the
-        budget, an overview above half of it."""
+        """Take the piece if there is room, and return whether there was. An abstract that is longer
+        than the budget, or an overview that is longer than half of it, is skipped."""
         if self._fresh_only and piece.citation.stale:
             return True
         place = _place(piece)
