@@ -42,7 +42,7 @@ class Embedder(Protocol):
     0 to 1, and ``coverage_floor``: a text with less gets no vector, as a document or as a query.
     One that knows what its cosines mean has ``cosine_range``, two cosines of a question's nearest
     text: the usual one where the texts are about something else, and the usual one where it
-    answers. `Result.strength` needs them to read vectors.
+    answers. `Result.strength` and `ZScoreRanker` need them to read vectors.
     """
 
     @property
@@ -180,6 +180,7 @@ class Retriever(Protocol):
     - ``over(store)``: the same lane over another store. A search of the past (`Query.as_of`) runs
       these lanes only, over a store of that moment; a restricted one runs them over what the
       access shows.
+    - ``cosine_range(query)``: that of the embedder of its scores (see `Embedder`).
     """
 
     @property

@@ -74,11 +74,16 @@ class ChunkPlace:
 
 @attrs.frozen(kw_only=True, slots=True)
 class RankedList:
-    """What one lane found for one variant of a query, best first; ``weight`` is the variant's."""
+    """What one lane found for one variant of a query, best first; ``weight`` is the variant's.
+
+    ``cosine_range`` is that of the embedder whose cosines the scores are (see `Embedder`), None
+    where it tells none.
+    """
 
     lane: str
     candidates: Sequence[Candidate]
     weight: float = 1.0
+    cosine_range: tuple[float, float] | None = None
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -274,7 +274,12 @@ class SearchEngine:
                 warnings.append(FailureWarning(f"the {name} lane did not run", answer))
             else:
                 found = _floor(name, answer, query)
-                lists.append(RankedList(lane=name, candidates=found, weight=query.weight))
+                told = getattr(retriever, "cosine_range", None)
+                cosines = None if told is None else told(query)
+                ranked = RankedList(
+                    lane=name, candidates=found, weight=query.weight, cosine_range=cosines
+                )
+                lists.append(ranked)
         if not any(lists):
             raise errors[0]
         return lists, list(dict.fromkeys(warnings))

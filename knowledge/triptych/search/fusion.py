@@ -31,6 +31,7 @@ DEFAULT_Z_SCORE_DEPTH = 50
 """How many candidates each lane brings to `ZScoreRanker`: docs/explanation/retrieval.md."""
 
 _SHARPNESS = 1.5
+_USUAL_SPREAD = 1 / 7  # of a shortlist's cosines, as a share of the embedder's range
 _EQUAL = 1e-12  # a share of the scores: what differs by less differs by rounding
 
 _Key = tuple[str, Hashable]  # dataset, and the repository's own key
@@ -235,7 +236,8 @@ class ZScoreRanker:
     With ``evidence``, the lanes' weights follow from what the keyword lane found for this query
     (`keyword_evidence`): of strength p, a dense lane weighs ``1 - p``, and a keyword score counts
     times the text's coverage of the query to the power p. A pasted name that one text holds has p
-    near 1, an ordinary question p near 0. Without a list of a dense lane, p is 0.
+    near 1, an ordinary question p near 0. Without a list of a dense lane, p is 0. A dense list
+    weighs by how far its scores are apart, too (`telling_apart`).
 
     Source: Montague and Aslam, "Relevance Score Normalization for Metasearch" (ZMUV), CIKM 2001,
     with each list's zero at its last candidate.
@@ -300,8 +302,8 @@ class ZScoreRanker:
         left = 1 - _mean_strength(weights, found)
         weights = _shares(
             [
-                weight * left if of_dense else weight
-                for weight, of_dense in zip(weights, dense, strict=True)
+                weight * left * telling_apart(each, self.depth) if of_dense else weight
+                for each, weight, of_dense in zip(ranked_lists, weights, dense, strict=True)
             ]
         )
         return list(zip(weights, found, strict=True))
@@ -360,6 +362,21 @@ def keyword_evidence(candidates: Candidates, depth: int) -> KeywordEvidence | No
     others = float(masses[1:depth].sum()) / (depth - 1)
     gap = min(max((float(masses[0]) - others) / math.log(depth), 0.0), 1.0)
     return KeywordEvidence((min(float(coverage[0]), 1.0) * gap) ** _SHARPNESS, coverage)
+
+
+def telling_apart(ranked: RankedList, depth: int) -> float:
+    """How well a list of cosines tells its texts apart: 1 as usual, from 1/2 to 2.
+
+    It is the root of the deviation of the ``depth`` best cosines over the usual one, a seventh of
+    the embedder's range: halfway between standardised scores, which count alike however close
+    together they are, and the cosines themselves. It is 1 where the embedder tells no range, and
+    for a list shorter than ``depth``: it holds all texts that there are, and not the nearest.
+    """
+    if ranked.cosine_range is None or len(ranked.candidates) < depth:
+        return 1.0
+    low, high = ranked.cosine_range
+    spread = _deviation(_scores_of(ranked)[:depth])
+    return min(max(math.sqrt(spread / ((high - low) * _USUAL_SPREAD)), 0.5), 2.0)
 
 
 def depth_of(ranker: Ranker, top_k: int) -> int:

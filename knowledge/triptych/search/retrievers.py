@@ -111,6 +111,10 @@ class _ByVector(_Lane[R]):
         self._gates = CoverageGate(embedder), CoverageGate(following)
         self._seconds = 1.0  # what embedding a query took lately; a guess at first
 
+    def cosine_range(self, query: ResolvedQuery) -> tuple[float, float] | None:
+        """That of the query's embedder, None where it tells none."""
+        return getattr(self._of(query)[0], "cosine_range", None)
+
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
         """The embedding of the query, should it not be embedded yet, nor that be at once."""
         embedder, _ = self._of(query)
