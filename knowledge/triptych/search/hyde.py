@@ -10,9 +10,10 @@ from typing import Final
 
 from triptych._internal.concurrency import map_ordered
 from triptych.contracts import LLM, QueryProbe
+from triptych.contracts.models import check_llm
 from triptych.errors import ProviderError, ValidationError
 from triptych.records import Mode, Query, QueryVariant, Rewriting, check_text, check_whole
-from triptych.search.model_rewriters import ModelCalls, as_it_came, check_model, check_seconds
+from triptych.search.model_rewriters import ModelCalls, as_it_came, check_seconds
 
 HYDE_PROMPT: Final = """\
 Somebody asks a question of a collection of documents. Write the passage of such a document that
@@ -94,7 +95,7 @@ class HyDE:
         Raises:
             ValidationError: an argument is invalid.
         """
-        check_model(llm, "HyDE")
+        check_llm(llm)
         if not 1 <= check_whole(documents, "documents") <= _MOST:
             raise ValidationError(f"documents is {documents}: give a number from 1 to {_MOST}")
         number = isinstance(threshold, int | float) and not isinstance(threshold, bool)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from triptych import deadlines, telemetry
 from triptych._internal.wording import FailureWarning
 from triptych.contracts import LLM, HitReader
+from triptych.contracts.models import check_llm
 from triptych.errors import ProviderError, TriptychError, UnusableAnswerError, ValidationError
 from triptych.records import Generation, Hit, Message, ResolvedQuery, check_whole
 from triptych.search.reranking import passages
@@ -77,19 +78,6 @@ def score_passages(
             "generate must return a Generation with text"
         )
     return _scores(llm.signature, answer.text, count)
-
-
-def check_llm(llm: LLM) -> None:
-    """Check that ``llm`` is a language model.
-
-    Raises:
-        ValidationError: it is not.
-    """
-    if isinstance(llm, type) or not callable(getattr(llm, "generate", None)):
-        raise ValidationError(
-            f"{llm!r:.80} is not a language model: give an object with signature, generate and "
-            "stream"
-        )
 
 
 def _nonce(texts: Sequence[str]) -> str:
