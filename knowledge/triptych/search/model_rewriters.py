@@ -11,6 +11,7 @@ import attrs
 
 from triptych import deadlines, telemetry
 from triptych._internal.model_texts import BadAnswerError, checked, data_messages
+from triptych._internal.numbers import check_number
 from triptych._internal.wording import FailureWarning
 from triptych.contracts import LLM
 from triptych.contracts.models import check_llm
@@ -131,20 +132,12 @@ class ModelCalls:
 
 
 def check_seconds(timeout: object) -> float | None:
-    """Return ``timeout``, seconds above 0 or None.
+    """``timeout``, seconds above 0 or None.
 
     Raises:
         ValidationError: it is anything else.
     """
-    if timeout is None:
-        return None
-    if (
-        isinstance(timeout, bool)
-        or not isinstance(timeout, int | float)
-        or not 0 < timeout < float("inf")
-    ):
-        raise ValidationError(f"a timeout is a number of seconds above 0, not {timeout!r:.60}")
-    return float(timeout)
+    return None if timeout is None else check_number(timeout, "timeout", above=True, of="seconds")
 
 
 def as_it_came(text: str, who: str, error: Exception, calls: ModelCalls) -> Rewriting:
