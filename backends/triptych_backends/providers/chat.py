@@ -6,7 +6,6 @@ import json
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from types import TracebackType
 from typing import Any, ClassVar, Literal, Self
 
 import attrs
@@ -143,12 +142,7 @@ class AsyncTextStream(_Counted, AsyncIterator[str]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 
