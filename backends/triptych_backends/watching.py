@@ -5,14 +5,14 @@ It asks inotify, FSEvents or ReadDirectoryChangesW.
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from triptych.errors import NotAvailableError, ValidationError
+from triptych._internal.numbers import check_number
+from triptych.errors import NotAvailableError
 from triptych.installation import install_command
 from triptych.records import ChangeEvent
 from triptych.sync import DirectorySync
@@ -48,9 +48,7 @@ class WatchfilesNotifier:
             ValidationError: ``resync`` is not a number of seconds above 0.
             NotAvailableError: watchfiles is not installed.
         """
-        number = isinstance(resync, int | float) and not isinstance(resync, bool)
-        if not number or not math.isfinite(resync) or resync <= 0:
-            raise ValidationError(f"resync is a number of seconds above 0, not {resync!r:.60}")
+        check_number(resync, "resync", above=True, of="seconds")
         try:
             import watchfiles  # noqa: F401 - only whether it is there
         except ImportError as error:

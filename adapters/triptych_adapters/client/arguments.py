@@ -6,7 +6,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import attrs
 
@@ -36,7 +36,6 @@ _OWN: Final[Mapping[str, Mapping[str, None]]] = {
     "context_prefix": dict.fromkeys(FORM_DEFAULTS),
 }
 """The options of an operation that are not a search's, each None where it is not given."""
-R = TypeVar("R", bound=attrs.AttrsInstance)
 _UNASKED: Final = Query(text="")
 
 
@@ -184,14 +183,6 @@ def _too_large(name: str, length: int, limit: int) -> ValidationError:
         f"the document {name!r:.200} takes {length:,} bytes, and the server takes {limit:,} at a "
         "time: divide it, or start the server with a larger --max-body"
     )
-
-
-def added(left: R, right: R) -> R:
-    """Two reports as one: counts are added, lists joined."""
-    fields: dict[str, Any] = {}
-    for field in attrs.fields(type(left)):
-        fields[field.name] = getattr(left, field.name) + getattr(right, field.name)
-    return type(left)(**fields)
 
 
 # Several requests

@@ -33,12 +33,12 @@ from triptych.records import (
     SourceDocument,
 )
 from triptych.records.queries import SearchOptions
+from triptych.records.reports import summed
 from triptych.search.pipeline_record import Pipeline, find_pipeline
 from triptych.search.query import check_queries, query_of
 from triptych.service import Service, ServiceOptions
 from triptych.service.views import PipelineView
 from triptych_adapters.client.arguments import (
-    added,
     batches,
     call_arguments,
     plain,
@@ -209,7 +209,7 @@ class RemoteService(Service):
         report, done = PutReport(), 0
         for batch in batches(documents, refused, self._server().max_body):
             fields = {"dataset_id": dataset_id, "documents": batch, "embed": embed}
-            report = added(report, self._until_done("put_documents", fields))
+            report = summed(report, self._until_done("put_documents", fields))
             done += len(batch)
             if progress is not None:
                 progress(Progress(phase="documents", done=done, total=total))
@@ -237,7 +237,7 @@ class RemoteService(Service):
         report = EmbedReport()
         for at in range(0, len(names), _EMBEDDED_AT_ONCE):
             part = names[at : at + _EMBEDDED_AT_ONCE]
-            report = added(report, self._until_done("embed_pending", {**given, "doc_names": part}))
+            report = summed(report, self._until_done("embed_pending", {**given, "doc_names": part}))
             if progress is not None:
                 done = min(at + _EMBEDDED_AT_ONCE, len(names))
                 progress(Progress(phase="embedding", done=done, total=len(names)))
@@ -303,7 +303,7 @@ class RemoteService(Service):
         parts = [{**given, "doc_name": name} for name in scope.doc_names] or [given]
         report = RebuildReport()
         for part in parts:
-            report = added(report, self._until_done("rebuild", part))
+            report = summed(report, self._until_done("rebuild", part))
         return report
 
     def build_layers(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
-import math
 import socket
 from typing import Any, Final
 
 import attrs
 
+from triptych._internal.numbers import number
 from triptych.errors import ValidationError
 from triptych.records import check_whole
 
@@ -17,16 +17,7 @@ def _whole(instance: Limits, field: Any, value: Any) -> None:
     check_whole(value, field.name, least=1)
 
 
-def _positive(instance: Limits, field: Any, value: Any) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not value > 0 or not math.isfinite(value):
-        raise ValidationError(f"{field.name} is a finite number above 0, not {value!r}")
-
-
-def _part(instance: Limits, field: Any, value: Any) -> None:
-    _positive(instance, field, value)
-    if value > 1:
-        raise ValidationError(f"{field.name} is a part from 0 to 1, not {value!r}")
+_POSITIVE: Final = number(above=True)
 
 
 @attrs.frozen(kw_only=True)
@@ -59,21 +50,21 @@ class Limits:
     """
 
     body: int = attrs.field(default=1 << 20, validator=_whole)
-    body_seconds: float = attrs.field(default=20.0, validator=_positive)
+    body_seconds: float = attrs.field(default=20.0, validator=_POSITIVE)
     header_bytes: int = attrs.field(default=16 << 10, validator=_whole)
-    header_seconds: float = attrs.field(default=10.0, validator=_positive)
+    header_seconds: float = attrs.field(default=10.0, validator=_POSITIVE)
     connections: int = attrs.field(default=2000, validator=_whole)
-    read_seconds: float = attrs.field(default=20.0, validator=_positive)
+    read_seconds: float = attrs.field(default=20.0, validator=_POSITIVE)
     depth: int = attrs.field(default=64, validator=_whole)
-    seconds: float = attrs.field(default=120.0, validator=_positive)
+    seconds: float = attrs.field(default=120.0, validator=_POSITIVE)
     threads: int = attrs.field(default=4, validator=_whole)
     waiting: int = attrs.field(default=1000, validator=_whole)
     sessions: int = attrs.field(default=1000, validator=_whole)
-    share: float = attrs.field(default=0.5, validator=_part)
+    share: float = attrs.field(default=0.5, validator=number(above=True, most=1))
     listed: int = attrs.field(default=1000, validator=_whole)
     queries: int = attrs.field(default=1000, validator=_whole)
     idempotency_keys: int = attrs.field(default=1000, validator=_whole)
-    idempotency_hours: float = attrs.field(default=24.0, validator=_positive)
+    idempotency_hours: float = attrs.field(default=24.0, validator=_POSITIVE)
 
     def share_of(self, most: int) -> int:
         """How many of ``most`` one key may have."""

@@ -431,18 +431,8 @@ class ChangeSet:
             row = rows.get(name)
             if row is None:
                 row = rows[name] = DocumentRow.new(tx, name)
-            row.change(
-                tx,
-                dataset.id,
-                content,
-                sidecar.sha256,
-                sidecar.metadata,
-                version=sidecar.version,
-                updated_at=sidecar.updated_at,
-                original_sha256=sidecar.original_sha256,
-                parser_sig=sidecar.parser_sig,
-                system=sidecar.system,
-            )
+            document = sidecar.document(self.home.id, content.decode())
+            row.change(tx, dataset.id, document, content, sidecar.sha256)
         write_rows(tx, dataset.id, rows.values())
 
     def _prune(self) -> None:

@@ -88,34 +88,23 @@ class FilesDocuments:
                     known = workspace.known(dataset_id, name)
                     stored[name] = known.sidecar if known else None
                 old = stored[name]
-                actual = old.version if old else 0
+                content = document.content.encode()
+                digest = hashlib.sha256(content).hexdigest()
+                same = old is not None and old.sha256 == digest
+                used = change.home.deleted_version
                 try:
-                    before = old.system if old else None
-                    rules.check_if_version(dataset_id, document, actual, before)
+                    made = rules.plan_change(
+                        dataset_id, document, old, used, same_content=same, now=now
+                    )
                 except ConflictError as error:
                     outcomes.append(PutOutcome(name=name, change="failed", error=error))
                     continue
-                content = document.content.encode()
-                digest = hashlib.sha256(content).hexdigest()
-                metadata = rules.metadata_after(document, old.metadata if old else None, before)
                 done: Literal["added", "updated", "unchanged"] = "updated" if old else "added"
-                same = old is not None and old.sha256 == digest
-                system = rules.system_after(document, before, same_content=same)
-                alike = old is not None and same_metadata(old.metadata, metadata)
-                if old and same and alike and old.system == system:
+                if made is None:
+                    assert old is not None
                     new, done = old, "unchanged"
                 else:
-                    new = Sidecar(
-                        name=name,
-                        path=old.path if old else change.new_path(name),
-                        sha256=digest,
-                        version=rules.next_version(actual, change.home.deleted_version),
-                        updated_at=now,
-                        metadata=metadata,
-                        original_sha256=document.original_sha256,
-                        parser_sig=document.parser_sig,
-                        system=system,
-                    )
+                    new = Sidecar.of(made, old.path if old else change.new_path(name), digest)
                     change.put(new, content, write=True)
                 stored[name] = new
                 outcomes.append(

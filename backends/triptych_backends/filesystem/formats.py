@@ -56,12 +56,12 @@ class Sidecar:
     system: SystemData = attrs.field(factory=SystemData)
 
     @classmethod
-    def of(cls, document: SourceDocument, path: str) -> Sidecar:
-        """The sidecar of a document at ``path``."""
+    def of(cls, document: SourceDocument, path: str, sha256: str = "") -> Sidecar:
+        """The sidecar of a document at ``path``; ``sha256`` of its content, if it is known."""
         return cls(
             name=document.name,
             path=path,
-            sha256=hashlib.sha256(document.content.encode()).hexdigest(),
+            sha256=sha256 or hashlib.sha256(document.content.encode()).hexdigest(),
             version=document.version,
             updated_at=document.updated_at,
             metadata=copy_metadata(document.metadata),

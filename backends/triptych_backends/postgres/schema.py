@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 
 import attrs
 import psycopg
@@ -143,10 +142,12 @@ def _exists(driver: Driver, table: sql.Identifier) -> bool:
 
 
 def _create(driver: Driver, location: PostgresLocation) -> None:
+    from triptych_backends.sql.compilation import creating_all
+
     _require_extension(driver, location)
     name = sql.Identifier(location.schema)
     driver.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
-    for statement in _statements():
+    for statement in creating_all(DIALECT):
         driver.execute(statement)
     session = PostgresSession(driver)
     for group in GROUPS:
@@ -207,13 +208,3 @@ def _require_extension(driver: Driver, location: PostgresLocation) -> None:
             f"({' '.join(str(error).split())}): install pgvector 0.8 or newer on the server, and "
             "let its administrator run CREATE EXTENSION vector"
         ) from error
-
-
-@cache
-def _statements() -> tuple[str, ...]:
-    """What makes all tables and their indexes."""
-    from triptych_backends.sql.compilation import creating
-    from triptych_backends.sql.tables import METADATA
-
-    tables = METADATA.sorted_tables
-    return tuple(each for table in tables for each in creating(table, DIALECT).values())

@@ -6,11 +6,11 @@ import json
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from types import TracebackType
 from typing import Any, ClassVar, Literal, Self
 
 import attrs
 
+from triptych._internal.numbers import check_number
 from triptych.errors import ValidationError
 from triptych.records import Generation, Message, Usage
 from triptych_backends.providers.arguments import checked_count
@@ -29,12 +29,7 @@ def checked_temperature(temperature: float | None) -> float | None:
     Raises:
         ValidationError: it is not a number from 0 to 2.
     """
-    if temperature is None:
-        return None
-    number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
-    if not number or not 0 <= temperature <= 2:
-        raise ValidationError(f"temperature is a number from 0 to 2, not {temperature!r}")
-    return float(temperature)
+    return None if temperature is None else check_number(temperature, "temperature", most=2)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -147,12 +142,7 @@ class AsyncTextStream(_Counted, AsyncIterator[str]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from triptych import deadlines
+from triptych._internal.numbers import number
 from triptych._internal.retries import Retries
 from triptych.errors import CancelledError, ProviderTimeoutError, ValidationError
 from triptych_backends.embedders.lazy import Lazy
@@ -31,9 +32,7 @@ T = TypeVar("T")
 _SLICE = 0.05  # seconds between two looks at whether the call was cancelled
 
 
-def _positive(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise ValidationError(f"{attribute.name} is a number of seconds above 0, not {value!r}")
+_SECONDS = number(above=True, of="seconds")
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -49,9 +48,9 @@ class Timeouts:
             its own, until the resolver gives up.
     """
 
-    connect: float = attrs.field(default=10.0, validator=_positive)
-    read: float = attrs.field(default=120.0, validator=_positive)
-    call: float = attrs.field(default=600.0, validator=_positive)
+    connect: float = attrs.field(default=10.0, validator=_SECONDS)
+    read: float = attrs.field(default=120.0, validator=_SECONDS)
+    call: float = attrs.field(default=600.0, validator=_SECONDS)
 
 
 def retry_after_seconds(value: str | None, *, now: datetime | None = None) -> float | None:

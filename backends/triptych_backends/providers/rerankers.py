@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych_backends.embedders.shared import checked_question
-from triptych_backends.providers.arguments import checked_model
+from triptych_backends.providers.arguments import checked_base_url, checked_model
 from triptych_backends.providers.background_loop import run
 from triptych_backends.providers.connection import Connection
 from triptych_backends.providers.errors import ProviderErrorRules
@@ -85,91 +85,93 @@ class RemoteReranker(BatchedModel):
         return np.concatenate([none, *await self._in_batches(texts, ask, "scores")])
 
 
-class CohereReranker(RemoteReranker):
+class HostedReranker(RemoteReranker):
+    """A reranker of a provider whose accounts have keys; a class of its own says which.
+
+    Args:
+        model: its name at the provider.
+        api_key: the account's key.
+        base_url: where the provider is; None is its own address.
+        batch: the most that one request holds; None is what the provider takes.
+        connection: how requests are sent.
+
+    Raises:
+        ValidationError: an argument is invalid, or the key is missing.
+    """
+
+    _NAME: ClassVar[str]
+    _KEY: ClassVar[str]
+    """The variable that users keep the key in."""
+    _URL: ClassVar[str]
+    _PATH: ClassVar[str] = "/rerank"
+    _MOST: ClassVar[BatchLimits]
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None,
+        base_url: str | None = None,
+        batch: BatchLimits | None = None,
+        connection: Connection | None = None,
+    ) -> None:
+        url = self._URL if base_url is None else base_url
+        super().__init__(
+            provider=self._NAME.lower(),
+            model=checked_model(model),
+            path=self._PATH,
+            batch=batch or self._MOST,
+            client=hosted(self._NAME, self._KEY, model, url, api_key, connection),
+        )
+
+
+class CohereReranker(HostedReranker):
     """Relevance of texts to a query by ``POST /v2/rerank`` of Cohere, 0 to 1.
 
-    Cohere cuts texts that are too long.
-
-    Args:
-        model: such as "rerank-v3.5".
-        api_key: the account's key.
-        base_url: without the version.
-        batch: the most that one request holds.
-        connection: how requests are sent.
-
-    Raises:
-        ValidationError: an argument is invalid, or the key is missing.
+    A model is such as "rerank-v3.5". Cohere cuts texts that are too long. ``base_url`` is without
+    the version; the arguments are those of `HostedReranker`.
     """
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        api_key: str | None,
-        base_url: str = COHERE_URL,
-        batch: BatchLimits | None = None,
-        connection: Connection | None = None,
-    ) -> None:
-        super().__init__(
-            provider="cohere",
-            model=checked_model(model),
-            path="/v2/rerank",
-            batch=batch or BatchLimits(texts=1000, tokens=1_000_000),
-            client=hosted("Cohere", "CO_API_KEY", model, base_url, api_key, connection),
-        )
+    _NAME, _KEY, _URL, _PATH = "Cohere", "CO_API_KEY", COHERE_URL, "/v2/rerank"
+    _MOST = BatchLimits(texts=1000, tokens=1_000_000)
 
 
-class JinaReranker(RemoteReranker):
+class JinaReranker(HostedReranker):
     """Relevance of texts to a query by ``POST /rerank`` of Jina AI.
 
-    Args:
-        model: such as "jina-reranker-v2-base-multilingual".
-        api_key: the account's key.
-        base_url: with the version at its end.
-        batch: the most that one request holds.
-        connection: how requests are sent.
-
-    Raises:
-        ValidationError: an argument is invalid, or the key is missing.
+    A model is such as "jina-reranker-v2-base-multilingual". ``base_url`` has the version at its
+    end; the arguments are those of `HostedReranker`.
     """
 
+    _NAME, _KEY, _URL = "Jina", "JINA_API_KEY", JINA_URL
+    _MOST = BatchLimits(texts=500, tokens=500_000)
     _ALSO: ClassVar[Mapping[str, Any]] = {"return_documents": False}
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        api_key: str | None,
-        base_url: str = JINA_URL,
-        batch: BatchLimits | None = None,
-        connection: Connection | None = None,
-    ) -> None:
-        super().__init__(
-            provider="jina",
-            model=checked_model(model),
-            path="/rerank",
-            batch=batch or BatchLimits(texts=500, tokens=500_000),
-            client=hosted("Jina", "JINA_API_KEY", model, base_url, api_key, connection),
-        )
 
-
-class TEIReranker(RemoteReranker):
-    """Relevance of texts to a query by ``POST /rerank`` of text-embeddings-inference, 0 to 1.
-
-    The server has one model, and cuts texts that are too long for it.
+class ServedReranker(RemoteReranker):
+    """A reranker on a server of one's own; a class of its own says which software.
 
     Args:
         base_url: where the server is.
-        model: the name of its model, for the signature; "" for none.
+        model: the name of its model, for a server that has several and for the signature; "" for
+            none.
         api_key: the key that the server was started with, if any.
-        batch: the most that one request holds; the default of the server is 32.
+        batch: the most that one request holds; None is what the server takes.
         connection: how requests are sent.
 
     Raises:
         ValidationError: an argument is invalid.
     """
 
-    _ANSWER = list
+    _PROVIDER: ClassVar[str]
+    _NAME: ClassVar[str]
+    _KEY: ClassVar[str]
+    _START: ClassVar[str]
+    """How the server is started with a reranker."""
+    _PATH: ClassVar[str]
+    _VERSION: ClassVar[str] = ""
+    """What the address may end in, and is left out."""
+    _MOST: ClassVar[BatchLimits]
 
     def __init__(
         self,
@@ -181,23 +183,37 @@ class TEIReranker(RemoteReranker):
         connection: Connection | None = None,
     ) -> None:
         name = checked_model(model) if model else ""
-        super().__init__(
-            provider="tei",
-            model=name,
-            path="/rerank",
-            batch=batch or BatchLimits(texts=32, tokens=1_000_000),
-            client=HttpClient(
-                base_url=base_url,
-                api_key=api_key,
-                rules=ProviderErrorRules(
-                    name="text-embeddings-inference",
-                    model=name or "of the server",
-                    key_advice="set TEI_API_KEY, or give api_key",
-                    start_advice="start the server with a reranker, and check base_url",
-                ),
-                connection=connection,
+        client = HttpClient(
+            base_url=checked_base_url(base_url).removesuffix(self._VERSION),
+            api_key=api_key,
+            rules=ProviderErrorRules(
+                name=self._NAME,
+                model=name or "of the server",
+                key_advice=f"set {self._KEY}, or give api_key",
+                start_advice=f"start {self._START}, and check base_url",
             ),
+            connection=connection,
         )
+        super().__init__(
+            provider=self._PROVIDER,
+            model=name,
+            path=self._PATH,
+            batch=batch or self._MOST,
+            client=client,
+        )
+
+
+class TEIReranker(ServedReranker):
+    """Relevance of texts to a query by ``POST /rerank`` of text-embeddings-inference, 0 to 1.
+
+    The server has one model, and cuts texts that are too long for it. The arguments are those of
+    `ServedReranker`.
+    """
+
+    _PROVIDER, _NAME, _KEY = "tei", "text-embeddings-inference", "TEI_API_KEY"
+    _START = "the server with a reranker"
+    _PATH, _MOST = "/rerank", BatchLimits(texts=32, tokens=1_000_000)
+    _ANSWER = list
 
     def _payload(self, query: str, texts: Sequence[str]) -> Mapping[str, Any]:
         return {"query": query, "texts": texts, "truncate": True}
@@ -206,48 +222,14 @@ class TEIReranker(RemoteReranker):
         return scores_in(answer, count, key="score")
 
 
-class LlamaCppReranker(RemoteReranker):
+class LlamaCppReranker(ServedReranker):
     """Relevance of texts to a query by ``POST /v1/rerank`` of llama.cpp's server.
 
     Start the server with ``--reranking`` and a model that is a reranker. Scores are those of the
-    model, of any size.
-
-    Args:
-        base_url: where the server is, with or without ``/v1``.
-        model: the name of its model, for a server that has several and for the signature; "" for
-            none.
-        api_key: the key that the server was started with, if any.
-        batch: the most that one request holds.
-        connection: how requests are sent.
-
-    Raises:
-        ValidationError: an argument is invalid.
+    model, of any size. ``base_url`` is with or without ``/v1``; the arguments are those of
+    `ServedReranker`.
     """
 
-    def __init__(
-        self,
-        base_url: str = LLAMA_CPP_URL,
-        *,
-        model: str = "",
-        api_key: str | None = None,
-        batch: BatchLimits | None = None,
-        connection: Connection | None = None,
-    ) -> None:
-        name = checked_model(model) if model else ""
-        super().__init__(
-            provider="llamacpp",
-            model=name,
-            path="/v1/rerank",
-            batch=batch or BatchLimits(texts=64, tokens=100_000),
-            client=HttpClient(
-                base_url=base_url.rstrip("/").removesuffix("/v1"),
-                api_key=api_key,
-                rules=ProviderErrorRules(
-                    name="llama.cpp",
-                    model=name or "of the server",
-                    key_advice="set LLAMA_API_KEY, or give api_key",
-                    start_advice="start it with llama-server --reranking, and check base_url",
-                ),
-                connection=connection,
-            ),
-        )
+    _PROVIDER, _NAME, _KEY = "llamacpp", "llama.cpp", "LLAMA_API_KEY"
+    _START = "it with llama-server --reranking"
+    _PATH, _VERSION, _MOST = "/v1/rerank", "/v1", BatchLimits(texts=64, tokens=100_000)

@@ -10,7 +10,7 @@ from triptych_backends.providers.connection import Connection
 from triptych_backends.providers.embedding import VOYAGE, Answered, RemoteEmbedder
 from triptych_backends.providers.http import hosted
 from triptych_backends.providers.remote_model import BatchLimits
-from triptych_backends.providers.rerankers import RemoteReranker
+from triptych_backends.providers.rerankers import HostedReranker
 from triptych_backends.providers.response_parsing import at, by_index, count_at, rows_of
 
 if TYPE_CHECKING:
@@ -77,37 +77,15 @@ class VoyageEmbedder(RemoteEmbedder):
         return Answered(rows, count_at(answer, "usage", "total_tokens"))
 
 
-class VoyageReranker(RemoteReranker):
+class VoyageReranker(HostedReranker):
     """Relevance of texts to a query by ``POST /rerank``. Voyage cuts texts that are too long.
 
-    Args:
-        model: such as "rerank-2.5".
-        api_key: the account's key.
-        base_url: with the version at its end.
-        batch: the most that one request holds.
-        connection: how requests are sent.
-
-    Raises:
-        ValidationError: an argument is invalid, or the key is missing.
+    A model is such as "rerank-2.5". ``base_url`` has the version at its end; the arguments are
+    those of `HostedReranker`.
     """
 
+    _NAME, _KEY, _URL = "Voyage", "VOYAGE_API_KEY", VOYAGE_URL
+    # 1,000 texts; 600,000 tokens, of which the query may take a part for each text.
+    _MOST = BatchLimits(texts=1000, tokens=300_000)
     _ALSO: ClassVar[Mapping[str, Any]] = {"truncation": True}
     _RESULTS = "data"
-
-    def __init__(
-        self,
-        model: str,
-        *,
-        api_key: str | None,
-        base_url: str = VOYAGE_URL,
-        batch: BatchLimits | None = None,
-        connection: Connection | None = None,
-    ) -> None:
-        super().__init__(
-            provider="voyage",
-            model=checked_model(model),
-            path="/rerank",
-            # 1,000 texts; 600,000 tokens, of which the query may take a part for each text.
-            batch=batch or BatchLimits(texts=1000, tokens=300_000),
-            client=hosted("Voyage", "VOYAGE_API_KEY", model, base_url, api_key, connection),
-        )

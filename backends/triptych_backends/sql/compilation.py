@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import attrs
@@ -46,3 +47,12 @@ def creating(table: Table, dialect: Dialect) -> dict[str, str]:
     for index in sorted(table.indexes, key=lambda index: str(index.name)):
         made[f"index {index.name}"] = CreateIndex(index)
     return {name: str(each.compile(dialect=dialect.engine)) for name, each in made.items()}
+
+
+@cache
+def creating_all(dialect: Dialect) -> tuple[str, ...]:
+    """What makes all tables and their indexes; to write it takes longer than to run it."""
+    from triptych_backends.sql.tables import METADATA
+
+    tables = METADATA.sorted_tables
+    return tuple(each for table in tables for each in creating(table, dialect).values())

@@ -233,27 +233,11 @@ class DocumentRow:
         """A document that does not exist yet."""
         return cls(tx.ticks(1), name, 0, 0, 0, "", 0, "", "", "", _NO_SYSTEM, {})
 
-    def holds(self, digest: str, metadata: Metadata, system: SystemData) -> bool:
-        """Whether content of this digest, this metadata and system data are what is here."""
-        same = (self.content_sha256, self.system) == (digest, system)
-        return same and same_metadata(self.metadata, metadata)
-
     def change(
-        self,
-        tx: Transaction,
-        dataset: int,
-        content: bytes,
-        digest: str,
-        metadata: Metadata,
-        *,
-        version: int,
-        updated_at: datetime,
-        original_sha256: str,
-        parser_sig: str,
-        system: SystemData,
+        self, tx: Transaction, dataset: int, document: SourceDocument, content: bytes, digest: str
     ) -> None:
-        """Take over a new state; only new content and a new title concern the index, and a new
-        version those who follow the store."""
+        """Take over a new state, ``content`` with its SHA-256 included; only new content and a new
+        title concern the index, and a new version those who follow the store."""
         if self.version:
             same = digest == self.content_sha256
             self.replaced.append(
@@ -263,7 +247,7 @@ class DocumentRow:
                     content=None if same else self.content,
                 )
             )
-        searched = text_of(self.metadata, "title") != text_of(metadata, "title")
+        searched = text_of(self.metadata, "title") != text_of(document.metadata, "title")
         if self.version and searched:
             tx.log(dataset, "chunk", self.id)
         if digest != self.content_sha256:
@@ -272,36 +256,27 @@ class DocumentRow:
         if searched:
             self.revision = tx.log(dataset, "document", self.id)
             tx.log_document(dataset, self.id, self.revision)
-        elif version != self.version:
+        elif document.version != self.version:
             tx.log_document(dataset, self.id, tx.ticks(1))
-        self.metadata = copy_metadata(metadata)
-        self.version = version
-        self.updated_at = micros_of(updated_at)
-        self.input_sig = document_input_sig(self.name, digest, metadata, system.outline)
-        self.original_sha256, self.parser_sig = original_sha256, parser_sig
-        self.system = system
+        self.metadata = copy_metadata(document.metadata)
+        self.version = document.version
+        self.updated_at = micros_of(document.updated_at)
+        self.system = document.system
+        self.input_sig = document_input_sig(
+            self.name, digest, document.metadata, self.system.outline
+        )
+        self.original_sha256, self.parser_sig = document.original_sha256, document.parser_sig
         self.changed = True
 
     def load(self, tx: Transaction, dataset: int, document: SourceDocument) -> None:
         """Take over ``document`` just as it is."""
         content = document.content.encode()
-        self.change(
-            tx,
-            dataset,
-            content,
-            hashlib.sha256(content).hexdigest(),
-            document.metadata,
-            version=document.version,
-            updated_at=document.updated_at,
-            original_sha256=document.original_sha256,
-            parser_sig=document.parser_sig,
-            system=document.system,
-        )
+        self.change(tx, dataset, document, content, hashlib.sha256(content).hexdigest())
 
     def is_of(self, dataset_id: str, document: SourceDocument) -> bool:
         """Whether ``document`` is just what is here."""
         digest = hashlib.sha256(document.content.encode()).hexdigest()
-        same = self.holds(digest, document.metadata, document.system)
+        same = self.content_sha256 == digest and same_metadata(self.metadata, document.metadata)
         return same and source_of(self, dataset_id, document.content) == document
 
     def values(self) -> tuple[Any, ...]:

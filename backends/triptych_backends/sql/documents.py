@@ -106,11 +106,8 @@ class SqlDocuments(Repository):
         row = DocumentRow.read(found, self.where)
         if document.if_version not in (None, row.version):
             return None
-        digest = hashlib.sha256(document.content.encode()).hexdigest()
-        metadata = rules.metadata_after(document, row.metadata, row.system)
-        same = row.content_sha256 == digest
-        system = rules.system_after(document, row.system, same_content=same)
-        if not row.holds(digest, metadata, system):
+        same = row.content_sha256 == hashlib.sha256(document.content.encode()).hexdigest()
+        if rules.plan_change(dataset_id, document, row, 0, same_content=same) is not None:
             return None
         return source_of(row, dataset_id, document.content)
 
@@ -124,50 +121,32 @@ class SqlDocuments(Repository):
             outcomes = []
             for document in documents:
                 row = stored.get(document.name)
-                actual = row.version if row else 0
+                content = document.content.encode()
+                digest = hashlib.sha256(content).hexdigest()
+                same = row is not None and row.content_sha256 == digest
+                used = dataset.deleted_version if dataset else 0
                 try:
-                    system_before = row.system if row else None
-                    rules.check_if_version(dataset_id, document, actual, system_before)
+                    made = rules.plan_change(
+                        dataset_id, document, row, used, same_content=same, now=now
+                    )
                 except ConflictError as error:
                     failed = PutOutcome(name=document.name, change="failed", error=error)
                     outcomes.append(failed)
                     continue
-                content = document.content.encode()
-                digest = hashlib.sha256(content).hexdigest()
-                metadata = rules.metadata_after(
-                    document, row.metadata if row else None, system_before
-                )
-                system = rules.system_after(
-                    document,
-                    system_before,
-                    same_content=row is not None and row.content_sha256 == digest,
-                )
-                change: Change = "updated" if row else "added"
-                if row is not None and row.holds(digest, metadata, system):
-                    change = "unchanged"
-                else:
+                change: Change = "unchanged" if made is None else "updated" if row else "added"
+                if made is not None:
                     dataset = (
                         dataset if dataset and dataset.live else tx.dataset(dataset_id, live=True)
                     )
                     if row is None:
                         row = stored[document.name] = DocumentRow.new(tx, document.name)
-                    row.change(
-                        tx,
-                        dataset.id,
-                        content,
-                        digest,
-                        metadata,
-                        version=rules.next_version(actual, dataset.deleted_version),
-                        updated_at=now,
-                        original_sha256=document.original_sha256,
-                        parser_sig=document.parser_sig,
-                        system=system,
-                    )
+                    row.change(tx, dataset.id, made, content, digest)
+                assert row is not None
                 outcomes.append(
                     PutOutcome(
                         name=document.name,
                         change=change,
-                        document=source_of(row, dataset_id, document.content),
+                        document=made or source_of(row, dataset_id, document.content),
                         input_sig=row.input_sig,
                     )
                 )

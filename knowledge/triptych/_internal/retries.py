@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import random
 import time
 from collections.abc import Callable
 
 import attrs
 
+from triptych._internal.numbers import number
 from triptych.errors import ValidationError
 
 MOST_ATTEMPTS = 1_000
 
 _SLICE = 0.05  # seconds between two looks at whether the call was cancelled
-
-
-def _from_zero(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise ValidationError(f"{attribute.name} is a number of seconds from 0 up, not {value!r}")
 
 
 def _attempts(instance: object, attribute: attrs.Attribute[int], value: int) -> None:
@@ -39,8 +34,8 @@ class Retries:
     """
 
     attempts: int = attrs.field(default=4, validator=_attempts)
-    base: float = attrs.field(default=0.5, validator=_from_zero)
-    longest: float = attrs.field(default=60.0, validator=_from_zero)
+    base: float = attrs.field(default=0.5, validator=number(of="seconds"))
+    longest: float = attrs.field(default=60.0, validator=number(of="seconds"))
 
     def pause(
         self, made: int, retry_after: float | None, rng: random.Random | None = None

@@ -13,7 +13,7 @@ from triptych import deadlines, telemetry
 from triptych._internal.wording import FailureWarning
 from triptych.answers.citations import CitationFilter, check_turns, newest_turns, sentences_of
 from triptych.answers.context import ContextBuilder
-from triptych.answers.metering import MeteredLLM, check_llm
+from triptych.answers.metering import MeteredLLM, given_llm
 from triptych.answers.options import NO_ANSWER, AnswerPrompt, ContextSettings, answer_messages
 from triptych.answers.pack import ContextPack
 from triptych.answers.records import Abstention, Answer, AnswerStream, CitedSource
@@ -85,7 +85,7 @@ class AskRequest:
             ),
             max_tokens=check_whole(max_tokens, "max_tokens", least=1),
             conversation=check_turns(query.conversation),
-            llm=check_llm(llm),
+            llm=given_llm(llm),
             prompt=prompt or AnswerPrompt(),
             prices=prices,
             answerability=answerability,

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from typing import Self
 
 import attrs
 
 from triptych import deadlines, telemetry
 from triptych.contracts import LLM
-from triptych.errors import NotAvailableError, ProviderError, TriptychError, ValidationError
-from triptych.records import Generation, Message, ModelUsage, Prices, Usage, check_text
+from triptych.contracts.models import check_llm
+from triptych.errors import NotAvailableError, ProviderError, TriptychError
+from triptych.records import Generation, Message, ModelUsage, Prices, Usage
 from triptych.telemetry import Operation
 from triptych.text.tokens import estimate_tokens
 
 _DOING = "the answer"
 
 
-def check_llm(llm: object) -> LLM:
+def given_llm(llm: object) -> LLM:
     """``llm``, if it is one.
 
     Raises:
@@ -32,16 +33,7 @@ def check_llm(llm: object) -> LLM:
             "set TRIPTYCH_LLM, or llm in triptych.toml, to anthropic:…, openai:… or ollama:…; "
             "`triptych context` prints what a model would be shown"
         )
-    model: Any = llm
-    for method in ("generate", "stream"):
-        if isinstance(llm, type) or not callable(getattr(llm, method, None)):
-            raise ValidationError(
-                f"{llm!r:.80} is not a language model: give an object with signature, generate "
-                "and stream"
-            )
-    check_text(getattr(llm, "signature", None), "the signature of the language model")
-    checked: LLM = model
-    return checked
+    return check_llm(llm, "stream")
 
 
 class MeteredLLM:

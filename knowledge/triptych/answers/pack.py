@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Self
 
 import attrs
 
@@ -78,6 +78,10 @@ class ConsideredPassage:
     number: int | None = None
 
 
+_CITED: Final = tuple(each.name for each in attrs.fields(Citation) if each.name != "text")
+"""The fields of a citation that a receipt keeps."""
+
+
 @attrs.frozen(kw_only=True, slots=True)
 class ReceiptPiece:
     """A piece without its text: the fields of its citation, and the SHA-256 of the text."""
@@ -105,19 +109,7 @@ class ReceiptPiece:
             cut=self.cut,
             score=self.score,
             sig=self.sig,
-            citation=Citation(
-                dataset_id=self.dataset_id,
-                doc_name=self.doc_name,
-                layer=self.layer,
-                version=self.version,
-                start=self.start,
-                end=self.end,
-                lines=self.lines,
-                heading_path=self.heading_path,
-                locator=self.locator,
-                stale=self.stale,
-                text=text,
-            ),
+            citation=Citation(text=text, **{name: getattr(self, name) for name in _CITED}),
         )
 
 
@@ -214,18 +206,9 @@ def receipt_piece(piece: Piece) -> ReceiptPiece:
         number=piece.number,
         cut=piece.cut,
         score=piece.score,
-        dataset_id=cited.dataset_id,
-        doc_name=cited.doc_name,
-        layer=cited.layer,
-        version=cited.version,
-        start=cited.start,
-        end=cited.end,
-        lines=cited.lines,
-        heading_path=cited.heading_path,
-        locator=cited.locator,
-        stale=cited.stale,
         sig=piece.sig,
         sha256=content_sha256(cited.text),
+        **{name: getattr(cited, name) for name in _CITED},
     )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from types import TracebackType
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import attrs
 
+from triptych._internal.close_on_exit import CloseOnExit
 from triptych.answers.options import AnswerPrompt
 from triptych.answers.pack import ContextPack, ContextReceipt
 from triptych.answers.pieces import Citation, Piece
@@ -177,7 +177,7 @@ def messages_sha256(messages: tuple[Message, ...]) -> str:
     return content_sha256("".join(f"{m.role}:{len(m.content)}:{m.content}" for m in messages))
 
 
-class AnswerStream(Iterator[str]):
+class AnswerStream(CloseOnExit, Iterator[str]):
     """The pieces of an answer; joined, they are ``answer.text``::
 
         with kb.ask_stream("…", dataset_id="docs") as stream:
@@ -222,14 +222,3 @@ class AnswerStream(Iterator[str]):
     def close(self) -> None:
         """Let go of the model; it stops writing. Idempotent."""
         self._pieces.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

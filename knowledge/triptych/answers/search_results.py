@@ -15,7 +15,7 @@ import attrs
 
 from triptych.answers.pieces import Citation, Piece
 from triptych.errors import ValidationError
-from triptych.records import Hit, Layer, Result
+from triptych.records import Hit, Layer, Result, check_whole
 from triptych.search.result_formats import line_ends, shown_lines, shown_text
 
 _GAP: Final = re.compile(r"(?:\r\n?|\n)[^\S\r\n]*(?:\r\n?|\n)\s*")
@@ -73,13 +73,8 @@ def cited_passage(citation: Any, shown: Shown) -> Citation:
         raise ValidationError(
             f"a search_result_location has {error}: this is {citation!r:.80}"
         ) from None
-    if any(
-        isinstance(each, bool) or not isinstance(each, int) or each < 0
-        for each in (at, first, last)
-    ):
-        raise ValidationError(
-            f"the indexes of a citation are whole numbers from 0: {citation!r:.80}"
-        )
+    for each in (at, first, last):
+        check_whole(each, f"an index of the citation {citation!r:.80}")
     shown_ones = _citations(shown)
     # The provider counts the results of the whole request.
     same = [each for each in shown_ones if _source(each) == source]

@@ -7,13 +7,13 @@ document what became of it between two moments, and both are the same for all pa
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from triptych import deadlines
+from triptych._internal.numbers import check_number
 from triptych.contracts import ChangeReader
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import (
@@ -151,11 +151,7 @@ def check_poll(poll: object, name: str = "poll") -> float:
     Raises:
         ValidationError: it is not.
     """
-    if isinstance(poll, int | float) and not isinstance(poll, bool):
-        seconds = float(poll)
-        if math.isfinite(seconds) and seconds > 0:
-            return seconds
-    raise ValidationError(f"{name} is a number of seconds above 0, not {poll!r:.60}")
+    return check_number(poll, name, above=True, of="seconds")
 
 
 def next_wait(poll: float) -> float:

@@ -9,11 +9,12 @@ to, and raises `NotAvailableError` with the name of one that is missing or anoth
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from triptych.errors import ValidationError
 from triptych.records import (
     Answerability,
     Candidate,
@@ -29,6 +30,7 @@ from triptych.records import (
     Result,
     SparseVector,
     Vector,
+    check_text,
 )
 
 if TYPE_CHECKING:
@@ -134,6 +136,22 @@ class LLM(Protocol):
             ProviderError: the model could not answer, or broke off.
         """
         ...
+
+
+def check_llm(llm: object, *methods: str) -> LLM:
+    """``llm``, if it is one: it has ``generate``, these ``methods`` too, and a signature.
+
+    Raises:
+        ValidationError: it is something else, or a class.
+    """
+    for method in ("generate", *methods):
+        if isinstance(llm, type) or not callable(getattr(llm, method, None)):
+            raise ValidationError(
+                f"{llm!r:.80} is not a language model: give an object with signature, generate "
+                "and stream"
+            )
+    check_text(getattr(llm, "signature", None), f"the signature of the {type(llm).__name__}")
+    return cast(LLM, llm)
 
 
 class AsyncLLM(Protocol):

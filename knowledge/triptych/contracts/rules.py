@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 import attrs
 import numpy as np
@@ -93,22 +93,58 @@ def plan_put(
     Raises:
         ConflictError: ``new.if_version`` is given and is another than the stored version.
     """
-    version = stored.version if stored else 0
-    check_if_version(dataset_id, new, version, stored.system if stored else None)
-    metadata = metadata_after(
-        new, stored.metadata if stored else None, stored.system if stored else None
-    )
     same = stored is not None and stored.content == new.content
-    system = system_after(new, stored.system if stored else None, same_content=same)
-    if stored and same and stored.system == system and same_metadata(stored.metadata, metadata):
+    planned = plan_change(dataset_id, new, stored, used, same_content=same)
+    if planned is None:
+        assert stored is not None
         return stored
+    return planned
+
+
+class Stored(Protocol):
+    """What a put reads of a stored document but its content."""
+
+    @property
+    def version(self) -> int: ...
+    @property
+    def metadata(self) -> Metadata: ...
+    @property
+    def system(self) -> SystemData: ...
+
+
+def plan_change(
+    dataset_id: str,
+    new: NewDocument,
+    stored: Stored | None,
+    used: int,
+    *,
+    same_content: bool,
+    now: datetime | None = None,
+) -> SourceDocument | None:
+    """`plan_put` for who has a digest of the stored content; None when nothing has to be written.
+
+    Args:
+        same_content: whether the stored document has the content of ``new``.
+        now: when the document is put; None is this moment.
+    """
+    version, before = (stored.version, stored.system) if stored else (0, None)
+    check_if_version(dataset_id, new, version, before)
+    metadata = metadata_after(new, stored.metadata if stored else None, before)
+    system = system_after(new, before, same_content=same_content)
+    if (
+        stored
+        and same_content
+        and stored.system == system
+        and same_metadata(stored.metadata, metadata)
+    ):
+        return None
     return SourceDocument(
         dataset_id=dataset_id,
         name=new.name,
         content=new.content,
         metadata=metadata,
         version=next_version(version, used),
-        updated_at=datetime.now(UTC),
+        updated_at=now or datetime.now(UTC),
         original_sha256=new.original_sha256,
         parser_sig=new.parser_sig,
         system=system,

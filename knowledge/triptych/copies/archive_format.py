@@ -10,10 +10,11 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 
+from triptych._internal.close_on_exit import CloseOnExit
 from triptych._internal.files import open_regular
 from triptych.copies.archive_checks import DamagedError, DatasetCheck, check_settings, parsed
 from triptych.copies.report import Counts, count
@@ -87,7 +88,7 @@ class _Manifest:
     datasets: tuple[DatasetSummary, ...]
 
 
-class Archive:
+class Archive(CloseOnExit):
     """An archive to be read: a source for `copy_store`. A context manager.
 
     Opening it reads all of it and checks every digest and every record, before anything is copied.
@@ -125,14 +126,6 @@ class Archive:
         except BaseException:
             self._zip.close()
             raise
-
-    def __enter__(self) -> Self:
-        """The archive itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the file."""
-        self.close()
 
     def close(self) -> None:
         """Close the file. Idempotent."""

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import attrs
 
 from triptych.records import NameState
-from triptych.records.reports import summed
+from triptych.records.reports import Summed
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class Counts:
+class Counts(Summed):
     """How much there is: of ``versions`` the current ones are ``documents``."""
 
     documents: int = 0
@@ -20,9 +20,6 @@ class Counts:
     vectors: int = 0
     sparse_vectors: int = 0
     layers: int = 0
-
-    def __add__(self, other: Counts) -> Counts:
-        return summed(self, other)
 
 
 def count(state: NameState) -> Counts:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import attrs
 
 from triptych import deadlines
+from triptych._internal.numbers import check_number
 from triptych.errors import ValidationError
 from triptych.records import RebuildReport, RebuildScope
 
@@ -120,12 +120,12 @@ class ReloaderOptions:
     backoff_max: float = 300.0
 
     def __attrs_post_init__(self) -> None:
-        _check_seconds(self.debounce, "debounce")
-        _check_seconds(self.max_delay, "max_delay")
+        check_number(self.debounce, "debounce", of="seconds")
+        check_number(self.max_delay, "max_delay", of="seconds")
         if self.rebuild_timeout is not None:
-            _check_seconds(self.rebuild_timeout, "rebuild_timeout", positive=True)
-        _check_seconds(self.backoff_initial, "backoff_initial", positive=True)
-        _check_seconds(self.backoff_max, "backoff_max", positive=True)
+            check_number(self.rebuild_timeout, "rebuild_timeout", of="seconds", above=True)
+        check_number(self.backoff_initial, "backoff_initial", of="seconds", above=True)
+        check_number(self.backoff_max, "backoff_max", of="seconds", above=True)
         if self.max_delay < self.debounce:
             raise ValidationError(
                 f"max_delay ({self.max_delay}) is below debounce ({self.debounce}), which "
@@ -136,11 +136,3 @@ class ReloaderOptions:
                 f"backoff_max ({self.backoff_max}) is below backoff_initial "
                 f"({self.backoff_initial}): raise the one or lower the other"
             )
-
-
-def _check_seconds(value: Any, what: str, *, positive: bool = False) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if number and math.isfinite(value) and (value > 0 or (value == 0 and not positive)):
-        return
-    least = "above 0" if positive else "from 0 up"
-    raise ValidationError(f"{what} is a finite number of seconds {least}, not {value!r:.60}")

@@ -16,7 +16,7 @@ from triptych.layers.collection import dataset_abstract, dataset_overview
 from triptych.layers.inline import clip, visible_text
 from triptych.layers.outline import BlockKind, Section, read_outline
 from triptych.layers.passages import Passage, is_redundant, passages, salience
-from triptych.records import DatasetContext, DocumentContext, DocumentSummary
+from triptych.records import DatasetContext, DocumentContext, DocumentSummary, check_whole
 from triptych.text import Analyzer, get_analyzer
 from triptych.text.tokens import estimate_tokens
 
@@ -202,10 +202,7 @@ _FALLBACK_CHARACTERS: Final = 1_000
 
 def _tokens_from(least: int) -> Any:
     def check(_: Any, attribute: attrs.Attribute[int], value: Any) -> None:
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise ValidationError(
-                f"{attribute.name} is a whole number of tokens from {least} up, not {value!r}"
-            )
+        check_whole(value, attribute.name, least=least)
 
     return check
 

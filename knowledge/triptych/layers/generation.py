@@ -14,6 +14,7 @@ import attrs
 from triptych import deadlines, signatures, telemetry
 from triptych._internal.digests import digest
 from triptych.contracts import LLM
+from triptych.contracts.models import check_llm
 from triptych.errors import CancelledError, DerivationError, ValidationError
 from triptych.layers.prompts import (
     ABSTRACT_PROMPT,
@@ -62,7 +63,7 @@ def generate_document_context(
             ceiling. ``partial`` is the context with what was made: nothing, or the abstract.
         CancelledError: the deadline passed, before or between the calls.
     """
-    _check_llm(llm)
+    check_llm(llm)
     check_text(content, "content")
     settings = _Settings(
         prompts={"abstract_prompt": abstract_prompt, "overview_prompt": overview_prompt},
@@ -101,7 +102,7 @@ def generate_dataset_context(
         ValidationError, CancelledError: as `generate_document_context`.
         DerivationError: likewise; ``partial`` holds nothing, or the overview.
     """
-    _check_llm(llm)
+    check_llm(llm)
     if not isinstance(summaries, Iterable):
         raise ValidationError(
             f"summaries takes several DocumentSummary records, not {type(summaries).__name__}: "
@@ -139,7 +140,7 @@ def prompt_sig(llm: LLM, *prompts: str, input_limit: int = DEFAULT_PROMPT_INPUT_
     Raises:
         ValidationError: no prompt is given, or one is blank; or ``llm`` is not an `LLM`.
     """
-    _check_llm(llm)
+    check_llm(llm)
     if not prompts:
         raise ValidationError("prompt_sig needs the prompt that the layer was made with")
     for prompt in prompts:
@@ -163,15 +164,6 @@ class _Settings:
         check_whole(self.input_limit, "input_limit", least=1)
         check_whole(self.abstract_max_tokens, "abstract_max_tokens", least=1)
         check_whole(self.overview_max_tokens, "overview_max_tokens", least=1)
-
-
-def _check_llm(llm: object) -> None:
-    kind = llm.__name__ if isinstance(llm, type) else type(llm).__name__
-    if isinstance(llm, type) or not callable(getattr(llm, "generate", None)):
-        raise ValidationError(
-            f"{kind} is not a language model: give an object with signature, generate and stream"
-        )
-    check_text(getattr(llm, "signature", None), f"the signature of the {kind}")
 
 
 def _check_prompt(prompt: object, name: str) -> None:

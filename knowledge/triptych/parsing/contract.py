@@ -6,13 +6,14 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 import attrs
 
 from triptych import deadlines
+from triptych._internal.numbers import number
 from triptych.chunking.outline import Locator, Part, write_outline
-from triptych.errors import ParseError, ValidationError
+from triptych.errors import ParseError
 from triptych.parsing.decoder import DecodedText, decode_text
 
 if TYPE_CHECKING:
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
     from triptych.records.metadata import Metadata
 
 
-def _positive(_: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        raise ValidationError(f"{attribute.name} must be a number above 0, not {value!r:.60}")
+_POSITIVE = number(above=True)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -36,14 +35,14 @@ class ParseLimits:
     PDF or office file has ``memory`` bytes of address space (on Linux).
     """
 
-    max_bytes: int = attrs.field(default=64 << 20, validator=_positive)
-    max_characters: int = attrs.field(default=16_000_000, validator=_positive)
-    max_depth: int = attrs.field(default=500, validator=_positive)
-    max_members: int = attrs.field(default=10_000, validator=_positive)
-    max_unpacked: int = attrs.field(default=512 << 20, validator=_positive)
-    max_ratio: float = attrs.field(default=200, validator=_positive)
-    seconds: float = attrs.field(default=60, validator=_positive)
-    memory: int = attrs.field(default=2 << 30, validator=_positive)
+    max_bytes: int = attrs.field(default=64 << 20, validator=_POSITIVE)
+    max_characters: int = attrs.field(default=16_000_000, validator=_POSITIVE)
+    max_depth: int = attrs.field(default=500, validator=_POSITIVE)
+    max_members: int = attrs.field(default=10_000, validator=_POSITIVE)
+    max_unpacked: int = attrs.field(default=512 << 20, validator=_POSITIVE)
+    max_ratio: float = attrs.field(default=200, validator=_POSITIVE)
+    seconds: float = attrs.field(default=60, validator=_POSITIVE)
+    memory: int = attrs.field(default=2 << 30, validator=_POSITIVE)
 
 
 _Each = TypeVar("_Each")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 import attrs
 
-from triptych.errors import ValidationError
+from triptych._internal.numbers import number
 from triptych.records.values import Layer, to_layer
 
 
@@ -39,18 +39,12 @@ class Generation:
     truncated: bool = False
 
 
-def _price(_: Any, attribute: attrs.Attribute[float], value: Any) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not 0 <= value < float("inf"):
-        raise ValidationError(f"{attribute.name} is a price from 0 up, not {value!r}")
-
-
 @attrs.frozen(kw_only=True, slots=True)
 class Prices:
     """What a million tokens cost, in any one currency."""
 
-    input: float = attrs.field(validator=_price)
-    output: float = attrs.field(validator=_price)
+    input: float = attrs.field(validator=number())
+    output: float = attrs.field(validator=number())
 
     def of(self, input_tokens: int, output_tokens: int) -> float:
         """What so many tokens cost."""

@@ -27,6 +27,16 @@ def summed(left: _Report, right: _Report) -> _Report:
     )
 
 
+class Summed:
+    """What is added to another of its kind, as `summed` does."""
+
+    __slots__ = ()
+
+    def __add__(self: _Report, other: _Report) -> _Report:
+        """Both together."""
+        return summed(self, other)
+
+
 @attrs.frozen(kw_only=True, slots=True)
 class Failure:
     """One item that failed, and why; the others were done."""

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from triptych._internal.digests import digest
+from triptych._internal.numbers import check_number
 from triptych.contracts import Retriever
 from triptych.errors import ValidationError
 from triptych.records import Message
@@ -35,15 +36,8 @@ class SemanticCache:
     entries: int = 1000
 
     def __attrs_post_init__(self) -> None:
-        if not (_is_number(self.threshold) and 0 < self.threshold <= 1):
-            raise ValidationError(
-                f"the threshold of a semantic cache is a cosine above 0, at most 1, not "
-                f"{self.threshold!r:.60}"
-            )
-        if not (_is_number(self.hours) and 0 <= self.hours <= 1e6):
-            raise ValidationError(
-                f"hours is a number from 0 (answers do not expire) up, not {self.hours!r:.60}"
-            )
+        check_number(self.threshold, "the threshold, a cosine,", above=True, most=1)
+        check_number(self.hours, "hours", most=1e6)
         whole = isinstance(self.entries, int) and not isinstance(self.entries, bool)
         if not whole or not 1 <= self.entries <= 100_000:
             raise ValidationError(
@@ -94,10 +88,6 @@ def check_lanes(retrievers: Sequence[Retriever]) -> None:
                 f"the lane {each.name!r} has no signature, so a semantic cache cannot tell when "
                 "its answers change: give it a text that changes with them, or leave the cache out"
             )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 _FORM = "1"  # of the answers as they are kept

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych import deadlines
+from triptych._internal.numbers import check_number
 from triptych.contracts import HitReader
 from triptych.errors import ValidationError
 from triptych.records import Hit, Layer, ResolvedQuery
@@ -47,7 +48,7 @@ class MMR:
     lambda_: float = 0.5
 
     def __attrs_post_init__(self) -> None:
-        _check_share(self.lambda_, "lambda_")
+        check_number(self.lambda_, "lambda_", most=1)
 
     def depth(self, query: ResolvedQuery) -> int:
         """Return how many hits it chooses from."""
@@ -107,7 +108,7 @@ class NearDuplicates:
         if self.by not in _THRESHOLDS:
             raise ValidationError(f"by is 'text' or 'vector', not {self.by!r:.60}")
         if self.threshold is not None:
-            _check_share(self.threshold, "threshold")
+            check_number(self.threshold, "threshold", most=1)
             if self.threshold == 0:
                 raise ValidationError("threshold is above 0: with 0 every hit is a duplicate")
 
@@ -181,9 +182,3 @@ def _are_chunks(hits: Sequence[Hit]) -> bool:
 
 def _depth(query: ResolvedQuery) -> int:
     return min(max(_OVERSAMPLED * query.top_k, over_fetch(query.top_k)), MAX_TOP_K)
-
-
-def _check_share(value: float, name: str) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not 0 <= value <= 1:
-        raise ValidationError(f"{name} is a number from 0 to 1, not {value!r:.60}")

@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from triptych._internal.concurrency import map_ordered
+from triptych._internal.numbers import check_number
 from triptych.contracts import LLM, QueryProbe
+from triptych.contracts.models import check_llm
 from triptych.errors import ProviderError, ValidationError
 from triptych.records import Mode, Query, QueryVariant, Rewriting, check_text, check_whole
-from triptych.search.model_rewriters import ModelCalls, as_it_came, check_model, check_seconds
+from triptych.search.model_rewriters import ModelCalls, as_it_came, check_seconds
 
 HYDE_PROMPT: Final = """\
 Somebody asks a question of a collection of documents. Write the passage of such a document that
@@ -94,12 +96,10 @@ class HyDE:
         Raises:
             ValidationError: an argument is invalid.
         """
-        check_model(llm, "HyDE")
+        check_llm(llm)
         if not 1 <= check_whole(documents, "documents") <= _MOST:
             raise ValidationError(f"documents is {documents}: give a number from 1 to {_MOST}")
-        number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
-        if not number or not -1 <= threshold <= 1:
-            raise ValidationError(f"the threshold is a cosine from -1 to 1, not {threshold!r:.60}")
+        check_number(threshold, "the threshold, a cosine,", least=-1, most=1)
         if prompts is not None and varied:
             raise ValidationError("prompts are taken in turn by themselves: leave out varied")
         if prompts is None:

@@ -11,8 +11,10 @@ import attrs
 
 from triptych import deadlines, telemetry
 from triptych._internal.model_texts import BadAnswerError, checked, data_messages
+from triptych._internal.numbers import check_number
 from triptych._internal.wording import FailureWarning
 from triptych.contracts import LLM
+from triptych.contracts.models import check_llm
 from triptych.errors import (
     CancelledError,
     ProviderError,
@@ -129,36 +131,13 @@ class ModelCalls:
             )
 
 
-def check_model(llm: object, who: str) -> None:
-    """Refuse what is not a language model.
-
-    Raises:
-        ValidationError: ``llm`` is a class, or has no ``generate`` or no signature.
-    """
-    if isinstance(llm, type) or not callable(getattr(llm, "generate", None)):
-        kind = llm.__name__ if isinstance(llm, type) else type(llm).__name__
-        raise ValidationError(
-            f"{who} needs a language model, and {kind} is none: give an object with signature, "
-            "generate and stream"
-        )
-    check_text(getattr(llm, "signature", None), f"the signature of the {type(llm).__name__}")
-
-
 def check_seconds(timeout: object) -> float | None:
-    """Return ``timeout``, seconds above 0 or None.
+    """``timeout``, seconds above 0 or None.
 
     Raises:
         ValidationError: it is anything else.
     """
-    if timeout is None:
-        return None
-    if (
-        isinstance(timeout, bool)
-        or not isinstance(timeout, int | float)
-        or not 0 < timeout < float("inf")
-    ):
-        raise ValidationError(f"a timeout is a number of seconds above 0, not {timeout!r:.60}")
-    return float(timeout)
+    return None if timeout is None else check_number(timeout, "timeout", above=True, of="seconds")
 
 
 def as_it_came(text: str, who: str, error: Exception, calls: ModelCalls) -> Rewriting:
@@ -225,7 +204,7 @@ def make_standalone(
             (`UnusableAnswerError`). The question as it came may still be searched for.
         CancelledError: the deadline passed.
     """
-    check_model(llm, "make_standalone")
+    check_llm(llm)
     check_text(question, "the question")
     check_whole(max_tokens, "max_tokens", least=1)
     turns = _turns(check_conversation(conversation))
@@ -263,7 +242,7 @@ class FollowUpRewriter:
             timeout: seconds after which the question is searched for as it came; None waits as
                 long as the model and the deadline around the search allow.
         """
-        check_model(llm, "FollowUpRewriter")
+        check_llm(llm)
         self._llm = llm
         self._conversation = check_conversation(conversation)
         self._max_tokens = check_whole(max_tokens, "max_tokens", least=1)
@@ -338,7 +317,7 @@ class ParaphraseRewriter:
             max_tokens: the most that the model may write; None is 80 for each wording.
             timeout: see `FollowUpRewriter`.
         """
-        check_model(llm, "ParaphraseRewriter")
+        check_llm(llm)
         if not 1 <= check_whole(n, "n") < MAX_VARIANTS:
             raise ValidationError(f"n is {n}: give a number of wordings from 1 to 31")
         self._llm = llm

@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych import deadlines, telemetry
+from triptych._internal.numbers import check_number
 from triptych._internal.wording import FailureWarning
 from triptych.contracts import LLM, HitReader
-from triptych.errors import ProviderError, TriptychError, UnusableAnswerError, ValidationError
+from triptych.contracts.models import check_llm
+from triptych.errors import ProviderError, TriptychError, UnusableAnswerError
 from triptych.records import Generation, Hit, Message, ResolvedQuery, check_whole
 from triptych.search.reranking import passages
 
@@ -77,19 +79,6 @@ def score_passages(
             "generate must return a Generation with text"
         )
     return _scores(llm.signature, answer.text, count)
-
-
-def check_llm(llm: LLM) -> None:
-    """Check that ``llm`` is a language model.
-
-    Raises:
-        ValidationError: it is not.
-    """
-    if isinstance(llm, type) or not callable(getattr(llm, "generate", None)):
-        raise ValidationError(
-            f"{llm!r:.80} is not a language model: give an object with signature, generate and "
-            "stream"
-        )
 
 
 def _nonce(texts: Sequence[str]) -> str:
@@ -159,9 +148,7 @@ class ChunkFilter:
 
     def __attrs_post_init__(self) -> None:
         check_llm(self.llm)
-        number = isinstance(self.threshold, int | float) and not isinstance(self.threshold, bool)
-        if not number or not 0 <= self.threshold <= 1:
-            raise ValidationError(f"threshold is a number from 0 to 1, not {self.threshold!r:.60}")
+        check_number(self.threshold, "threshold", most=1)
         check_whole(self.passage_limit, "passage_limit", least=1)
         if self.max_tokens is not None:
             check_whole(self.max_tokens, "max_tokens", least=1)

@@ -19,6 +19,7 @@ from triptych.records import (
     Query,
     Scope,
     check_text,
+    check_whole,
     is_valid_mode,
     parse_filter,
     to_layer,
@@ -228,24 +229,16 @@ def check_conversation(conversation: object) -> Sequence[Message]:
 
 
 def _offset(value: Any, top_k: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValidationError(f"offset must be a whole number from 0 up, not {value!r:.60}")
-    if value + top_k > MAX_TOP_K:
+    if check_whole(value, "offset") + top_k > MAX_TOP_K:
         raise ValidationError(
             f"offset and top_k reach to hit {value + top_k:,}; {MAX_TOP_K:,} is the last: narrow "
             "the search with where"
         )
-    return value
+    return int(value)
 
 
 def _most_each(value: Any) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValidationError(
-            f"per_document must be a whole number from 1 up, or None, not {value!r:.60}"
-        )
-    return value
+    return None if value is None else check_whole(value, "per_document", least=1)
 
 
 def _switch(value: Any, what: str) -> bool:

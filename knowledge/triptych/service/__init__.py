@@ -23,7 +23,7 @@ from triptych.service.options import ServiceOptions
 from triptych.service.parts import Parts, build_search
 from triptych.service.searches import Searches
 from triptych.service.upkeep import Upkeep
-from triptych.service.views import Dataset, PipelineView, share_docs
+from triptych.service.views import Dataset, DatasetMethods, PipelineView, share_docs
 
 if TYPE_CHECKING:
     from triptych.access import Access
@@ -124,5 +124,6 @@ class Service(Documents, Datasets, Searches, Layers, Upkeep):
         return PipelineView(self, pipeline, found[1].uncached, found[1].cached)
 
 
+share_docs(DatasetMethods, Service)
 share_docs(Dataset, Service)
 share_docs(PipelineView, Service)

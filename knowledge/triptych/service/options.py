@@ -22,6 +22,7 @@ from triptych.contracts import (
     SparseEncoder,
     Store,
 )
+from triptych.contracts.models import check_llm
 from triptych.errors import ValidationError
 from triptych.records import DatasetConfig, DocumentInfo, check_text, check_whole
 from triptych.search.pipeline_record import Pipeline, rewriters_of
@@ -216,11 +217,8 @@ class ServiceOptions:
                     f"{each!r:.80} has no method {method}: give an object of a class that has it "
                     "(see triptych.contracts)"
                 )
-        if self.llm is not None and not callable(getattr(self.llm, "generate", None)):
-            raise ValidationError(
-                f"{self.llm!r} is not a language model: give an object with signature, generate "
-                "and stream"
-            )
+        if self.llm is not None:
+            check_llm(self.llm)
         check_language(self.language)
 
 

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, Unpack
 
 import attrs
 
 from triptych.errors import ValidationError
-from triptych.records import (
-    DerivedLayer,
-    DocumentInfo,
-    DocumentSummary,
-    EmbedWhen,
-    Explanation,
-    Layer,
-    Metadata,
-    MetadataValue,
-    NewDocument,
-    Query,
-    Result,
-    SourceDocument,
-    check_text,
-)
+from triptych.records import Explanation, Query, Result, check_text
 from triptych.records.queries import DatasetSearchOptions, SearchOptions, split_options
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.query import check_queries
+from triptych.service.datasets import Datasets
+from triptych.service.documents import Documents
+from triptych.service.layers import Layers
 
 if TYPE_CHECKING:
     from triptych._internal.progress import ProgressCallback
@@ -43,23 +32,83 @@ if TYPE_CHECKING:
     from triptych.answers.pack import ContextPack
     from triptych.answers.prefix import ContextPrefix
     from triptych.answers.records import Answer, AnswerStream
-    from triptych.records import (
-        ChangePage,
-        DatasetStats,
-        DeleteReport,
-        EmbedReport,
-        MetadataReport,
-        PurgeReceipt,
-        PutReport,
-        RebuildReport,
-    )
+    from triptych.records import ChangePage, DatasetStats, EmbedReport, PurgeReceipt, RebuildReport
     from triptych.search.pipeline import SearchPipeline
     from triptych.search.semantic_cache import CachedSearches
     from triptych.service import Service
 
 
+_REFERENCE = re.compile(r"`\w+\.(\w+)`")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def share_docs(target: type, source: type) -> None:
+    """Append to each docstring of ``target`` that begins with `Source.name` that method's own."""
+    for method in vars(target).values():
+        if not inspect.isfunction(method) or not method.__doc__:
+            continue
+        found = _REFERENCE.match(method.__doc__)
+        original = None if found is None else getattr(source, found[1], None)
+        if original is not None and original.__doc__:
+            method.__doc__ = f"{method.__doc__}\n\n{inspect.cleandoc(original.__doc__)}"
+
+
+def _of_dataset(
+    method: Callable[Concatenate[Any, str, P], R],
+) -> Callable[Concatenate[Any, P], R]:
+    """The Service's method, without its ``dataset_id``: that is the view's."""
+    of_service = method.__name__
+
+    @functools.wraps(method)
+    def call(self: Dataset, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        return getattr(self.service, of_service)(self.dataset_id, *args, **kwargs)
+
+    signature = inspect.signature(method)
+    own = [each for name, each in signature.parameters.items() if name != "dataset_id"]
+    call.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+    call.__doc__ = f"`Service.{of_service}`."
+    return call
+
+
+class DatasetMethods:
+    """The methods of `Dataset` that are the Service's, of one dataset.
+
+    Each is `Final`, so that type checkers take its type from the method itself.
+    """
+
+    __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        """Let each method have its own name, in place of the Service's."""
+        for name, method in vars(DatasetMethods).items():
+            if inspect.isfunction(method):
+                method.__name__, method.__qualname__ = name, f"Dataset.{name}"
+
+    create: Final = _of_dataset(Datasets.create_dataset)
+    put: Final = _of_dataset(Documents.put_document)
+    put_many: Final = _of_dataset(Documents.put_documents)
+    get: Final = _of_dataset(Documents.get_document)
+    history: Final = _of_dataset(Documents.history)
+    diff: Final = _of_dataset(Documents.diff)
+    restore: Final = _of_dataset(Documents.restore)
+    list: Final = _of_dataset(Documents.list_documents)
+    count: Final = _of_dataset(Documents.count_documents)
+    update_metadata: Final = _of_dataset(Documents.update_metadata)
+    delete_many: Final = _of_dataset(Datasets.delete_documents)
+    remove_expired: Final = _of_dataset(Datasets.remove_expired)
+    delete: Final = _of_dataset(Datasets.delete_document)
+    recreate: Final = _of_dataset(Datasets.recreate)
+    layer: Final = _of_dataset(Layers.layer)
+    dataset_layer: Final = _of_dataset(Layers.dataset_layer)
+    layers: Final = _of_dataset(Layers.layers)
+    put_layer: Final = _of_dataset(Layers.put_document_layer)
+    put_dataset_layer: Final = _of_dataset(Layers.put_dataset_layer)
+    put_folder_layer: Final = _of_dataset(Layers.put_folder_layer)
+
+
 @attrs.frozen(repr=False)
-class Dataset:
+class Dataset(DatasetMethods):
     """One dataset of a knowledge base. Each method is the Service's of the longer name."""
 
     service: Service
@@ -68,64 +117,11 @@ class Dataset:
     def __repr__(self) -> str:
         return f"<Dataset {self.dataset_id!r} of {self.service!r}>"
 
-    def create(self, *, language: str | None = None) -> bool:
-        """`Service.create_dataset` of this id."""
-        return self.service.create_dataset(self.dataset_id, language=language)
-
-    def put(
-        self,
-        name: str,
-        content: str,
-        metadata: Metadata | None = None,
-        *,
-        if_version: int | None = None,
-        expires_at: datetime | Literal["never"] | None = None,
-        embed: EmbedWhen = "now",
-    ) -> SourceDocument:
-        """`Service.put_document`."""
-        return self.service.put_document(
-            self.dataset_id,
-            name,
-            content,
-            metadata,
-            if_version=if_version,
-            expires_at=expires_at,
-            embed=embed,
-        )
-
-    def put_many(
-        self,
-        documents: Iterable[NewDocument] | Mapping[str, str],
-        *,
-        progress: ProgressCallback | None = None,
-        embed: EmbedWhen = "now",
-    ) -> PutReport:
-        """`Service.put_documents`."""
-        return self.service.put_documents(
-            self.dataset_id, documents, progress=progress, embed=embed
-        )
-
     def embed_pending(
         self, doc_names: Iterable[str] | None = None, *, progress: ProgressCallback | None = None
     ) -> EmbedReport:
         """`Service.embed_pending` of this dataset."""
         return self.service.embed_pending(self.dataset_id, doc_names=doc_names, progress=progress)
-
-    def get(self, name: str, version: int | None = None) -> SourceDocument:
-        """`Service.get_document`."""
-        return self.service.get_document(self.dataset_id, name, version)
-
-    def history(self, name: str) -> Sequence[DocumentInfo]:
-        """`Service.history`."""
-        return self.service.history(self.dataset_id, name)
-
-    def diff(self, name: str, old: int, new: int | None = None) -> str:
-        """`Service.diff`."""
-        return self.service.diff(self.dataset_id, name, old, new)
-
-    def restore(self, name: str, version: int, *, if_version: int | None = None) -> SourceDocument:
-        """`Service.restore`."""
-        return self.service.restore(self.dataset_id, name, version, if_version=if_version)
 
     def changes(self, since: str | None = None, *, limit: int = 1000) -> ChangePage:
         """`Service.changes` of this dataset."""
@@ -136,52 +132,6 @@ class Dataset:
     ) -> Iterator[ChangePage]:
         """`Service.follow` of this dataset."""
         return self.service.follow(since, dataset_id=self.dataset_id, limit=limit, poll=poll)
-
-    def list(
-        self,
-        *,
-        prefix: str = "",
-        after: str | DocumentInfo = "",
-        limit: int | None = None,
-        where: Mapping[str, Any] | None = None,
-        sort: str = "$name",
-    ) -> Sequence[DocumentInfo]:
-        """`Service.list_documents`."""
-        return self.service.list_documents(
-            self.dataset_id, prefix=prefix, after=after, limit=limit, where=where, sort=sort
-        )
-
-    def count(self, *, where: Mapping[str, Any] | None = None) -> int:
-        """`Service.count_documents`."""
-        return self.service.count_documents(self.dataset_id, where=where)
-
-    def update_metadata(
-        self,
-        changes: Mapping[str, MetadataValue | None],
-        *,
-        names: Iterable[str] | str | None = None,
-        where: Mapping[str, Any] | None = None,
-    ) -> MetadataReport:
-        """`Service.update_metadata`."""
-        return self.service.update_metadata(self.dataset_id, changes, names=names, where=where)
-
-    def delete_many(
-        self, *, names: Iterable[str] | str | None = None, where: Mapping[str, Any] | None = None
-    ) -> DeleteReport:
-        """`Service.delete_documents`."""
-        return self.service.delete_documents(self.dataset_id, names=names, where=where)
-
-    def remove_expired(self) -> int:
-        """`Service.remove_expired` of this dataset."""
-        return self.service.remove_expired(self.dataset_id)
-
-    def delete(self, name: str, *, if_version: int | None = None) -> bool:
-        """`Service.delete_document`."""
-        return self.service.delete_document(self.dataset_id, name, if_version=if_version)
-
-    def recreate(self) -> bool:
-        """`Service.recreate` of this dataset."""
-        return self.service.recreate(self.dataset_id)
 
     def purge(self, name: str) -> PurgeReceipt:
         """`Service.purge` of one document."""
@@ -240,64 +190,6 @@ class Dataset:
         """`Service.ask_stream`."""
         question = self._mine(question, options)
         return self.service.ask_stream(question, dataset_id=self.dataset_id, **options)
-
-    def layer(self, name: str, layer: Layer | str) -> DerivedLayer | None:
-        """`Service.layer`."""
-        return self.service.layer(self.dataset_id, name, layer)
-
-    def dataset_layer(self, layer: Layer | str) -> DerivedLayer | None:
-        """`Service.dataset_layer`."""
-        return self.service.dataset_layer(self.dataset_id, layer)
-
-    def layers(self, *, layer: Layer | str | None = None) -> Sequence[DerivedLayer]:
-        """`Service.layers`."""
-        return self.service.layers(self.dataset_id, layer=layer)
-
-    def put_layer(
-        self,
-        name: str,
-        layer: Layer | str,
-        content: str,
-        *,
-        prompt_sig: str = "",
-        source_version: int | None = None,
-    ) -> DerivedLayer:
-        """`Service.put_document_layer`."""
-        return self.service.put_document_layer(
-            self.dataset_id,
-            name,
-            layer,
-            content,
-            prompt_sig=prompt_sig,
-            source_version=source_version,
-        )
-
-    def put_dataset_layer(
-        self,
-        layer: Layer | str,
-        content: str,
-        *,
-        prompt_sig: str = "",
-        summaries: Iterable[DocumentSummary] | None = None,
-    ) -> DerivedLayer:
-        """`Service.put_dataset_layer`."""
-        return self.service.put_dataset_layer(
-            self.dataset_id, layer, content, prompt_sig=prompt_sig, summaries=summaries
-        )
-
-    def put_folder_layer(
-        self,
-        folder: str,
-        layer: Layer | str,
-        content: str,
-        *,
-        prompt_sig: str = "",
-        summaries: Iterable[DocumentSummary] | None = None,
-    ) -> DerivedLayer:
-        """`Service.put_folder_layer`."""
-        return self.service.put_folder_layer(
-            self.dataset_id, folder, layer, content, prompt_sig=prompt_sig, summaries=summaries
-        )
 
     def rebuild(
         self, doc_name: str = "", *, progress: ProgressCallback | None = None
@@ -405,17 +297,3 @@ class PipelineView:
         }
         own, searched = split_options(options, ASK_DEFAULTS, wired)
         return AskRequest.of(self._for_context(question, searched), **own)
-
-
-_REFERENCE = re.compile(r"`\w+\.(\w+)`")
-
-
-def share_docs(target: type, source: type) -> None:
-    """Append to each docstring of ``target`` that begins with `Source.name` that method's own."""
-    for method in vars(target).values():
-        if not inspect.isfunction(method) or not method.__doc__:
-            continue
-        found = _REFERENCE.match(method.__doc__)
-        original = None if found is None else getattr(source, found[1], None)
-        if original is not None and original.__doc__:
-            method.__doc__ = f"{method.__doc__}\n\n{inspect.cleandoc(original.__doc__)}"

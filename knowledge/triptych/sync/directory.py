@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from triptych._internal.numbers import check_number
 from triptych._internal.progress import ProgressCallback
 from triptych._open import every_format
 from triptych.errors import NotFoundError, TriptychError, ValidationError
@@ -288,11 +288,8 @@ class PollingNotifier:
         Raises:
             ValidationError: ``every`` is not a number of seconds above 0.
         """
-        number = isinstance(every, int | float) and not isinstance(every, bool)
-        if not number or not math.isfinite(every) or every <= 0:
-            raise ValidationError(f"every is a number of seconds above 0, not {every!r:.60}")
         self._sync = sync
-        self._every = every
+        self._every = check_number(every, "every", above=True, of="seconds")
         self._stop = threading.Event()
 
     def events(self) -> Iterator[ChangeEvent]:

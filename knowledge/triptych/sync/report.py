@@ -11,7 +11,7 @@ import attrs
 from triptych.errors import DeletionHeldError
 from triptych.parsing.files import Skipped
 from triptych.records import Failure, RebuildReport
-from triptych.records.reports import raise_first, summed
+from triptych.records.reports import Summed, raise_first
 
 WAVE = 60.0
 """Seconds without a deletion after which the next one is counted from the beginning. A watched
@@ -88,7 +88,7 @@ class HeldDeletions:
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class SyncReport:
+class SyncReport(Summed):
     """What a sync did.
 
     Attributes:
@@ -128,10 +128,6 @@ class SyncReport:
     pending: int = 0
     expired: int = 0
 
-    def __add__(self, other: SyncReport) -> SyncReport:
-        """Both together."""
-        return summed(self, other)
-
     def raise_for_failures(self) -> None:
         """Raise the first failure's error, whose notes name the others; held deletions are some."""
         raise_first((*self.failed, *(each.failure for each in self.held)))
@@ -154,7 +150,7 @@ class SyncReport:
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class SyncPlan:
+class SyncPlan(Summed):
     """What a sync would do, and what it would cost; nothing was written.
 
     Attributes:
@@ -182,7 +178,3 @@ class SyncPlan:
     chunks: int | None = 0
     embedded: int | None = 0
     model_calls: int | None = 0
-
-    def __add__(self, other: SyncPlan) -> SyncPlan:
-        """Both together."""
-        return summed(self, other)

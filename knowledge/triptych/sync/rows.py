@@ -22,7 +22,7 @@ from triptych.records import (
 )
 from triptych.records.filters import NAME
 from triptych.records.metadata import same_metadata
-from triptych.records.reports import raise_first, summed
+from triptych.records.reports import Summed, raise_first
 from triptych.service import Service
 from triptych.signatures import content_sha256
 from triptych.sync.target import DELETED_AT_ONCE, delete_documents
@@ -82,7 +82,7 @@ class RowSource(Protocol):
 
 
 @attrs.frozen(kw_only=True)
-class RowReport:
+class RowReport(Summed):
     """What a pass did.
 
     Attributes:
@@ -106,10 +106,6 @@ class RowReport:
     failed: tuple[Failure, ...] = ()
     embedded: int = 0
     pending: int = 0
-
-    def __add__(self, other: RowReport) -> RowReport:
-        """Both together."""
-        return summed(self, other)
 
     @property
     def changed(self) -> int:

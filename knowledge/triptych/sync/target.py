@@ -35,7 +35,7 @@ from triptych.records import (
 )
 from triptych.records.documents import expired_by
 from triptych.records.metadata import text_of
-from triptych.records.reports import summed
+from triptych.records.reports import Summed
 from triptych.records.spaces import dense
 from triptych.service import Service
 from triptych.signatures import embedding_input_sig
@@ -54,16 +54,12 @@ _LAYERS = (Layer.ABSTRACT, Layer.OVERVIEW)
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class Price:
+class Price(Summed):
     """Chunks to derive, those of them to embed, and the calls of the embedder that takes."""
 
     chunks: int = 0
     embedded: int = 0
     model_calls: int = 0
-
-    def __add__(self, other: Price) -> Price:
-        """Both together."""
-        return summed(self, other)
 
 
 def target_of(service: Service) -> SyncTarget:

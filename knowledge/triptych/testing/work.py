@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from itertools import count
 from operator import attrgetter
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import attrs
@@ -62,12 +61,7 @@ class Worker:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if kind is not None:
             self.kill()
         self._process.communicate(timeout=60)

@@ -389,7 +389,7 @@ def test_words_that_most_points_hold_do_not_hide_the_best(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import triptych_backends.in_place.keyword_lane as shared
-    import triptych_backends.in_place.qdrant.reads as lane
+    import triptych_backends.in_place.qdrant.source as lane
 
     name = "common"
     engine.make(name, {"": (2, "Cosine")}, body="text")

@@ -20,7 +20,7 @@ from triptych.errors import (
 from triptych.records import ChunkQuery, Mode, NewDocument
 from triptych_backends.sql import migrations
 from triptych_backends.sql.migrations import SCHEMA_VERSION
-from triptych_backends.sqlite import SqliteStore, schema
+from triptych_backends.sqlite import SqliteStore, database
 
 pytestmark = pytest.mark.process
 
@@ -57,7 +57,7 @@ def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for dialect, text in CHANGES.items():
         (folder / f"{SCHEMA_VERSION + 1:04}_note.{dialect}.sql").write_text(text)
     monkeypatch.setattr(migrations, "FOLDER", folder)
-    for module in (migrations, schema):
+    for module in (migrations, database):
         monkeypatch.setattr(module, "SCHEMA_VERSION", SCHEMA_VERSION + 1)
     return folder
 
@@ -66,7 +66,7 @@ def test_a_store_takes_the_changes_since_it_was_made(
     path: Path, later: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as before:
-        for module in (migrations, schema):
+        for module in (migrations, database):
             before.setattr(module, "SCHEMA_VERSION", SCHEMA_VERSION)
         with SqliteStore.open(path) as store:
             assert put_with_config(store)

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 import attrs
 
 from triptych import deadlines, telemetry
+from triptych._internal.numbers import check_number
 from triptych._internal.retries import Retries, wait
 from triptych.contracts import LLM, LayerJournal
 from triptych.errors import (
@@ -18,7 +19,6 @@ from triptych.errors import (
     ProviderSetupError,
     RateLimitedError,
     UnusableAnswerError,
-    ValidationError,
 )
 from triptych.layers.builder.records import Stop
 from triptych.records import Generation, Message, ModelUsage, Prices, Usage, check_whole
@@ -64,10 +64,8 @@ class Ceilings:
             value = getattr(self, name)
             if value is not None:
                 check_whole(value, name)
-        cost = self.max_cost
-        number = isinstance(cost, int | float) and not isinstance(cost, bool)
-        if cost is not None and not (number and 0 <= cost < float("inf")):
-            raise ValidationError(f"max_cost is a number from 0 up, not {cost!r}")
+        if self.max_cost is not None:
+            check_number(self.max_cost, "max_cost")
 
 
 def prompt_tokens(messages: Sequence[Message]) -> int:

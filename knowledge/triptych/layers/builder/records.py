@@ -16,7 +16,7 @@ from triptych.layers.prompts import (
     PART_PROMPT,
 )
 from triptych.records import Failure, Layer, ModelUsage, QuarantinedLayer, check_text
-from triptych.records.reports import summed
+from triptych.records.reports import Summed
 from triptych.records.serialization import NOT_PLAIN
 
 PlanReason = Literal["new", "source", "input", "prompt", "model", "quarantined", "gone"]
@@ -57,7 +57,7 @@ class LayerPrompts:
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class Cost:
+class Cost(Summed):
     """An estimate: calls of the model, and tokens in and out.
 
     ``part_calls`` of the calls note the parts of long inputs. They are the most that is likely:
@@ -68,10 +68,6 @@ class Cost:
     input_tokens: int = 0
     output_tokens: int = 0
     part_calls: int = 0
-
-    def __add__(self, other: Cost) -> Cost:
-        """Both together."""
-        return summed(self, other)
 
 
 @attrs.frozen(kw_only=True, slots=True)
