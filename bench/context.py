@@ -3,6 +3,7 @@
     python bench/context.py --docs FOLDER [--store FILE] [--json FILE] [--counter estimate]
     python bench/context.py --docs FOLDER --session       a prefix in the cache of a provider
     python bench/context.py --docs FOLDER --llm MODEL     layers that a model writes
+    python bench/context.py --docs FOLDER --layers FILE   layers that a model wrote beforehand
 
 ``FOLDER`` holds the English Markdown files of FastAPI's documentation (``docs/en/docs`` of its
 repository). The questions are in bench/data/fastapi-questions.jsonl; their evidence is given as
@@ -15,6 +16,13 @@ when every visible code point of it is in the rendered pieces of its document; l
 A question's value is the share of its gold passages that are held; p is of the paired
 randomisation test. Half of the questions, by a digest of their text, was used for tuning.
 "L2 alone" is a context without layers.
+
+``--layers`` takes JSON lines with ``document``, ``abstract`` and ``overview``. Only the documents
+that it names are in the store, and only the questions that they answer are asked: once with
+extractive layers, once with those of the file. Layers of folders are extractive, of the abstracts
+below them. bench/data/fastapi-layers.jsonl was written by a large language model from each page by
+itself, without sight of the questions, as the prompts that ship ask for: an abstract of at most 60
+words, an overview of 115 on average.
 
 ``--session`` asks the questions of the test half in sessions of ten, each with a cold cache, and
 edits a document of the prefix before the sixth. Tokens are billed as by Anthropic's list prices:
@@ -83,6 +91,12 @@ def read_questions(path: Path, documents: Mapping[str, str]) -> list[Question]:
             spans.append((name, frozenset(visible)))
         questions.append(Question(id=given["id"], text=given["question"], evidence=tuple(spans)))
     return questions
+
+
+def read_layers(path: Path) -> dict[str, tuple[str, str]]:
+    """The abstract and the overview of each document of the file."""
+    lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return {each["document"]: (each["abstract"], each["overview"]) for each in lines}
 
 
 def open_filled(store: Path, documents: Mapping[str, str], llm: str | None) -> Service:
@@ -267,6 +281,43 @@ def show(title: str, rows: Sequence[Mapping[str, object]]) -> None:
         )
 
 
+def measure(
+    service: Service, questions: Sequence[Question], budgets: Sequence[int], counter: TokenCounter
+) -> dict[tuple[str, str, int], float]:
+    """What each way holds of each question's evidence, by question, way and budget."""
+    values: dict[tuple[str, str, int], float] = {}
+    for question in questions:
+        hits = service.search(question.text, dataset_id=DATASET, top_k=DEPTH).hits
+        for budget in budgets:
+            packed = service.context(question.text, budget, dataset_id=DATASET, counter=counter)
+            alone = service.context(
+                question.text, budget, dataset_id=DATASET, counter=counter, layers=["L2"]
+            )
+            values[question.id, "passages", budget] = held(question, alone.pieces)
+            chunks = plain(hits, budget, counter)
+            values[question.id, "context", budget] = held(question, packed.pieces)
+            values[question.id, "plain", budget] = held(question, chunks)
+    return values
+
+
+def report(
+    questions: Sequence[Question],
+    values: Mapping[tuple[str, str, int], float],
+    budgets: Sequence[int],
+    suffix: str,
+) -> dict[str, list[dict[str, object]]]:
+    """Print the tables of both halves and of all; return them by title."""
+    halves = {
+        "the test half": [each for each in questions if not each.is_for_tuning],
+        "the tuning half": [each for each in questions if each.is_for_tuning],
+        "all questions": questions,
+    }
+    tables = {f"{name}{suffix}": compare(part, values, budgets) for name, part in halves.items()}
+    for name, rows in tables.items():
+        show(f"{name} ({rows[0]['questions']})", rows)
+    return tables
+
+
 def main() -> None:
     """Run both over all questions and print the tables."""
     parser = argparse.ArgumentParser(description="gold evidence under a budget of tokens")
@@ -277,6 +328,7 @@ def main() -> None:
     parser.add_argument("--counter", choices=("default", "estimate"), default="default")
     parser.add_argument("--budgets", type=int, nargs="+", default=BUDGETS)
     parser.add_argument("--llm", metavar="MODEL", help="that writes the layers")
+    parser.add_argument("--layers", type=Path, metavar="FILE", help="that a model wrote")
     parser.add_argument("--session", action="store_true", help="what ten questions are billed")
     parser.add_argument("--prefix-tokens", type=int, default=4_000)
     options = parser.parse_args()
@@ -285,6 +337,10 @@ def main() -> None:
         for path in sorted(options.docs.rglob("*.md"))
     }
     questions = read_questions(options.questions, documents)
+    layers = read_layers(options.layers) if options.layers else {}
+    if layers:
+        documents = {name: documents[name] for name in layers}
+        questions = [each for each in questions if all(name in layers for name, _ in each.evidence)]
     counter = ESTIMATE if options.counter == "estimate" else default_counter()
     if options.session:
         with open_filled(options.store, documents, options.llm):
@@ -301,30 +357,22 @@ def main() -> None:
         print(f"{len(documents)} documents, {len(asked) // 10} sessions of ten questions")
         show_session(bills, len(asked) // 10, len(asked))
         return
-    values: dict[tuple[str, str, int], float] = {}
     with open_filled(options.store, documents, options.llm) as service:
-        for question in questions:
-            hits = service.search(question.text, dataset_id=DATASET, top_k=DEPTH).hits
-            for budget in options.budgets:
-                packed = service.context(question.text, budget, dataset_id=DATASET, counter=counter)
-                alone = service.context(
-                    question.text, budget, dataset_id=DATASET, counter=counter, layers=["L2"]
-                )
-                values[question.id, "passages", budget] = held(question, alone.pieces)
-                chunks = plain(hits, budget, counter)
-                values[question.id, "context", budget] = held(question, packed.pieces)
-                values[question.id, "plain", budget] = held(question, chunks)
-    halves = {
-        "the test half": [each for each in questions if not each.is_for_tuning],
-        "the tuning half": [each for each in questions if each.is_for_tuning],
-        "all questions": questions,
-    }
-    tables = {name: compare(part, values, options.budgets) for name, part in halves.items()}
+        values = measure(service, questions, options.budgets, counter)
     print(f"{len(documents)} documents; tokens counted by {counter.name}")
-    for name, rows in tables.items():
-        show(f"{name} ({rows[0]['questions']})", rows)
+    tables = report(questions, values, options.budgets, "")
+    if layers:
+        with tempfile.TemporaryDirectory() as folder:
+            copy = shutil.copy(options.store, folder)
+            with triptych.open(copy, embedder="local") as service:
+                for name, (abstract, overview) in layers.items():
+                    service.put_document_layer(DATASET, name, "L0", abstract)
+                    service.put_document_layer(DATASET, name, "L1", overview)
+                build(service)
+                written = measure(service, questions, options.budgets, counter)
+        tables |= report(questions, written, options.budgets, ", layers of the file")
     if options.json:
-        report = {
+        written_down = {
             "counter": counter.name,
             "documents": len(documents),
             "tables": tables,
@@ -333,7 +381,7 @@ def main() -> None:
                 for (id, system, budget), value in values.items()
             ],
         }
-        options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        options.json.write_text(json.dumps(written_down, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

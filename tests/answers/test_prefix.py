@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,9 +15,10 @@ import triptych
 from support.examples import examples
 from support.extractive_layers import build_layers
 from triptych.access import Access
-from triptych.answers import ContextPrefix
-from triptych.answers.packer import ShingleFilter
+from triptych.answers import ContextPack, ContextPrefix
+from triptych.chunking import ChunkerSet, MarkdownChunker
 from triptych.errors import NotFoundError, ValidationError
+from triptych.records import Layer
 from triptych.records.serialization import from_dict, to_json
 from triptych.service import Service
 from triptych.signatures import content_sha256
@@ -88,6 +90,32 @@ def test_what_the_prefix_says_is_not_said_again(kb: Service) -> None:
     for budget in range(20, 60, 4):
         short = kb.context("kettle", budget, dataset_id="d", prefix_tokens=100)
         assert all("whistles" in piece.text for piece in short.pieces)
+
+
+def test_an_abstract_does_not_follow_the_overview_of_its_document(kb: Service) -> None:
+    kb.put_document("d", "a.md", "# Kettle\n\nThe kettle whistles when its water boils.\n")
+    kb.put_document_layer("d", "a.md", "L0", "What kettles are for, and how loud they become.")
+    kb.put_document_layer(
+        "d", "a.md", "L1", "- A kettle has a handle of wood, and a red lid.\n" * 2
+    )
+    kb.put_document("d", "b.md", "# Stove\n\nA stove without any kettle heats nothing at all.\n")
+    kb.put_document_layer("d", "b.md", "L0", "What stoves are for, with a kettle or without.")
+    asked: dict[str, Any] = {"dataset_id": "d", "layers": ["L0", "L1"]}
+
+    def tail(prefix_tokens: int | None) -> list[tuple[str, str]]:
+        pack = kb.context("kettle", 300, prefix_tokens=prefix_tokens, **asked)
+        return sorted((e.citation.doc_name, str(e.citation.layer)) for e in pack.pieces)
+
+    assert tail(None) == [("a.md", "L0"), ("a.md", "L1"), ("b.md", "L0")]
+    abstracts = prefix_of(kb, 60)
+    assert [str(piece.citation.layer) for piece in abstracts.pieces] == ["L0", "L0"]
+    # An overview says more than the abstract that one has.
+    assert tail(60) == [("a.md", "L1")]
+    assert [str(piece.citation.layer) for piece in prefix_of(kb).pieces] == ["L1", "L0"]
+    assert tail(400) == []
+    pack = kb.context("kettle", 300, prefix_tokens=400, **asked)
+    assert "the prefix says all that was found: there is no tail" in pack.warnings
+    assert {each.fate for each in pack.receipt.considered} == {"repeated"}
 
 
 def test_nothing_is_left_to_say_after_a_prefix_that_says_all(kb: Service) -> None:
@@ -322,9 +350,74 @@ def test_no_byte_changes_without_a_source_of_it(
             pack = kb.context("kettle and the lid", budget, dataset_id="d", **options)
             assert pack.prefix == seen
             assert pack.tokens <= budget
-            held = ShingleFilter(0.8)
-            for piece in seen.pieces:
-                held.add(piece.text)
-            for piece in pack.pieces:
-                assert not held.repeats(piece.text)
-                assert piece.number > len(seen.pieces)
+            assert_new(pack)
+
+
+def runs(text: str) -> set[tuple[str, ...]]:
+    """Every five words in a row; all words of a shorter text."""
+    words = re.findall(r"\w+", text.casefold())
+    return {tuple(words[at : at + 5]) for at in range(max(1, len(words) - 4))}
+
+
+def assert_new(pack: ContextPack) -> None:
+    """No piece repeats the prefix, or pieces of better rank: 80 percent of its runs are enough."""
+    assert pack.prefix is not None
+    told = {
+        (each.citation.dataset_id, each.citation.doc_name): str(each.citation.layer)
+        for each in pack.prefix.pieces
+    }
+    said: set[tuple[str, ...]] = set()
+    for piece in pack.prefix.pieces:
+        said |= runs(piece.text)
+    for piece in pack.pieces:
+        its, cited = runs(piece.text), piece.citation
+        assert piece.number > len(pack.prefix.pieces)
+        assert len(its & said) < 0.8 * len(its), piece.text
+        if cited.layer is not Layer.DETAIL:
+            layer = told.get((cited.dataset_id, cited.doc_name), "")
+            assert layer == "" or (layer, str(cited.layer)) == ("L0", "L1")
+
+
+SENTENCES = [
+    f"{who} {does} {what} {when}."
+    for who in ("The kettle", "A stove of iron", "My aunt")
+    for does, what in (("heats", "the water slowly"), ("carries", "an old red lid"))
+    for when in ("in the early morning hours", "whenever it rains for days", "without any hurry")
+]
+TEXTS = st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=14)
+
+
+@pytest.mark.property
+@settings(max_examples=examples(160), deadline=None)
+@given(
+    documents=st.lists(st.tuples(TEXTS, TEXTS, TEXTS), min_size=1, max_size=5),
+    prefix_tokens=st.integers(20, 400),
+    budget=st.integers(40, 600),
+    layers=st.sampled_from([["L0", "L1", "L2"], ["L0", "L1"], ["L2"]]),
+    fence=st.booleans(),
+)
+def test_no_piece_of_the_tail_repeats_the_prefix(
+    documents: list[tuple[list[str], list[str], list[str]]],
+    prefix_tokens: int,
+    budget: int,
+    layers: list[str],
+    fence: bool,
+) -> None:
+    small = ChunkerSet(by_kind={"markdown": MarkdownChunker(size=160)})
+    with triptych.open("memory://", embedder=None, chunkers=small) as kb:
+        for at, (body, abstract, overview) in enumerate(documents):
+            name = f"{'' if at % 2 else 'f/'}{at}.md"
+            paragraphs = [" ".join(body[start : start + 3]) for start in range(0, len(body), 3)]
+            kb.put_document("d", name, f"# Document {at}\n\n" + "\n\n".join(paragraphs))
+            kb.put_document_layer("d", name, "L0", " ".join(abstract[:2]))
+            kb.put_document_layer("d", name, "L1", "\n\n".join(overview))
+        kb.put_folder_layer("d", "f/", "L1", "\n".join(f"- {each}" for each in documents[0][1]))
+        pack = kb.context(
+            "the kettle heats water, and my aunt carries a lid",
+            budget,
+            dataset_id="d",
+            prefix_tokens=prefix_tokens,
+            layers=layers,
+            fence=fence,
+        )
+        assert_new(pack)

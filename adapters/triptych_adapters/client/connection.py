@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from triptych import deadlines
 from triptych.answers.pack import ContextPack
+from triptych.answers.prefix import ContextPrefix
 from triptych.answers.records import Answer, AnswerStream
 from triptych.errors import (
     NotAvailableError,
@@ -54,6 +55,9 @@ _LONGEST_WAIT: Final = 60.0
 """Seconds that a server may ask to wait; it is not asked again after a longer time."""
 _PATIENCE: Final = 15.0
 """Seconds in which a server that has answered before may start again."""
+_KEPT: Final = 8
+"""Prefixes of contexts that are kept, each for one request."""
+_LARGEST_KEPT: Final = 1 << 22
 _JSON: Final = {"accept": "application/json"}
 _UNDER_WAY: Final = "IDEMPOTENCY_IN_PROGRESS"
 _BUSY: Final = frozenset({429, 503})
@@ -70,6 +74,7 @@ class Connection:
         self._closed = threading.Event()
         self._has_answered = False
         self._sends_keys = True
+        self._kept: dict[tuple[object, ...], tuple[str, bytes]] = {}
         self._client: Lazy[httpx.AsyncClient] = Lazy(
             self._open, lambda client: run(client.aclose())
         )
@@ -82,6 +87,7 @@ class Connection:
     def close(self) -> None:
         """Close the connections. Idempotent."""
         self._closed.set()
+        self._kept.clear()
         self._client.close()
 
     def call(self, operation: str, arguments: Mapping[str, Any], *, pipeline: str = "") -> Any:
@@ -94,6 +100,9 @@ class Connection:
         One that may have been carried out is sent again with the same key, by which the server
         carries it out once.
 
+        The last prefixes of contexts are kept. Who asks for one of them again is sent it only if
+        its text has changed; else the answer is the former one, counts and warnings too.
+
         Raises:
             TriptychError: as the operation.
             StoreError: the server does not answer.
@@ -103,6 +112,10 @@ class Connection:
         headers = dict(prepared.headers)
         if prepared.operation.effect is not Effect.READS and self._sends_keys:
             headers["idempotency-key"] = uuid.uuid4().hex
+        asked = (prepared.method, prepared.path, *sorted(prepared.query.items()))
+        digest, kept = self._kept.get(asked, ("", None))
+        if kept is not None:
+            headers["if-none-match"] = f'W/"{digest}"'
         what = f"{operation} at {self.url}"
         clock = CallClock(what, self._timeouts.call)
 
@@ -113,8 +126,11 @@ class Connection:
 
         while True:
             try:
-                sent = run(self._sent(ask, what, clock))
-                return answer_of(operation, prepared.operation.result, sent)
+                sent = run(self._sent(ask, what, clock, kept))
+                result = answer_of(operation, prepared.operation.result, sent)
+                if isinstance(result, ContextPrefix) and len(sent) <= _LARGEST_KEPT:
+                    self._keep(asked, result.digest, sent)
+                return result
             except NotAvailableError:
                 # A store without settings keeps no keys: the server did nothing.
                 if headers.pop("idempotency-key", None) is None:
@@ -122,6 +138,12 @@ class Connection:
                 self._sends_keys = self.facts().idempotency
                 if self._sends_keys:
                     raise
+
+    def _keep(self, asked: tuple[object, ...], digest: str, body: bytes) -> None:
+        # No lock, which a fork could leave taken: each step is atomic.
+        self._kept[asked] = digest, body
+        for oldest in list(self._kept)[:-_KEPT]:
+            self._kept.pop(oldest, None)
 
     def get(self, path: str) -> bytes:
         """The body of what is at ``path``, as JSON of the server's own."""
@@ -163,8 +185,9 @@ class Connection:
         ask: Callable[[], AbstractAsyncContextManager[httpx.Response]],
         what: str,
         clock: CallClock,
+        kept: bytes | None = None,
     ) -> bytes:
-        """The body of the answer, asked for again where that may help.
+        """The body of the answer, asked for again where that may help; ``kept`` if it is unchanged.
 
         A server that never answered is given up soon. One that did may be starting again.
         """
@@ -183,6 +206,8 @@ class Connection:
                 if answer.is_success:
                     self._has_answered = True
                     return body
+                if answer.status_code == 304 and kept is not None:
+                    return kept
                 failure = failure_of(answer.status_code, body, what, answer.headers)
                 # What was sent before its connection broke is answered when it is done.
                 under_way = shown_problem(body)[0] == _UNDER_WAY

@@ -201,7 +201,7 @@ def context_of(base: Base) -> Tool:
             "prefix_digest": {
                 "type": "string",
                 "description": "The prefix_digest of the answer whose prefix you have: an "
-                "unchanged prefix is left out, and 'context' still says nothing that it says.",
+                "unchanged prefix is left out, and 'context' still does not repeat it.",
             },
         },
         ["query"],

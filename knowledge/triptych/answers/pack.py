@@ -314,7 +314,7 @@ class ContextPack:
         strength: that of the search for chunks (`Result.strength`), None where chunks are left out;
             ``strength_reason`` says why.
         prefix: what stands before it in the prompt, and stays from question to question; None where
-            no ``prefix_tokens`` were asked for. The pieces say nothing that it says.
+            no ``prefix_tokens`` were asked for. No piece repeats it, though sentences may.
         mark: the name of the delimiters around each text, which no document holds; "" where no
             fence was asked for. It is drawn at random for each call, and differs between equal
             packs.

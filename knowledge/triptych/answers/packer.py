@@ -101,6 +101,10 @@ class _Passage:
 class Packer:
     """Fills one budget, greedily by score. What ``before`` says is not said again.
 
+    A passage or layer is left out whose share ``repeated`` of the recipe stands in ``before`` or in
+    what was taken; so are the layers of ``before``, and the abstract of what has an overview there.
+    A passage with something new comes whole, for its lines are evidence.
+
     Attributes:
         offers: what became of each find that was looked at, in turn; one may come again.
     """
@@ -123,8 +127,10 @@ class Packer:
         self._format = format
         self._recipe = recipe
         self._seen = ShingleFilter(recipe.repeated)
+        self._told: dict[Place, Layer] = {}
         for piece in before:
             self._seen.add(piece.text)
+            self._told[piece.citation.dataset_id, piece.citation.doc_name] = piece.citation.layer
         self._passages: list[_Passage] = []
         form = FORMATS[format]
         self._room = budget - counter.count(form.opening + form.closing)
@@ -181,7 +187,7 @@ class Packer:
         made = _Passage(hit=hit, source=source, start=start, end=end, score=find.score)
         touching = self._touching(made)
         new = self._news(made, touching)
-        if not new.strip() or self._seen.repeats(new):
+        if not new.strip() or self._is_told(find.place, hit) or self._seen.repeats(new):
             self.offers.append(Offer(find, hit, "repeated"))
             return None
         if self._take(made, touching, new):
@@ -192,6 +198,11 @@ class Packer:
             return True
         self.offers.append(Offer(find, hit, "budget"))
         return False
+
+    def _is_told(self, place: Place, hit: Hit) -> bool:
+        """Whether the hit is a layer in whose place ``before`` has as much or more."""
+        layered = hit.layer in (Layer.ABSTRACT, Layer.OVERVIEW)
+        return layered and self._told.get(place) in (Layer.OVERVIEW, hit.layer)
 
     def _touching(self, made: _Passage) -> list[_Passage]:
         """The passages of the same document that ``made`` overlaps, meets or nearly meets."""
