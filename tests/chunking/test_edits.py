@@ -161,6 +161,15 @@ def test_an_edited_paragraph_among_repeated_ones_embeds_only_what_is_around_it()
     assert counts[len(counts) * 99 // 100] <= 4
 
 
+def test_an_edited_section_among_small_ones_embeds_only_what_is_around_it() -> None:
+    def small_sections(rng: random.Random) -> Sections:
+        return [["# Handbook"], *([f"## Part {n}", paragraph(rng)[:150]] for n in range(400))]
+
+    counts = count_new(23, replace, small_sections)
+    assert sum(counts) / len(counts) <= 1.6
+    assert counts[len(counts) * 99 // 100] <= 4
+
+
 def test_a_changed_heading_embeds_its_section_and_subsections_again_and_nothing_else() -> None:
     rng = random.Random(22)
     sections = [["# Handbook", paragraph(rng)]]

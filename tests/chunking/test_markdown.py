@@ -29,8 +29,8 @@ def test_each_section_is_a_chunk_that_begins_with_its_heading() -> None:
 
 
 def test_skipped_levels_nest_under_what_is_above_them() -> None:
-    content = "# A\na\n#### B\nb\n### C\nc\n## D\nd\n###### E\ne\n# F\nf\n"
-    assert paths(content) == [
+    headings = ["# A", "#### B", "### C", "## D", "###### E", "# F"]
+    assert paths("".join(f"{each}\n{'word ' * 40}\n" for each in headings)) == [
         ("A",),
         ("A", "B"),
         ("A", "C"),
@@ -40,12 +40,47 @@ def test_skipped_levels_nest_under_what_is_above_them() -> None:
     ]
 
 
-def test_a_bare_heading_joins_its_first_subsection_but_not_a_sibling() -> None:
-    assert chunks("# A\n\n## B\n\n### C\ntext\n\n## D\n\n## E\ntext\n") == [
+def test_a_bare_heading_joins_its_first_subsection_but_no_longer_sibling() -> None:
+    long = "text " * 60 + "end"
+    assert chunks(f"# A\n\n## B\n\n### C\ntext\n\n## D\n\n## E\n{long}\n") == [
         (("A", "B", "C"), "# A\n\n## B\n\n### C\ntext"),
         (("A", "D"), "## D"),
-        (("A", "E"), "## E\ntext"),
+        (("A", "E"), f"## E\n{long}"),
     ]
+
+
+def test_small_sections_in_a_row_under_one_parent_are_one_chunk_with_all_their_titles() -> None:
+    long = "word " * 40 + "end."
+    content = (
+        f"# A\n\n{long}\n\n## B\nb\n\n## C\nc\n\n## D\n{long}\n\n## C\nc\n\n## C\nd\n\n# E\ne\n"
+    )
+    assert chunks(content) == [
+        (("A",), f"# A\n\n{long}"),
+        (("A", "B", "C"), "## B\nb\n\n## C\nc"),
+        (("A", "D"), f"## D\n{long}"),
+        (("A", "C"), "## C\nc\n\n## C\nd"),
+        (("E",), "# E\ne"),
+    ]
+
+
+def test_a_small_section_with_subsections_stays_before_them() -> None:
+    content = "# A\n\n## B\nb\n\n## C\nc\n\n### D\nd\n\n### E\ne\n\n## F\nf\n"
+    assert paths(content) == [("A", "B"), ("A", "C"), ("A", "C", "D", "E"), ("A", "F")]
+
+
+def test_sections_at_the_top_are_joined_where_the_document_fits_one_chunk() -> None:
+    content = "Before.\n\n## A\na\n\n## B\nb\n"
+    assert paths(content) == [(), ("A", "B")]
+    assert paths(content + "\n\n## C\n" + "word " * 200) == [(), ("A",), ("B",), ("C",), ("C",)]
+
+
+def test_small_sections_are_joined_up_to_the_size_and_none_stays_alone() -> None:
+    content = "# T\n\n" + "\n\n".join(f"## S{n}\n{'word ' * 20}{n}" for n in range(40))
+    found = chunks(content)
+    assert [title for path, _ in found for title in path[1:]] == [f"S{n}" for n in range(40)]
+    assert all(200 <= len(chunk) <= 800 for _, chunk in found)
+    for size, overlap in ((400, 0), (800, 400)):  # small is what is under a quarter of what is new
+        assert {len(path) for path, _ in chunks(content, size, overlap)} == {2}
 
 
 @pytest.mark.parametrize(
@@ -231,7 +266,7 @@ def test_sizes_that_make_no_sense_are_refused(size: int, overlap: int) -> None:
 def test_the_signature_covers_every_option() -> None:
     chunkers = [MarkdownChunker(), MarkdownChunker(size=500), MarkdownChunker(overlap=9)]
     assert len({chunker.signature for chunker in chunkers}) == 3
-    assert MarkdownChunker().signature == "markdown/1(size=800,overlap=0)"
+    assert MarkdownChunker().signature == "markdown/2(size=800,overlap=0)"
 
 
 def test_chunks_of_one_document_are_pinned_by_the_signature() -> None:

@@ -107,14 +107,22 @@ def test_chunks_that_never_get_a_vector_are_counted_with_what_to_do(shell: Shell
     shell.write("zh/lamp.md", "# 灯塔\n\n灯塔看守人在岛上。\n\n" + "海上的船看见了光。\n" * 3)
     shell.write("zh/en.md", "# Lamps\n\nThe keeper lives on the island.\n")
     local = ("--dataset", "zh", "--embedder", "local")
-    assert shell("put", "zh", "--embedder", "local", "--dataset", "zh").code == 0
+    ran = shell("put", "zh", "--embedder", "local", "--dataset", "zh")
+    assert ran.code == 0
     said = "has 1 chunk of 2 that will get no vector: the vocabulary of all-MiniLM-L6-v2"
     advice = "`triptych rebuild --dataset zh --embedder local-multilingual`"
-    for command in (("status", "--embedder", "local"), ("doctor", *local)):
-        ran = shell(*command)
+    assert said in ran.err
+    assert advice in ran.err
+    shell.write("zh/more.md", "# More lamps\n\nAnother keeper lives on the mainland.\n")
+    assert "vector" not in shell("put", "zh", *local).err  # nothing of that was written now
+    shell.write("zh/lamp.md", "# 灯塔\n\n灯塔看守人在岛上很久了。\n")
+    for command in (("sync", "zh", "--adopt"), ("status", "--embedder", "local"), ("doctor",)):
+        ran = shell(*command, *(() if command[0] == "status" else local))
         assert ran.code == 0
-        assert said in ran.err
+        assert said.replace("of 2", "of 3") in ran.err
         assert advice in ran.err
+    ran = shell("search", "灯塔 keeper of the 灯塔", *local)
+    assert "rebuild --dataset NAME` with --embedder local-multilingual" in ran.err
     assert len(shell("doctor", *local, "--json").json["coverage"]) == 1
     assert shell("doctor", "--dataset", "default", "--json").json["coverage"] == []
 

@@ -177,7 +177,8 @@ def test_a_score_too_low_in_every_lane_is_the_only_reason(kb: Service) -> None:
 
 
 def test_a_condition_is_met_by_any_passage(kb: Service) -> None:
-    long = "".join(f"# Part {at}\n\nomega {'zz5' if at else 'plain'} words.\n\n" for at in (1, 0))
+    filler = "other " * 80  # sections that are not small are not joined
+    long = "".join(f"# Part {at}\n\n{filler} omega {'zz5' * at}.\n\n" for at in (1, 0))
     kb.put_document("d", "m.md", long)
     told = kb.explain("omega -zz5", "m.md", dataset_id="d", mode="bm25", syntax=True)
     assert told.rank == 1

@@ -15,7 +15,7 @@ from triptych.service import Service
 from triptych.testing.fakes import FakeEmbedder
 
 URLS = ["memory://", "kb.db", "files:///{}/kb"]
-LONG = "\n\n".join(f"# Part {number}\n\nfish {number} fish" for number in range(30))
+LONG = "\n\n".join(f"# Part {number}\n\nfish {number} fish of the sea" for number in range(30))
 
 
 @pytest.fixture(params=URLS)
@@ -50,6 +50,14 @@ def test_without_words_all_that_passes_is_listed_in_order(kb: Service) -> None:
     first = kb.search(" ", dataset_id="d", where={"lang": "en"}, top_k=31, mode="bm25")
     assert first.exhausted
     assert not kb.search("", dataset_id="d", where={"lang": "en"}, top_k=30).exhausted
+
+
+def test_each_section_of_a_joined_chunk_is_found_by_its_heading(kb: Service) -> None:
+    kb.put_document("d", "short.md", "# Ports\n\n## Harbour\nships\n\n## Pier\nboats\n")
+    for heading, word in (("Ports", "ships"), ("harbour", "boats"), ("PIER", "ships")):
+        for query, where in (("", {"heading": heading}), (f"{word} heading:{heading}", {})):
+            (hit,) = kb.search(query, dataset_id="d", where=where, syntax=True).hits
+            assert (hit.doc_name, hit.heading_path) == ("short.md", ("Ports", "Harbour", "Pier"))
 
 
 def test_headings_are_each_chunks_own_in_a_listing(kb: Service) -> None:

@@ -13,7 +13,7 @@ from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.folders import NOT_TOLD, AllFolders, tell_generated, tell_notes
 from triptych_adapters.cli.options import expiry_of, metadata_of
 from triptych_adapters.cli.output import counts_of, summary_line
-from triptych_adapters.cli.session import Exit, Session, exit_after
+from triptych_adapters.cli.session import Exit, Session, exit_after, uncovered
 
 if TYPE_CHECKING:
     from triptych.records import PutReport
@@ -124,6 +124,7 @@ def put(
         report = service.put_documents(
             dataset, incoming, progress=progress, embed="later" if later else "now"
         )
+        session.output.warn(*uncovered(service, dataset, report))
     report = attrs.evolve(report, failed=(*files.failed, *report.failed))
     if alone and report.failed:
         raise report.failed[0].error

@@ -23,7 +23,7 @@ from triptych_adapters.cli.folders import (
 )
 from triptych_adapters.cli.names import shown_path
 from triptych_adapters.cli.output import counts_of, summary_line
-from triptych_adapters.cli.session import Exit, Session, exit_after
+from triptych_adapters.cli.session import Exit, Session, exit_after, uncovered
 
 if TYPE_CHECKING:
     from triptych.parsing.files import Skipped
@@ -77,6 +77,8 @@ def run(session: Session, syncing: Syncing, *, dry: bool = False) -> Exit:
         else:
             report = directory.sync(progress=bar)
             syncing.note_synced()
+            for dataset in directory.datasets:
+                session.output.warn(*uncovered(syncing.service, dataset, report))
     _tell(session, directory, report)
     for old, new in syncing.moves(report.failed):
         session.output.warn(

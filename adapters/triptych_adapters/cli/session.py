@@ -21,8 +21,9 @@ from triptych_adapters.cli.output import Output, shell_text
 from triptych_adapters.wire.errors import Exit as Exit, error_form
 
 if TYPE_CHECKING:
-    from triptych.records import Failure
+    from triptych.records import Failure, PutReport
     from triptych.service import Service
+    from triptych.sync import SyncReport
     from triptych_factory import Settings
 
 MEANINGS = {
@@ -246,6 +247,20 @@ class Session:
         self.output.warn_of(failed, placed=placed)
         self.output.show(*values, **shown, unless_quiet=True)
         return exit_after(failed, done=done)
+
+
+def uncovered(
+    service: Service, dataset: str | None = None, of: PutReport | SyncReport | None = None
+) -> list[str]:
+    """How many chunks of a dataset, or of each, the embedder does not cover, and what does.
+
+    With ``of``, nothing where each chunk that it wrote has a vector, or is to get one.
+    """
+    if of is not None and (of.pending or of.chunks <= of.embedded + of.reused):
+        return []
+    place = "dataset " if dataset is None else f"dataset {dataset!r} "
+    checks = service.health(probe=False).problems
+    return [str(c) for c in checks if c.name == "coverage" and c.detail.startswith(place)]
 
 
 def _not_semantic(settings: Settings) -> str:

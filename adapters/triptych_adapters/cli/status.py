@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from triptych._internal.wording import counted
 from triptych.errors import NotAvailableError, NotFoundError, StoreError, TriptychError
 from triptych_adapters.cli.command import command, option
-from triptych_adapters.cli.session import Exit, Session, exit_for
+from triptych_adapters.cli.session import Exit, Session, exit_for, uncovered
 
 if TYPE_CHECKING:
     from triptych.records import CacheStats, DatasetStats, DoctorReport, Health
@@ -227,9 +227,7 @@ def doctor(
     output, settings = session.output, session.settings().without_llm()
     with session.service(settings=settings) as service, output.progress("examining") as progress:
         report = service.doctor(repair=repair, dataset_id=dataset, progress=progress)
-        of = "dataset " if dataset is None else f"dataset {dataset!r} "
-        checks = service.health(probe=False).problems
-        coverage = [str(c) for c in checks if c.name == "coverage" and c.detail.startswith(of)]
+        coverage = uncovered(service, dataset)
         report = examined_syncs(report, settings, repair=repair)
         if dataset is None:
             report = examined_tables(report, settings)

@@ -4,6 +4,7 @@ import re
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 import attrs
@@ -113,17 +114,20 @@ _COLONS = (":", "：")
 
 @attrs.frozen(kw_only=True)
 class MarkdownChunker:
-    """Chunks of at most `size` code points that never reach over a heading.
+    """Chunks of at most `size` code points, of one section or of several small ones.
 
     A chunk begins with the heading of its section, where it is the section's first. A heading
-    without text of its own joins its first subsection. A section that fits is one chunk. One
-    that does not is cut between its paragraphs, list items, tables, code blocks and HTML
-    blocks, each of which stays whole unless it alone is larger than `size`: paragraphs are then
-    cut between sentences, the others between lines, and what is still too large at the limit.
+    without text of its own joins its first subsection. Sections under `size`/4 without
+    subsections join those of their kind beside them, where they have a parent or the document
+    fits one chunk; the heading path is then the parent's and the title of each. Any other
+    section that fits is one chunk. One that does not is cut between its paragraphs, list items,
+    tables, code blocks and HTML blocks, each of which stays whole unless it alone is larger than
+    `size`: paragraphs are then cut between sentences, the others between lines, and what is still
+    too large at the limit.
     Where a section is cut is decided by a hash of the text at the cut (`pack`), not by counting,
     so that an edit changes the chunks around it and no others.
 
-    With `overlap`, each chunk but a section's first also repeats up to that many code points of
+    With `overlap`, each chunk but a section's first repeats up to that many code points of
     the one before, from the start of a word on; without, every visible character of the
     document is in exactly one chunk. Front matter is a section of its own, without a heading
     path. A leading byte order mark is in no chunk.
@@ -138,23 +142,63 @@ class MarkdownChunker:
     @property
     def signature(self) -> str:
         """The signature of algorithm, size and overlap."""
-        return f"markdown/1(size={self.size},overlap={self.overlap})"
+        return f"markdown/2(size={self.size},overlap={self.overlap})"
 
     def chunk(self, content: str) -> list[ChunkSpec]:
         """Return the chunks of `content`, in linear time."""
         text = unify_line_ends(content)
         limit = self.size - self.overlap
         specs: list[ChunkSpec] = []
-        for section in sections(text):
-            least = section.start
-            for start, end in _spans(text, section, limit):
-                if self.overlap and start > section.start:
+        parts = [_Part(each.path, _spans(text, each, limit)) for each in sections(text)]
+        for path, spans in _joined(text, parts, limit):
+            least = first = spans[0][0]
+            for start, end in spans:
+                if self.overlap and start > first:
                     start = overlap_start(text, max(least, start - self.overlap), start)
-                specs.append(
-                    ChunkSpec(index=len(specs), start=start, end=end, heading_path=section.path)
-                )
+                specs.append(ChunkSpec(index=len(specs), start=start, end=end, heading_path=path))
                 least = start + 1
         return specs
+
+
+class _Part(NamedTuple):
+    """A section, or several that are joined: its path, and the spans of its chunks."""
+
+    path: tuple[str, ...]
+    spans: list[tuple[int, int]]
+
+    def is_small(self, size: int, following: "_Part | None") -> bool:
+        """Whether it is shorter than a quarter of ``size`` and has no subsections."""
+        depth = len(self.path)
+        above = following and following.path[:depth] == self.path and len(following.path) > depth
+        (start, end), more = self.spans[0], len(self.spans) > 1
+        return not (above or more or not depth) and end - start < size // 4
+
+
+def _joined(text: str, parts: Sequence[_Part], size: int) -> Iterator[_Part]:
+    """Join small sections in a row under one parent, at the top of a short document only."""
+    least = 1 if len(text) <= size else 2
+    run: list[_Part] = []
+    for part, following in zip_longest(parts, parts[1:]):
+        small = part.is_small(size, following)
+        beside = small and len(part.path) >= least and run and run[-1].path[:-1] == part.path[:-1]
+        if run and not beside:
+            yield from _packed(text, run, size)
+            run = []
+        if small:
+            run.append(part)
+        else:
+            yield part
+    if run:
+        yield from _packed(text, run, size)
+
+
+def _packed(text: str, run: Sequence[_Part], size: int) -> Iterator[_Part]:
+    """Join small sections to chunks; a path names all of them, for filters to find each."""
+    units = [Unit(*part.spans[0], _BETWEEN_BLOCKS) for part in run]
+    for first, last in pack(text, units, size):
+        titles = dict.fromkeys(part.path[-1] for part in run[first:last])
+        path = (*run[first].path[:-1], *titles)
+        yield _Part(path, [(units[first].start, units[last - 1].end)])
 
 
 def _spans(text: str, section: Section, size: int) -> list[tuple[int, int]]:

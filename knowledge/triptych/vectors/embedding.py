@@ -164,8 +164,8 @@ class CoverageGate:
             return None
         return (
             f"the embedder's vocabulary covers {share:.0%} of the query, below its floor of "
-            f"{self._floor:.0%}: its vectors would mislead (use a multilingual "
-            "embedder, or mode='bm25')"
+            f"{self._floor:.0%}: its vectors would mislead (rebuild(dataset_id=…) with "
+            "embedder='local-multilingual', or search with mode='bm25')"
         )
 
 
