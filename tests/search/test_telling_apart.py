@@ -55,12 +55,14 @@ def test_it_is_1_without_a_range_and_where_the_list_is_all_there_is(scores: list
     assert telling_apart(ranked(scores), len(scores) + 1) == 1.0
 
 
-def test_the_usual_spread_weighs_1_and_four_times_that_twice() -> None:
-    usual = (RANGE[1] - RANGE[0]) / 7
-    halves = np.repeat([0.5 + usual, 0.5 - usual], DEPTH // 2)
-    assert telling_apart(ranked(halves.tolist()), DEPTH) == pytest.approx(1.0)
-    apart = ranked((halves * 4).tolist())
-    assert telling_apart(apart, DEPTH) == pytest.approx(2.0)
+@pytest.mark.parametrize(
+    ("share", "factor"),
+    [(1 / 36, 0.5), (1 / 8, 1.0), (1 / 6.1, 1.0), (2 / 3, 2.0), (1 / 18, 0.5**0.5)],
+)
+def test_beyond_the_usual_spread_it_is_the_root_of_the_share(share: float, factor: float) -> None:
+    deviation = (RANGE[1] - RANGE[0]) * share
+    halves = np.repeat([0.5 + deviation, 0.5 - deviation], DEPTH // 2)
+    assert telling_apart(ranked(halves.tolist()), DEPTH) == pytest.approx(factor)
 
 
 @given(COSINES)

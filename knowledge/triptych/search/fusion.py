@@ -31,7 +31,7 @@ DEFAULT_Z_SCORE_DEPTH = 50
 """How many candidates each lane brings to `ZScoreRanker`: docs/explanation/retrieval.md."""
 
 _SHARPNESS = 1.5
-_USUAL_SPREAD = 1 / 7  # of a shortlist's cosines, as a share of the embedder's range
+_USUAL_SPREAD = 1 / 9, 1 / 6  # of a shortlist's cosines, as shares of the embedder's range
 _EQUAL = 1e-12  # a share of the scores: what differs by less differs by rounding
 
 _Key = tuple[str, Hashable]  # dataset, and the repository's own key
@@ -367,16 +367,17 @@ def keyword_evidence(candidates: Candidates, depth: int) -> KeywordEvidence | No
 def telling_apart(ranked: RankedList, depth: int) -> float:
     """How well a list of cosines tells its texts apart: 1 as usual, from 1/2 to 2.
 
-    It is the root of the deviation of the ``depth`` best cosines over the usual one, a seventh of
-    the embedder's range: halfway between standardised scores, which count alike however close
-    together they are, and the cosines themselves. It is 1 where the embedder tells no range, and
-    for a list shorter than ``depth``: it holds all texts that there are, and not the nearest.
+    As usual is a deviation of the ``depth`` best cosines from a ninth to a sixth of the embedder's
+    range; beyond, it is the root of what the deviation is of that: halfway between standardised
+    scores, which count alike however close together they are, and the cosines themselves. It is 1
+    where the embedder tells no range, and for a list shorter than ``depth``: it holds all texts
+    that there are, and not the nearest.
     """
     if ranked.cosine_range is None or len(ranked.candidates) < depth:
         return 1.0
-    low, high = ranked.cosine_range
+    low, high = (each * (ranked.cosine_range[1] - ranked.cosine_range[0]) for each in _USUAL_SPREAD)
     spread = _deviation(_scores_of(ranked)[:depth])
-    return min(max(math.sqrt(spread / ((high - low) * _USUAL_SPREAD)), 0.5), 2.0)
+    return min(max(math.sqrt(spread / min(max(spread, low), high)), 0.5), 2.0)
 
 
 def depth_of(ranker: Ranker, top_k: int) -> int:
