@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,7 +22,7 @@ TERMS = ("a", "b", "c", "d")
 def found(scores: Sequence[float], held: Sequence[str], first: int = 0) -> Candidates:
     """Candidates of a keyword lane, each with the terms that it holds, a letter for each."""
     rows = [(-score, f"{first + at:03}", 0, "d", first + at) for at, score in enumerate(scores)]
-    return Candidates(rows, "bm25", matches=lambda: TermMatches.of(TERMS, held))
+    return Candidates(rows, "bm25", matches=lambda: TermMatches.of(TERMS, list(map(Counter, held))))
 
 
 def near(count: int, first: int = 0) -> list[Candidate]:
@@ -137,7 +138,7 @@ def test_of_a_single_text_nothing_is_told() -> None:
 
 def test_whole_documents_are_no_evidence() -> None:
     whole = [(*row[:2], NO_CHUNK, *row[3:]) for row in found([9.0, 1.0], ["abcd", "a"]).rows]
-    matches = TermMatches.of(TERMS, ["abcd", "a"])
+    matches = TermMatches.of(TERMS, [Counter("abcd"), Counter("a")])
     assert keyword_evidence(Candidates(whole, "bm25", matches=lambda: matches), DEPTH) is None
 
 
@@ -194,11 +195,32 @@ def test_of_several_wordings_each_list_has_its_say_by_its_weight() -> None:
     assert nearest == pytest.approx(deviations * left / (3 + 1 + left), abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("of_one_document", "count", "is_sure"),
+    [
+        (True, 0.5, True),
+        (True, 1.0, False),
+        (False, 0.5, False),
+    ],
+)
+def test_a_name_counts_once_for_its_document(
+    of_one_document: bool, count: float, is_sure: bool
+) -> None:
+    """The passages of a document all have its name, and their texts may have its words, too."""
+    counts = [{"a": 1.0}, *[{"a": count}] * 9]
+    rows = [(-1.0, "one" if of_one_document else str(at), at, "d", at) for at in range(len(counts))]
+    matches = TermMatches.of(["a"], counts)
+    known = keyword_evidence(Candidates(rows, "bm25", matches=lambda: matches), DEPTH)
+    assert known is not None
+    assert (known.strength > 0.5) == is_sure
+    assert known.coverage.tolist() == [1.0] * 10
+
+
 def test_candidates_that_are_left_out_take_their_terms_along() -> None:
     keyword = found([3.0, 2.0, 1.0], ["a", "bc", "d"])
     kept = keyword.where(lambda row: row[0] != -2.0)
     assert kept.matches is not None
-    assert kept.matches().held.tolist() == [[True, False, False, False], [False] * 3 + [True]]
+    assert kept.matches().counts.tolist() == [[1, 0, 0, 0], [0, 0, 0, 1]]
     second = keyword[1:].at([0]).matches
     assert second is not None
-    assert second().held.tolist() == [[False, True, True, False]]
+    assert second().counts.tolist() == [[0, 1, 1, 0]]

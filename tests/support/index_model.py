@@ -71,6 +71,7 @@ class MemoryChangeLog:
         vectors: Sequence[np.ndarray | None] | None = None,
         headings: Sequence[tuple[str, ...]] | None = None,
         sparse: Sequence[SparseVector | None] | None = None,
+        labels: Sequence[str] = (),
         field: Field = "chunk",
     ) -> None:
         with self._lock:
@@ -83,6 +84,7 @@ class MemoryChangeLog:
                     name=name,
                     index=at if field == "chunk" else -1,
                     text=text,
+                    label=labels[at] if labels else "",
                     headings=headings[at] if headings else (),
                     vector=vectors[at] if vectors else None,
                     sparse=sparse[at] if sparse else None,
@@ -197,9 +199,12 @@ class MemoryChangeLog:
 def bm25_scores(
     corpora: dict[str, list[Unit]], query: str, analyzer: WordAnalyzer
 ) -> dict[tuple[str, int], float]:
-    """Lucene's BM25 in plain Python: (dataset, key) -> score of every unit that matches."""
+    """Lucene's BM25 in plain Python: (dataset, key) -> score of every unit that matches.
+
+    A word of a label is half a word, so that words are counted in halves, and k1 is as well.
+    """
     texts = {
-        (dataset, unit.key): [word.casefold() for word in unit.text.split()]
+        (dataset, unit.key): [*unit.text.casefold().split() * 2, *unit.label.casefold().split()]
         for dataset, units in corpora.items()
         for unit in units
     }
@@ -215,7 +220,7 @@ def bm25_scores(
         for term in terms:
             if counts[term]:
                 idf = math.log(1 + (len(texts) - frequency[term] + 0.5) / (frequency[term] + 0.5))
-                weight = 1.2 * (0.25 + 0.75 * len(words) / average)
+                weight = 2 * 1.2 * (0.25 + 0.75 * len(words) / average)
                 score += idf * counts[term] / (counts[term] + weight)
         if any(counts[term] for term in terms):
             scores[place] = score

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NoReturn, TypeVar
@@ -187,7 +188,7 @@ class InPlaceChunks(ChunkRepoBase):
         )
         if not words:
             return Candidates([])
-        held: dict[Hashable, frozenset[str]] = {}
+        held: dict[Hashable, Counter[str]] = {}
         vector = source.embedded(query.text) if needs_vector else None
         reach = max(NEAREST, 2 * query.top_k)
 

@@ -8,6 +8,7 @@ another row above the last of the best.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from math import log
 from typing import Final
@@ -62,10 +63,10 @@ def find_by_keyword(
     text: str,
     tree: FilterTree | None,
     limit: int,
-) -> list[tuple[Text, float, frozenset[str]]]:
+) -> list[tuple[Text, float, Counter[str]]]:
     """The best texts for the query ``text`` that pass ``tree``, best first.
 
-    Each comes with its score and those of the query's terms that it holds. ``near`` are texts to
+    Each comes with its score and its terms, counted. ``near`` are texts to
     look among where a database's own text search is not asked.
     """
     held = [sum(part.frequencies[at] for part in parts) for at in range(len(words))]
@@ -99,7 +100,7 @@ def _scored(
     held: Sequence[int],
     total: int,
     text: str,
-) -> list[tuple[Text, float, frozenset[str]]]:
+) -> list[tuple[Text, float, Counter[str]]]:
     texts = list(dict.fromkeys(pool))
     terms = [analyzer.analyze(each.content) for each in texts]
     wanted = analyzer.analyze_query(text)
@@ -108,7 +109,7 @@ def _scored(
     for each, own in zip(texts, terms, strict=True):
         score = round(score_text(wanted, own, stats), 6)
         if score > 0:
-            found.append((each, score, frozenset(own) & frozenset(wanted)))
+            found.append((each, score, Counter(own)))
     found.sort(key=lambda each: (-each[1], each[0].name, each[0].index, each[0].dataset_id))
     return found
 

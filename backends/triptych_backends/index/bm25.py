@@ -3,7 +3,7 @@
 `idf = ln(1 + (N - n + 0.5) / (n + 0.5))`, `tf / (tf + k1 * (1 - b + b * length / average))`
 (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009, section 3, with the idf of
 Lucene's BM25Similarity, which is never negative). N, n and the average are those of the live
-units of all the datasets asked about.
+units of all the datasets asked about. Terms are counted as `triptych.text.labels` says.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from triptych.records import TermMatches
+from triptych.text.labels import LABELLED_K1, TEXT_WEIGHT
 from triptych_backends.index import kernels
 from triptych_backends.index.change_log import Scored
 from triptych_backends.index.ranking import DECIMALS, SLACK, RankedUnits, top_k
@@ -29,7 +30,7 @@ from triptych_backends.index.segment import (
     common_places,
 )
 
-K1 = 1.2
+K1 = LABELLED_K1
 B = 0.75
 # A term that more than this share of a segment's units have, and more than so many, is looked up
 # instead of walked.
@@ -231,8 +232,8 @@ class WordRanking:
     numbers: Mapping[int, Mapping[str, int]] = {}
 
     def matches(self) -> TermMatches:
-        """Which of the terms each row's unit holds: a term's postings are bisected."""
-        held = np.zeros((len(self.rows), len(self.terms)), np.bool_)
+        """How often each row's unit holds the terms: a term's postings are bisected."""
+        counts = np.zeros((len(self.rows), len(self.terms)), np.float64)
         places = {(row.dataset, row.key): at for at, row in enumerate(self.rows)}
         bar = -self.rows[-1].negative if self.rows else 0.0
         for one in self.found:
@@ -246,13 +247,15 @@ class WordRanking:
                 continue
             numbers, text = self.numbers[id(one.part.view)], segment.text
             units = units.astype(text.ids.dtype)  # else each list would be converted
-            mine = np.zeros((len(self.terms), len(units)), np.bool_)
+            mine = np.zeros((len(self.terms), len(units)), np.float64)
             for column, term in enumerate(self.terms):
                 if (number := numbers.get(term)) is not None:
-                    ids = text.ids[text.offsets[number] : text.offsets[number + 1]]
-                    mine[column] = ids.take(ids.searchsorted(units), mode="clip") == units
-            held[rows] = mine.T
-        return TermMatches(self.terms, held)
+                    start, end = text.offsets[number], text.offsets[number + 1]
+                    places_in = text.ids[start:end].searchsorted(units)
+                    is_held = text.ids[start:end].take(places_in, mode="clip") == units
+                    mine[column] = is_held * text.counts[start:end].take(places_in, mode="clip")
+            counts[rows] = mine.T
+        return TermMatches(self.terms, np.minimum(counts / TEXT_WEIGHT, 1))
 
 
 def _weight(lists: Sequence[List]) -> float:

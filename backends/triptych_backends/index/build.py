@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych.records import SparseVector
-from triptych.text import Analyzer
+from triptych.text import TEXT_WEIGHT, Analyzer
 from triptych_backends.index.change_log import Unit
 from triptych_backends.index.quantization import VectorRows, make_signs
 from triptych_backends.index.segment import (
+    EMPTY_ORDINALS,
     NO_SIGNS,
     IntArray,
     PostingsLists,
@@ -124,6 +125,9 @@ MAX_TOKENS = 10_000_000
 BLOCK = 1 << 18
 _NARROW_BITS = 32
 
+Encoded = tuple[NDArray[np.int32], NDArray[np.int64]]
+"""The numbers of texts' terms, one text after the other, and how many each has."""
+
 
 class SegmentBuilder:
     """Collects units, then makes them a segment.
@@ -136,7 +140,9 @@ class SegmentBuilder:
         self._words = words
         self._shared = shared
         self._tokens = array("i")
-        self._lengths = array("q")
+        self._sizes = array("q")
+        self._labels = array("i")
+        self._label_sizes = array("q")
         self._headings = array("i")
         self._heading_units = array("i")
         self._keys: list[int] = []
@@ -163,17 +169,20 @@ class SegmentBuilder:
         """True unless `unit` has the same owner as the unit added last."""
         return not self._groups or self._groups[-1][1] != unit.owner
 
-    def add(
-        self, units: Sequence[Unit], numbers: NDArray[np.int32], sizes: NDArray[np.int64]
-    ) -> None:
+    def add(self, units: Sequence[Unit], texts: Encoded, labels: Encoded) -> None:
         """Add units with the numbers of their terms, as `TermDictionary.encode_all` gives them.
 
         An owner's units come one after the other. Raises ModelMismatchError when a vector is not
         as wide as the others.
         """
         # One block that grows: pieces among what is soon given back would keep the rest in place.
-        self._tokens.frombytes(np.ascontiguousarray(numbers, np.int32).data.cast("B"))
-        self._lengths.frombytes(np.ascontiguousarray(sizes, np.int64).data.cast("B"))
+        for into, values in (
+            (self._tokens, texts[0].astype(np.int32, copy=False)),
+            (self._sizes, texts[1].astype(np.int64, copy=False)),
+            (self._labels, labels[0].astype(np.int32, copy=False)),
+            (self._label_sizes, labels[1].astype(np.int64, copy=False)),
+        ):
+            into.frombytes(np.ascontiguousarray(values).data.cast("B"))
         known = self._words.headings.numbers
         for unit in units:
             ordinal = len(self._keys)
@@ -197,11 +206,13 @@ class SegmentBuilder:
         order, groups, starts = self._ordered()
         rank = np.empty(count, np.int32)
         rank[order] = np.arange(count)
-        lengths = np.array(self._lengths, np.int64)
+        sizes = np.array(self._sizes, np.int64)
+        label_sizes = np.array(self._label_sizes, np.int64)
+        lengths = TEXT_WEIGHT * sizes + label_sizes
         name_blob, name_offsets = pack([name.encode() for name, _, _ in groups])
         owners = np.array([owner for _, owner, _ in groups], np.int64)
         row_units, row_keys, codes, scales = self._rows.finish(rank)
-        tokens, self._tokens = [self._tokens], array("i")
+        tokens, self._tokens = [self._tokens, self._labels], array("i")
         return Segment(
             starts=starts,
             owners=owners,
@@ -214,13 +225,13 @@ class SegmentBuilder:
             text=self._invert(
                 self._words.terms,
                 tokens,
-                lambda: np.repeat(rank, lengths),
+                lambda: np.concatenate([np.repeat(rank, sizes), np.repeat(rank, label_sizes)]),
                 count,
                 int(lengths.max(initial=0)),
             ),
             headings=self._invert(
                 self._words.headings,
-                [self._headings],
+                [array("i"), self._headings],
                 lambda: rank[np.array(self._heading_units, np.int64)],
                 count,
                 1,
@@ -255,24 +266,32 @@ class SegmentBuilder:
         count: int,
         most: int,
     ) -> PostingsLists:
-        """Postings of the one array in `numbers`, which is taken out, and the units beside it.
+        """Postings of two arrays in `numbers`, of texts and of labels, and the units beside them.
 
-        Nothing of either is kept while the keys are sorted: that is where memory peaks.
+        They are taken out, and nothing is kept of them while the keys are sorted: that is where
+        memory peaks.
         """
-        tokens = numbers.pop()
-        flat = np.frombuffer(tokens, np.int32) if tokens else np.empty(0, np.int32)
+        whole = len(numbers[0])
+        flat = np.concatenate(
+            [np.frombuffer(each, np.int32) for each in numbers if each] or [EMPTY_ORDINALS]
+        )
+        numbers.clear()
         key: NDArray[Any]
-        if self._shared:
+        ranks = None if self._shared else words.ranks()
+        if ranks is None:
             key = keys_of(flat, units(), count)
+        else:
+            # Half as wide where that holds all: sorted in little more than half of the time.
+            narrow = _bits(len(ranks)) + _bits(count) < _NARROW_BITS
+            key = ranks.astype(np.uint32 if narrow else np.int64)[flat]
+            del flat
+            join_keys(key, units(), count)
+        key <<= 1
+        key[whole:] |= 1
+        if self._shared:
             return postings_lists(
                 key, count, most, lambda kept: SharedVocabulary(words.numbers, kept)
             )
-        ranks = words.ranks()
-        # Half as wide where that holds both: sorted in little more than half of the time.
-        narrow = _bits(len(ranks)) + _bits(count) <= _NARROW_BITS
-        key = ranks.astype(np.uint32 if narrow else np.int64)[flat]
-        del flat, tokens
-        join_keys(key, units(), count)
         return postings_lists(key, count, most, words.vocabulary)
 
 
@@ -295,38 +314,49 @@ def postings_lists(
     most: int,
     vocabulary: Callable[[NDArray[np.int32]], Vocabulary],
 ) -> PostingsLists:
-    """Postings of occurrences in any order, as `keys_of` makes them; `key` is overwritten.
+    """Postings of occurrences in any order; `key` is overwritten.
 
-    `most` is how often one term can be in one unit, at most. A plain sort of
+    An occurrence is what `keys_of` makes of it, and one more bit: 0 counts for `TEXT_WEIGHT`, 1 for
+    one. `most` is what one term can come to in one unit, at most. A plain sort of
     numbers, the fastest there is, does all the work. `vocabulary` is given the term numbers that
     occur, ascending.
     """
     key.sort()
-    new = _changes(key)
+    new = np.ones(len(key), np.bool_)
+    for begin in range(1, len(key), BLOCK):
+        block = key[begin : begin + BLOCK]
+        np.greater(
+            block ^ key[begin - 1 : begin - 1 + len(block)], 1, out=new[begin : begin + BLOCK]
+        )
     total = int(np.count_nonzero(new))
     ids, counts = np.empty(total, np.int32), np.empty(total, np.min_scalar_type(most))
-    bits, at, before, last = _bits(unit_count), 0, -1, 0
+    bits, at, before, last, summed = _bits(unit_count), 0, -1, 0, 0
     starts: list[NDArray[np.int64]] = []
     terms: list[NDArray[Any]] = []
     # In blocks, since each number in between takes eight bytes and more.
     for begin in range(0, len(key), BLOCK):
         first = np.flatnonzero(new[begin : begin + BLOCK])
+        block = key[begin : begin + BLOCK]
+        weights = TEXT_WEIGHT - (block & 1).astype(np.int64)
+        sums = np.cumsum(weights)
+        sums += summed
+        summed = int(sums[-1])
         if not len(first):
             continue
-        first += begin
         end = at + len(first)
+        starts_at = sums[first] - weights[first]
         if at:
-            counts[at - 1] = first[0] - last
-        np.subtract(first[1:], first[:-1], out=counts[at : end - 1], casting="unsafe")
-        found = key[first]
+            counts[at - 1] = starts_at[0] - last
+        np.subtract(starts_at[1:], starts_at[:-1], out=counts[at : end - 1], casting="unsafe")
+        found = block[first] >> 1
         np.bitwise_and(found, (1 << bits) - 1, out=ids[at:end], casting="unsafe")
         found >>= bits
         changed = np.flatnonzero(np.diff(found, prepend=before))
         starts.append(changed + at)
         terms.append(found[changed])
-        at, before, last = end, int(found[-1]), int(first[-1])
+        at, before, last = end, int(found[-1]), int(starts_at[-1])
     if at:
-        counts[at - 1] = len(key) - last
+        counts[at - 1] = summed - last
     kept = np.concatenate([*terms, np.empty(0, np.int64)]).astype(np.int32)
     offsets = np.concatenate([*starts, np.array([total])])
     return PostingsLists(vocabulary(kept), offsets, ids, _narrow(counts))

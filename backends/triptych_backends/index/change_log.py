@@ -64,6 +64,7 @@ class IndexConfig:
 class Unit:
     """One searchable text: a chunk, a whole document or a layer.
 
+    `label` is what `triptych.text.label_of` says of it, "" for a layer.
     `owner` is the truth's id of the document or layer, `key` its id of this very state of the
     unit, never used again. `index` is the chunk's index, -1 for what is not a chunk. `vector` is
     a float32 row of unit length, shape (dimension,), or None; `vector_key` is its id, where the
@@ -76,6 +77,7 @@ class Unit:
     name: str
     index: int
     text: str
+    label: str = ""
     headings: tuple[str, ...] = ()
     vector: NDArray[np.float32] | None = field(default=None, repr=False)
     vector_key: int | None = None

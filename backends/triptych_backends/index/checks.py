@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from triptych.diagnostics import Check, FindingCollector
 from triptych.errors import CancelledError
 from triptych.records import Finding, HealthCheck
-from triptych.text import Analyzer
+from triptych.text import TEXT_WEIGHT, Analyzer
 from triptych_backends.index.build import TermDictionary
 from triptych_backends.index.change_log import FIELDS, Field, Unit
 from triptych_backends.index.dataset import PUBLISH_AT, is_of_log
@@ -224,7 +224,7 @@ def _stored(units: Iterator[Unit], analyzer: Analyzer) -> dict[int, dict[int, _H
     found: dict[int, dict[int, _Held]] = {}
     hashes = np.empty(0, np.uint64)
     for unit in units:
-        numbers, _ = words.encode_all([unit.text])
+        numbers, _ = words.encode_all([*[unit.text] * TEXT_WEIGHT, unit.label])
         if len(words.terms.numbers) > len(hashes):
             new = list(words.terms.numbers)[len(hashes) :]
             hashes = np.concatenate([hashes, _hashes(new)])

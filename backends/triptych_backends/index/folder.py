@@ -225,7 +225,7 @@ def replace_durably(path: Path, content: bytes) -> None:
 
 Stamp = tuple[int, int, int]
 
-VERSION = 2
+VERSION = 3
 MANIFEST = "manifest"
 LOCK = "lock"
 _PARTS = {"nonce", "seq", "epoch", "analyzer", "language", "space", "tombstones", "fields"}

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.errors import TriptychError
 from triptych.records import SparseVector
-from triptych.text import Analyzer, CorpusStats, get_analyzer
+from triptych.text import TEXT_WEIGHT, Analyzer, CorpusStats, get_analyzer
 from triptych_backends.index import bm25
 from triptych_backends.index.bm25 import WordRanking
 from triptych_backends.index.change_log import ChangeLog, Field, Scored
@@ -151,7 +151,7 @@ class LocalIndex(CloseOnExit):
         found = bm25.statistics(views, bm25.find(views, list(dict.fromkeys(terms))), corpora)
         return CorpusStats(
             document_count=found.count,
-            total_length=found.length,
+            total_length=found.length // TEXT_WEIGHT,
             document_frequencies={term: held for term, held in found.frequencies.items() if held},
         )
 

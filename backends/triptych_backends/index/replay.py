@@ -12,7 +12,7 @@ from attrs import evolve
 from numpy.typing import NDArray
 
 from triptych.errors import ModelMismatchError
-from triptych_backends.index.build import SegmentBuilder, TermDictionary
+from triptych_backends.index.build import Encoded, SegmentBuilder, TermDictionary
 from triptych_backends.index.change_log import ChangeLog, Field, Unit
 from triptych_backends.index.compact import merge
 from triptych_backends.index.quantization import VectorRows, make_signs
@@ -185,23 +185,19 @@ class _Building:
             builder = None
         if builder is None:
             builder = self._builder = SegmentBuilder(self.words, shared=self._shared)
-        numbers, sizes = self._encoded(units, chunks)
+        texts = self._encoded(units, chunks)
         if self._field == "chunk":
-            chunks.remember(units, numbers, sizes)
-        builder.add(units, numbers, sizes)
+            chunks.remember(units, *texts)
+        builder.add(units, texts, encode_labels(units, self.words))
 
-    def _encoded(
-        self, units: Sequence[Unit], chunks: _ChunkTerms
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    def _encoded(self, units: Sequence[Unit], chunks: _ChunkTerms) -> Encoded:
         """The numbers of the units' terms, those of documents by their chunks where they can be."""
         if self._field != "document":
             return self.words.encode_all([unit.text for unit in units])
         known = [chunks.of_document(unit) for unit in units]
         rest = [unit.text for unit, numbers in zip(units, known, strict=True) if numbers is None]
-        numbers, sizes = self.words.encode_all(rest)
-        others = iter(np.split(numbers, np.cumsum(sizes)))
-        pieces = [next(others) if numbers is None else numbers for numbers in known]
-        return np.concatenate(pieces), np.array([len(piece) for piece in pieces], np.int64)
+        others = iter(_split(self.words.encode_all(rest)))
+        return _joined([next(others) if numbers is None else numbers for numbers in known])
 
     def segments(self) -> list[Segment]:
         """Everything that was read, as segments."""
@@ -209,6 +205,23 @@ class _Building:
             self._done.append(self._builder.finish())
             self._builder = None
         return self._done
+
+
+def encode_labels(units: Sequence[Unit], words: TermDictionary) -> Encoded:
+    """The numbers of the terms of the units' labels; many have the same."""
+    every = list({unit.label: None for unit in units})
+    known = dict(zip(every, _split(words.encode_all(every)), strict=True))
+    return _joined([known[unit.label] for unit in units])
+
+
+def _split(encoded: Encoded) -> list[NDArray[np.int32]]:
+    numbers, sizes = encoded
+    ends = np.cumsum(sizes).tolist()
+    return [numbers[end - size : end] for end, size in zip(ends, sizes.tolist(), strict=True)]
+
+
+def _joined(pieces: Sequence[NDArray[np.int32]]) -> Encoded:
+    return np.concatenate(pieces), np.array([len(piece) for piece in pieces], np.int64)
 
 
 def _absorb(

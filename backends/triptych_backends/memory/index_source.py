@@ -20,6 +20,8 @@ from triptych.records import (
     Vector,
 )
 from triptych.records.filters import EXPIRES_AT, guard_of
+from triptych.records.metadata import text_of
+from triptych.text import label_of
 from triptych_backends.index.change_log import (
     Change,
     Field,
@@ -98,9 +100,17 @@ def _units(state: Dataset, field: Field, owner: int, name: str) -> Iterator[Unit
     if field == "document":
         if stored := state.documents.get(name):
             text = stored.document.content
-            yield Unit(owner=owner, key=stored.key, name=name, index=NO_CHUNK, text=text)
+            yield Unit(
+                owner=owner,
+                key=stored.key,
+                name=name,
+                index=NO_CHUNK,
+                text=text,
+                label=label_of(name, _title(state, name)),
+            )
     elif field == "chunk":
         if chunks := state.sets.get(name):
+            title = _title(state, name)
             serving = None if name in state.kept.waiting else state.sparse_space
             for key, chunk in zip(chunks.keys, chunks.chunks, strict=True):
                 yield Unit(
@@ -109,6 +119,7 @@ def _units(state: Dataset, field: Field, owner: int, name: str) -> Iterator[Unit
                     name=name,
                     index=chunk.index,
                     text=chunk.content,
+                    label=label_of(name, title, chunk.heading_path),
                     headings=chunk.heading_path,
                     vector=chunk.vector if chunk.sig.embed_sig == space else None,
                     sparse=state.kept.sparse_vector(serving, chunk.sig.input_sig),
@@ -123,6 +134,11 @@ def _units(state: Dataset, field: Field, owner: int, name: str) -> Iterator[Unit
             text=made.layer.content,
             vector=made.layer.vector if searched else None,
         )
+
+
+def _title(state: Dataset, name: str) -> str:
+    stored = state.documents.get(name)
+    return "" if stored is None else text_of(stored.document.metadata, "title")
 
 
 def _vector(state: Dataset, place: tuple[str, str, int | Layer] | None) -> Vector | None:

@@ -29,6 +29,7 @@ from triptych.records import (
     SourceDocument,
     Vector,
 )
+from triptych.records.metadata import text_of
 from triptych.records.spaces import dense
 from triptych.signatures import document_info
 from triptych_backends.index.change_log import Field
@@ -179,6 +180,9 @@ class Truth:
             del self.places[old.key]
             kept = (old, *dataset.replaced.get(document.name, ()))
             dataset.replaced[document.name] = kept[: self.history]
+            titles = {text_of(each.metadata, "title") for each in (old.document, document)}
+            if len(titles) > 1 and document.name in dataset.sets:
+                self._changed(dataset, "chunk", document.name)
         self._changed(dataset, "document", document.name)
         self.document_log.put(document.dataset_id, document.name, document.version, self.seq)
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych.records import TermMatches
-from triptych.text import CorpusStats, get_analyzer
+from triptych.text import TEXT_WEIGHT, CorpusStats, get_analyzer
 from triptych_backends.index import Scored
 from triptych_backends.index.bm25 import Statistics, Weights, count_terms, weigh
 from triptych_backends.index.ranking import SLACK
@@ -88,7 +88,7 @@ class _KnownTerm(NamedTuple):
 def find_by_words(
     asked: Asked, query: str, *, wanted: Callable[[], None]
 ) -> tuple[list[Scored], TermMatches]:
-    """The units with the best BM25 scores, and which of the query's terms they hold.
+    """The units with the best BM25 scores, and how often they hold the query's terms.
 
     Statistics are pooled over the datasets. ``wanted`` is called where postings are in so many
     rows that to join them would help.
@@ -127,24 +127,24 @@ def find_by_words(
     rows = ranking.of_owners() if asked.predicates.greatest <= few else ranking.of_postings()
     found = best(scored(rows, asked.names), asked.limit)
     columns = {each.id: words.index(each.word) for each in known}
-    return found, TermMatches(whole, _held(asked, found, columns, len(words)))
+    return found, TermMatches(whole, _counts(asked, found, columns, len(words)))
 
 
-def _held(
+def _counts(
     asked: Asked, found: Sequence[Scored], columns: Mapping[int, int], width: int
-) -> NDArray[np.bool_]:
-    """Which of the terms with these columns each unit holds, shape (units, ``width``)."""
-    held = np.zeros((len(found), width), np.bool_)
+) -> NDArray[np.float64]:
+    """How often each unit holds the terms with these columns, up to 1, shape (units, ``width``)."""
+    counts = np.zeros((len(found), width))
     places = {row.key: at for at, row in enumerate(found)}
     rows = asked.session.text(
-        "SELECT u.key, ARRAY(SELECT t FROM unnest(%s::int[]) t WHERE t = ANY(u.terms)) "
-        "FROM search_unit u WHERE u.key = ANY(%s::bigint[])",
+        "SELECT u.key, t, u.counts[array_position(u.terms, t)] FROM search_unit u, "
+        "unnest(%s::int[]) t WHERE u.key = ANY(%s::bigint[]) AND t = ANY(u.terms)",
         (list(columns), list(places)),
         prepare=False,
     )
-    for key, terms in rows:
-        held[places[key], [columns[term] for term in terms]] = True
-    return held
+    for key, term, count in rows:
+        counts[places[key], columns[term]] = min(count / TEXT_WEIGHT, 1)
+    return counts
 
 
 class _Ranking:
@@ -387,7 +387,7 @@ def read_statistics(asked: Asked, words: Sequence[str]) -> CorpusStats:
     found = _statistics(asked, _known_terms(asked, list(stored)), collection)
     return CorpusStats(
         document_count=found.count,
-        total_length=found.length,
+        total_length=found.length // TEXT_WEIGHT,
         document_frequencies={
             stored[word]: held for word, held in found.frequencies.items() if held
         },

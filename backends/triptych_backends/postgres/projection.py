@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych.text import Analyzer, get_analyzer
+from triptych.text import TEXT_WEIGHT, Analyzer, get_analyzer, label_of
 from triptych_backends.index import Field
 from triptych_backends.postgres.binary import halfvecs, integer_arrays, sparsevec, text_array
 from triptych_backends.postgres.postings import POSTING, Postings, add
@@ -23,7 +23,7 @@ from triptych_backends.postgres.search_tables import (
     stored_term,
 )
 from triptych_backends.postgres.session import PostgresSession
-from triptych_backends.sql.chunk_rows import headings_of
+from triptych_backends.sql.chunk_rows import headings_of, title_in
 from triptych_backends.sql.errors import DAMAGE, corrupt
 from triptych_backends.sql.transaction import LAYER_OF_FIELD
 from triptych_backends.sql.vectors import decode_sparse
@@ -52,12 +52,19 @@ class Words:
 
 
 def count_terms(
-    numbers: NDArray[np.int32], sizes: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-    """Unit, term and count of each distinct term of each unit, in this order."""
-    units = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
-    pairs, counts = np.unique((units << 32) | numbers, return_counts=True)
-    return pairs >> 32, (pairs & 0xFFFFFFFF).astype(np.int32), counts.astype(np.int32)
+    words: Words, texts: Sequence[str], labels: Sequence[str]
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+    """Unit, term and count of each distinct term of each unit, in this order; and their lengths."""
+    numbers, sizes = words.encode_all(texts)
+    added, more = words.encode_all(labels)
+    every = np.arange(len(sizes), dtype=np.int64)
+    units = np.concatenate([np.repeat(every, sizes), np.repeat(every, more)])
+    pairs, places = np.unique((units << 32) | np.concatenate([numbers, added]), return_inverse=True)
+    whole = len(numbers)
+    counts = TEXT_WEIGHT * np.bincount(places[:whole], minlength=len(pairs))
+    counts += np.bincount(places[whole:], minlength=len(pairs))
+    terms = (pairs & 0xFFFFFFFF).astype(np.int32)
+    return pairs >> 32, terms, counts.astype(np.int32), TEXT_WEIGHT * sizes + more
 
 
 class TermIds:
@@ -126,15 +133,17 @@ _OWNERS_AT_ONCE = 512
 _UNITS_AT_ONCE = 4_096
 _KEPT_IDS = 16  # datasets and fields whose terms' ids are kept
 
-# Key, owner, position, text, headings.
+_METADATA = "CASE WHEN d.metadata LIKE '%%\"title\"%%' THEN d.metadata ELSE '' END"
+# Key, owner, position, text, headings; the document's name and metadata, of a layer NULL.
 _NEW: dict[str, str] = {
-    "chunk": "SELECT id, document_id, position, content, heading_path FROM chunk "
-    "WHERE document_id = ANY(%(owners)s)",
-    "document": "SELECT revision, id, -1, content, NULL FROM document WHERE id = ANY(%(owners)s)",
-    "layer": "SELECT revision, id, -1, content, NULL FROM layer "
+    "chunk": "SELECT c.id AS key, c.document_id, c.position, c.content, c.heading_path, d.name, "
+    f"{_METADATA} FROM chunk c JOIN document d ON d.id = c.document_id "
+    "WHERE c.document_id = ANY(%(owners)s)",
+    "document": "SELECT d.revision AS key, d.id, -1, d.content, NULL, d.name, "
+    f"{_METADATA} FROM document d WHERE d.id = ANY(%(owners)s)",
+    "layer": "SELECT revision AS key, id, -1, content, NULL, NULL, NULL FROM layer "
     "WHERE id = ANY(%(owners)s) AND layer = %(layer)s",
 }
-_KEY = {"chunk": "id", "document": "revision", "layer": "revision"}
 _VECTORS = {
     "chunk": "SELECT DISTINCT vector_id FROM chunk WHERE document_id = ANY(%(owners)s)",
     "layer": "SELECT DISTINCT vector_id FROM layer WHERE id = ANY(%(owners)s)",
@@ -241,14 +250,14 @@ class Projection:
         gone = session.text(
             "SELECT u.key FROM search_unit u WHERE u.dataset_id = %(dataset)s AND "
             "u.field = %(field)s AND u.owner = ANY(%(owners)s) AND u.key NOT IN "
-            f"(SELECT {_KEY[kind]} FROM ({_NEW[kind]}) n)",
+            f"(SELECT key FROM ({_NEW[kind]}) n)",
             parameters,
         )
         if gone:
             self._ids.pop((dataset, FIELD_CODES[field]), None)
             _remove(session, dataset, FIELD_CODES[field], [row[0] for row in gone])
         rows = session.text(
-            f"{_NEW[kind]} AND {_KEY[kind]} NOT IN (SELECT key FROM search_unit WHERE "
+            f"SELECT * FROM ({_NEW[kind]}) n WHERE key NOT IN (SELECT key FROM search_unit WHERE "
             "dataset_id = %(dataset)s AND field = %(field)s AND owner = ANY(%(owners)s))",
             parameters,
         )
@@ -273,11 +282,14 @@ class Projection:
             words = self._words[language] = Words(get_analyzer(language))
         try:
             texts = [row[3].decode() for row in rows]
-            headings = [_titles(row[4]) for row in rows]
+            paths = [headings_of(row[4]) for row in rows]
+            labels = [
+                "" if name is None else label_of(name, title_in(metadata), path)
+                for path, (*_, name, metadata) in zip(paths, rows, strict=True)
+            ]
         except DAMAGE as error:
             raise corrupt(self._where, f"the text of a {field}: {error}") from error
-        numbers, sizes = words.encode_all(texts)
-        units, terms, counts = count_terms(numbers, sizes)
+        units, terms, counts, sizes = count_terms(words, texts, labels)
         known = self._ids.get((dataset, code))
         if known is None or known.words is not words:
             known = self._ids[dataset, code] = TermIds(dataset, code, words)
@@ -288,11 +300,11 @@ class Projection:
             "headings) FROM STDIN (FORMAT BINARY)",
             ("int8", "int8", "int2", "int8", "int4", "int4", "bytea", "bytea", "bytea"),
             [
-                (row[0], dataset, code, row[1], row[2], length, held, times, titles)
-                for row, length, titles, held, times in zip(
+                (row[0], dataset, code, row[1], row[2], length, held, times, _titles(path))
+                for row, length, path, held, times in zip(
                     rows,
                     sizes.tolist(),
-                    headings,
+                    paths,
                     integer_arrays(ids, bounds),
                     integer_arrays(counts, bounds),
                     strict=True,
@@ -311,8 +323,8 @@ class Projection:
         )
 
 
-def _titles(stored: Any) -> bytes:
-    titles = {stored_heading(each.casefold()) for each in headings_of(stored)}
+def _titles(path: Sequence[str]) -> bytes:
+    titles = {stored_heading(each.casefold()) for each in path}
     return text_array(tuple(sorted(titles)))
 
 

@@ -121,7 +121,7 @@ class Group:
 
 
 GROUPS = (
-    Group("words", 3, ("search_posting", "search_recent", *_REST), _WORDS),
+    Group("words", 4, ("search_posting", "search_recent", *_REST), _WORDS),
     Group("storage", 1, (), _STORAGE),
     Group("vectors", 1, ("search_sparse", "search_vector"), _VECTORS),
 )

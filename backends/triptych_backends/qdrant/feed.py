@@ -8,7 +8,7 @@ from typing import Any
 from attrs import evolve, frozen
 from qdrant_client.models import FieldCondition, Filter, MatchAny, Range
 
-from triptych.text import get_analyzer
+from triptych.text import TEXT_WEIGHT, get_analyzer
 from triptych_backends.index import Change, Field, LogPosition, Unit
 from triptych_backends.qdrant.points import (
     DATASET,
@@ -27,7 +27,7 @@ from triptych_backends.qdrant.points import (
 )
 from triptych_backends.qdrant.truth import Layout, Place, Truth
 
-_FORMAT = 2
+_FORMAT = 3
 """What the points hold. Those of another format are made again."""
 
 _MOST_CUT = 8
@@ -201,7 +201,7 @@ def _requests(
 def _point(
     dataset: str, field: Field, unit: Unit, layout: Layout, state: int, analyzer: Any
 ) -> Point:
-    tokens = analyzer.analyze(unit.text)
+    tokens = [*analyzer.analyze(unit.text) * TEXT_WEIGHT, *analyzer.analyze(unit.label)]
     payload: dict[str, Any] = {
         DATASET: dataset,
         UNIT: field,

@@ -28,7 +28,7 @@ from triptych.records import (
 )
 from triptych.records.filters import HEADING
 from triptych.telemetry import warn
-from triptych.text import CorpusStats, get_analyzer
+from triptych.text import TEXT_WEIGHT, CorpusStats, get_analyzer
 from triptych_backends.index import Field, Filters, Owners, Scored
 from triptych_backends.index.bm25 import K1, B
 from triptych_backends.index.selection import has_headings, without_part
@@ -319,7 +319,8 @@ class QdrantSearcher:
 
         rows = _best(find, query.top_k)
         terms = get_analyzer(place.layout.language).analyze_query(query.text)
-        own = [frozenset(tokens[row.key].split()) for row in rows]
+        counted = [Counter(tokens[row.key].split()) for row in rows]
+        own = [{term: n / TEXT_WEIGHT for term, n in each.items()} for each in counted]
         return _Asked(rows, places, TermMatches.of(terms, own))
 
     def _by_vector(self, unit: Field, query: ChunkQuery) -> _Asked:

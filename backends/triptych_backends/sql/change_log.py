@@ -9,8 +9,9 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from triptych.text import label_of
 from triptych_backends.index import Change, Field, IndexConfig, LogPosition, Rows, Unit
-from triptych_backends.sql.chunk_rows import headings_of
+from triptych_backends.sql.chunk_rows import headings_of, title_in
 from triptych_backends.sql.database import Database, HasDatabase
 from triptych_backends.sql.deferred import (
     and_,
@@ -103,6 +104,9 @@ _SPARSE = (
         ~exists().where(t.waiting.c.document_id == t.chunk.c.document_id),
     )
 )
+_TITLED = select(t.document.c.id, t.document.c.metadata).where(
+    in_list(t.document.c.id, "owners"), t.document.c.metadata.contains('"title"')
+)
 _DOCUMENTS = (
     select(t.document.c.id, t.document.c.revision, t.document.c.name, t.document.c.content)
     .where(in_list(t.document.c.id, "owners"))
@@ -163,6 +167,7 @@ class SqlChangeLog:
         for start in range(0, len(owners), _OWNERS_AT_ONCE):
             some = [int(owner) for owner in owners[start : start + _OWNERS_AT_ONCE]]
             sparse: dict[int, bytes] = {}
+            titled: dict[int, str] = {}
             with self._database.reading() as session:
                 if field == "chunk":
                     rows = session.all(_CHUNKS, owners=some)
@@ -172,21 +177,32 @@ class SqlChangeLog:
                     rows = session.all(_DOCUMENTS, owners=some)
                 else:
                     rows = session.all(_LAYERS, owners=some, layer=str(LAYER_OF_FIELD[field]))
+                if field not in LAYER_OF_FIELD:
+                    titled = dict(session.all(_TITLED, owners=some))
             for row in rows:
-                yield self._unit(field, row, sparse)
+                yield self._unit(field, row, sparse, titled)
 
-    def _unit(self, field: Field, row: tuple[Any, ...], sparse: Mapping[int, bytes]) -> Unit:
+    def _unit(
+        self,
+        field: Field,
+        row: tuple[Any, ...],
+        sparse: Mapping[int, bytes],
+        titled: Mapping[int, str],
+    ) -> Unit:
         try:
+            title = title_in(titled.get(row[0], ""))
             if field == "chunk":
                 owner, key, name, index, content, headings, data, width, vector_key, _ = row
                 found = sparse.get(key)
+                path = headings_of(headings)
                 return Unit(
                     owner=owner,
                     key=key,
                     name=name,
                     index=index,
                     text=content.decode(),
-                    headings=headings_of(headings),
+                    label=label_of(name, title, path),
+                    headings=path,
                     vector=self._vector(data, width),
                     vector_key=vector_key,
                     sparse=None if found is None else decode_sparse(found, self._database.where),
@@ -198,6 +214,7 @@ class SqlChangeLog:
                 name=name,
                 index=_NO_INDEX,
                 text=content.decode(),
+                label="" if field in LAYER_OF_FIELD else label_of(name, title),
                 vector=self._vector(*vector[:2]) if vector else None,
                 vector_key=vector[2] if vector else None,
             )

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from triptych.records import OPENING, DerivedChunk, DerivedSig, DocumentInfo, StoredUnit, Vector
+from triptych.records.metadata import text_of
 from triptych_backends.sql import document_rows
 from triptych_backends.sql.database import Database
 from triptych_backends.sql.deferred import bindparam, func, in_list, select, tables as t
@@ -50,6 +51,12 @@ COLUMNS = (
 _v = t.derivation.c
 SIG_COLUMNS = (_v.source_version, _v.chunker_sig, _v.prompt_sig, _v.embed_sig, _v.input_sig)
 """What `sig_of` takes, in its order."""
+
+
+@lru_cache(maxsize=256)
+def title_in(metadata: str) -> str:
+    """The title in a document's metadata as they are stored; "" for none."""
+    return text_of(json.loads(metadata), "title") if '"title"' in metadata else ""
 
 
 @lru_cache(maxsize=4096)
@@ -216,7 +223,8 @@ def fetch_documents(
             sig=DerivedSig() if row[_document] is None else sig_of(row[_document:_sig]),
             document=info_in(row, row[-1], where),
             # The cut may split a character, which "ignore" drops; it lies after the opening.
-            opening=row[-2].decode(errors="ignore")[:OPENING],
+            # Of an empty text SQLite gives none.
+            opening=(row[-2] or b"").decode(errors="ignore")[:OPENING],
         )
     return found
 

@@ -35,6 +35,7 @@ from triptych.records.metadata import (
     dump_metadata,
     metadata_from_plain,
     same_metadata,
+    text_of,
 )
 from triptych.signatures import document_input_sig
 from triptych_backends.sql.deferred import (
@@ -235,8 +236,8 @@ class DocumentRow:
     def change(
         self, tx: Transaction, dataset: int, document: SourceDocument, content: bytes, digest: str
     ) -> None:
-        """Take over a new state, ``content`` with its SHA-256 included; only new content concerns
-        the index, and a new version those who follow the store."""
+        """Take over a new state, ``content`` with its SHA-256 included; only new content and a new
+        title concern the index, and a new version those who follow the store."""
         if self.version:
             same = digest == self.content_sha256
             self.replaced.append(
@@ -246,8 +247,13 @@ class DocumentRow:
                     content=None if same else self.content,
                 )
             )
+        searched = text_of(self.metadata, "title") != text_of(document.metadata, "title")
+        if self.version and searched:
+            tx.log(dataset, "chunk", self.id)
         if digest != self.content_sha256:
             self.content, self.content_sha256, self.size = content, digest, len(content)
+            searched = True
+        if searched:
             self.revision = tx.log(dataset, "document", self.id)
             tx.log_document(dataset, self.id, self.revision)
         elif document.version != self.version:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
 from pathlib import Path
@@ -321,22 +321,23 @@ class TermMatches:
     Attributes:
         terms: the query's terms as the analyzer cuts them, each once, sorted; of datasets in
             several languages, the terms of all.
-        held: whether a candidate holds a term, bool of shape (candidates, terms).
+        counts: how often a candidate holds a term, up to 1, float of shape (candidates, terms): a
+            word of its text is 1, one of its label (`triptych.text.label_of`) a half.
     """
 
     terms: Sequence[str]
-    held: NDArray[np.bool_]
+    counts: NDArray[np.float64]
 
     @classmethod
-    def of(cls, terms: Iterable[str], texts: Sequence[Container[str]]) -> TermMatches:
-        """Those of candidates whose terms are known, ``texts``."""
+    def of(cls, terms: Iterable[str], texts: Sequence[Mapping[str, float]]) -> TermMatches:
+        """Those of candidates of which it is known how often they hold which term."""
         terms = sorted(set(terms))
-        held = [[term in text for term in terms] for text in texts]
-        return cls(terms, np.array(held, np.bool_).reshape(len(texts), len(terms)))
+        counts = [[min(text.get(term, 0), 1) for term in terms] for text in texts]
+        return cls(terms, np.array(counts, np.float64).reshape(len(texts), len(terms)))
 
     def at(self, places: Sequence[int]) -> TermMatches:
         """Those of the candidates at ``places``, in that order."""
-        return TermMatches(self.terms, self.held[places])
+        return TermMatches(self.terms, self.counts[places])
 
 
 class Candidates(Sequence[Candidate]):

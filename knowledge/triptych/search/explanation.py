@@ -39,12 +39,13 @@ from triptych.records.filters import (
     VERSION,
     conditions_of,
 )
+from triptych.records.metadata import text_of
 from triptych.search.engine import SearchEngine
 from triptych.search.hydration import subject_of
 from triptych.search.listing import TextVerifier
 from triptych.search.query import has_words
 from triptych.search.request import Found, SearchRequest
-from triptych.text import get_analyzer
+from triptych.text import get_analyzer, label_of
 
 _LOOKED = 1_000  # how far down each lane is searched for the document
 _NOT_ALONE = ("stale", "no_vectors", "min_score")  # what does not keep a document out by itself
@@ -199,7 +200,9 @@ class Explainer:
         """The words of the query that the document holds, and those that it does not."""
         analyzer = get_analyzer(request.languages.get(info.dataset_id, "english"))
         document = self._store.documents.get(info.dataset_id, info.name)
-        held = set() if document is None else set(analyzer.analyze(document.content))
+        label = label_of(info.name, text_of(info.metadata, "title"))
+        texts = (label, "" if document is None else document.content)
+        held = {term for each in texts for term in analyzer.analyze(each)}
         asked = request.terms_in(info.dataset_id)
         words: dict[str, str] = {}
         for typed in request.query.text.split():

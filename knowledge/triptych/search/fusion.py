@@ -338,17 +338,25 @@ def keyword_evidence(candidates: Candidates, depth: int) -> KeywordEvidence | No
     hold nothing: what no other holds tells the first from all that could take its place.
     ``strength`` is ``(coverage · gap) ** 1.5`` of the first candidate: how much of the query it
     holds, and by how much more idf than the mean of the others, as a share of ``ln depth``, the
-    information that singles out one of ``depth``.
+    information that singles out one of ``depth``. What only names a document counts for its best
+    passage alone: that the others have the same name is no reason to doubt that one.
     """
     if candidates.matches is None or not len(candidates) or depth < 2:
         return None
     if candidates.rows[0][2] == NO_CHUNK:
         return None  # a long text holds most words of most questions
-    held = candidates.matches().held
-    holding = held[:depth].sum(axis=0)
+    counts = candidates.matches().counts
+    first: dict[tuple[str, str], int] = {}
+    for at, row in enumerate(candidates.rows):
+        first.setdefault((row[1], row[3]), at)
+    best = np.zeros(len(counts), np.bool_)
+    best[list(first.values())] = True
+    held = counts > 0
+    counted = held & (best[:, None] | (counts >= 1))
+    holding = counted[:depth].sum(axis=0)
     idf = np.log1p((depth - holding + 0.5) / (holding + 0.5))
-    masses = held @ idf
-    coverage = masses / idf.sum()
+    masses = counted @ idf
+    coverage = (held @ idf) / idf.sum()
     others = float(masses[1:depth].sum()) / (depth - 1)
     gap = min(max((float(masses[0]) - others) / math.log(depth), 0.0), 1.0)
     return KeywordEvidence((min(float(coverage[0]), 1.0) * gap) ** _SHARPNESS, coverage)

@@ -16,9 +16,10 @@ import pytest
 
 from triptych.contracts import Store
 from triptych.records import Candidate, DerivedChunk, Metadata, Vector
+from triptych.records.metadata import text_of
 from triptych.testing.builders import fill_at_once, vector_of
 from triptych.testing.harness import there
-from triptych.text import get_analyzer
+from triptych.text import get_analyzer, label_of
 
 
 @attrs.frozen(kw_only=True)
@@ -29,6 +30,7 @@ class Entry:
     name: str
     index: int
     text: str = attrs.field(default="", eq=False)
+    label: str = attrs.field(default="", eq=False)
     vector: Vector | None = attrs.field(default=None, eq=False)
     score: float = 0.0
 
@@ -47,23 +49,32 @@ def bm25(
 
     Lucene's BM25Similarity since version 8, with exact lengths: the sum over the query's terms
     of ln(1 + (N - n + 0.5) / (n + 0.5)) * tf / (tf + k1 * (1 - b + b * length / average)). The
-    statistics are those of the whole corpus, whatever passes.
+    statistics are those of the whole corpus, whatever passes. A word of a label is half a word.
     """
     analyzer = get_analyzer(language)
-    counts = [Counter(analyzer.analyze(entry.text)) for entry in corpus]
+    counts = [term_counts(entry, language) for entry in corpus]
     holding = Counter(term for terms in counts for term in terms)
-    average = sum(terms.total() for terms in counts) / max(len(corpus), 1)
+    average = sum(sum(terms.values()) for terms in counts) / max(len(corpus), 1)
     scored = []
     for entry, terms in zip(corpus, counts, strict=True):
-        score = 0.0
+        score, length = 0.0, sum(terms.values())
         for term in analyzer.analyze_query(query):
-            if frequency := terms[term]:
+            if frequency := terms.get(term):
                 idf = math.log(1 + (len(corpus) - holding[term] + 0.5) / (holding[term] + 0.5))
-                norm = k1 * (1 - b + b * terms.total() / average)
+                norm = k1 * (1 - b + b * length / average)
                 score += idf * frequency / (frequency + norm)
         if score > 0 and passes(entry):
             scored.append(attrs.evolve(entry, score=score))
     return _ranked(scored)[:top_k]
+
+
+def term_counts(entry: Entry, language: str = "english") -> dict[str, float]:
+    """How often each term is in a text, those of its label a half each."""
+    analyzer = get_analyzer(language)
+    counts: dict[str, float] = {**Counter(analyzer.analyze(entry.text))}
+    for term in analyzer.analyze(entry.label):
+        counts[term] = counts.get(term, 0) + 0.5
+    return counts
 
 
 def dot_products(
@@ -139,12 +150,20 @@ QUERIES = (
     "CAFÉ",
     "tide tide captain",
     "nowhere",
+    "part 7 of a guide",
+    "notes txt",
     "",
     "?!",
 )
 DATASETS = ("north", "south")
 METADATA: Mapping[str, Metadata] = {
-    "guide/a.md": {"lang": "en", "kind": "markdown", "year": 2024, "tags": ["sea", "light"]},
+    "guide/a.md": {
+        "title": "The lantern, and part 007",
+        "lang": "en",
+        "kind": "markdown",
+        "year": 2024,
+        "tags": ["sea", "light"],
+    },
     "guide/b.md": {"lang": "de", "year": 2023.5, "tags": ["sea", 7], "day": date(2026, 9, 1)},
     "notes.txt": {"lang": "en", "year": "2024", "day": datetime(2026, 9, 1, 8, tzinfo=UTC)},
     "log/1": {"year": 2025, "draft": True, "tags": "sea"},
@@ -173,9 +192,10 @@ def fill_corpus(store: Store, datasets: Sequence[str] = DATASETS) -> None:
         fill_at_once(store, dataset_id, contents(dataset_id), metadata=METADATA)
 
 
-def chunk_entry(chunk: DerivedChunk) -> Entry:
+def chunk_entry(chunk: DerivedChunk, title: str = "") -> Entry:
     """A chunk, as the oracle takes it."""
     return Entry(
+        label=label_of(chunk.doc_name, title, chunk.heading_path),
         dataset_id=chunk.dataset_id,
         name=chunk.doc_name,
         index=chunk.index,
@@ -186,8 +206,20 @@ def chunk_entry(chunk: DerivedChunk) -> Entry:
 
 def chunk_entries(store: Store, *dataset_ids: str) -> list[Entry]:
     """Every stored chunk."""
-    every = (store.chunks.iter_chunks(dataset_id, vectors=True) for dataset_id in dataset_ids)
-    return [chunk_entry(chunk) for chunks in every for chunk in chunks]
+    return [
+        chunk_entry(chunk, titles.get(chunk.doc_name, ""))
+        for dataset_id in dataset_ids
+        for titles in [titles_of(store, dataset_id)]
+        for chunk in store.chunks.iter_chunks(dataset_id, vectors=True)
+    ]
+
+
+def titles_of(store: Store, dataset_id: str) -> dict[str, str]:
+    """The titles of a dataset's documents that have one."""
+    titles = {
+        info.name: text_of(info.metadata, "title") for info in store.documents.list(dataset_id)
+    }
+    return {name: title for name, title in titles.items() if title}
 
 
 def document_entries(store: Store, *dataset_ids: str) -> list[Entry]:
@@ -196,8 +228,15 @@ def document_entries(store: Store, *dataset_ids: str) -> list[Entry]:
     for dataset_id in dataset_ids:
         for info in store.documents.list(dataset_id):
             document = there(store.documents.get(dataset_id, info.name))
+            label = label_of(info.name, text_of(document.metadata, "title"))
             found.append(
-                Entry(dataset_id=dataset_id, name=info.name, index=-1, text=document.content)
+                Entry(
+                    dataset_id=dataset_id,
+                    name=info.name,
+                    index=-1,
+                    text=document.content,
+                    label=label,
+                )
             )
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 
 import attrs
@@ -54,8 +55,9 @@ from triptych.testing.oracle import (
     dot_products,
     entries,
     fill_corpus,
+    term_counts,
 )
-from triptych.text import corpus_stats, get_analyzer
+from triptych.text import CorpusStats, get_analyzer
 
 LIMITS = (1, 3, 10, 1000)
 
@@ -78,7 +80,7 @@ class SearchTests(HarnessTests):
         analyzer = get_analyzer("english")
         fill_corpus(store)
         texts = {
-            (each.dataset_id, each.name, each.index): frozenset(analyzer.analyze(each.text))
+            (each.dataset_id, each.name, each.index): term_counts(each)
             for each in (*chunk_entries(store, *DATASETS), *document_entries(store, *DATASETS))
         }
         whole = store.capabilities.document_search
@@ -92,8 +94,11 @@ class SearchTests(HarnessTests):
                 assert isinstance(found, Candidates)
                 told = there(found.matches)()
                 assert told.terms == terms
-                assert told.held.tolist() == [
-                    [term in texts[each.dataset_id, each.doc_name, each.index] for term in terms]
+                assert told.counts.tolist() == [
+                    [
+                        min(texts[each.dataset_id, each.doc_name, each.index].get(term, 0), 1)
+                        for term in terms
+                    ]
                     for each in found
                 ]
 
@@ -141,10 +146,12 @@ class SearchTests(HarnessTests):
         def agrees() -> None:
             corpus = chunk_entries(store, *dict.fromkeys(datasets))
             terms = analyzer.analyze_query(" ".join(QUERIES))
-            whole = corpus_stats([entry.text for entry in corpus], tokenizer=analyzer)
-            holding = {t: n for t, n in whole.document_frequencies.items() if t in terms}
-            assert reader.corpus_stats(datasets, [*terms, terms[0]]) == attrs.evolve(
-                whole, document_frequencies=holding
+            counts = [term_counts(entry) for entry in corpus]
+            holding = Counter(term for each in counts for term in each if term in terms)
+            assert reader.corpus_stats(datasets, [*terms, terms[0]]) == CorpusStats(
+                document_count=len(corpus),
+                total_length=int(sum(sum(each.values()) for each in counts)),
+                document_frequencies=holding,
             )
 
         agrees()
@@ -154,8 +161,29 @@ class SearchTests(HarnessTests):
         agrees()
         assert reader.corpus_stats(["unknown"], ["storm"]).document_count == 0
 
+    def test_a_text_is_found_by_the_name_title_and_headings_above_it(self, store: Store) -> None:
+        def found(words: str) -> list[tuple[str, int]]:
+            return ids(store.chunks.search(keyword_query(words, "d")))
+
+        texts = {
+            "adr-0017.md": "# Lanterns\n\none\n\ntwo",
+            "other.md": "three",
+            "harbour.csv": "harbour",
+        }
+        fill(store, "d", texts, metadata={"other.md": {"title": "The oldest ferry"}})
+        sections = [("adr-0017.md", index) for index in range(len(found("adr 17")))]
+        assert len(sections) > 1
+        assert found("17") == found("0017") == found("lantern") == sections
+        assert found("ferries") == [("other.md", 0)]
+        assert found("harbour") == [("harbour.csv", 0)]
+        assert found("csv") == found("md") == []
+        put(store, "d", "other.md", "three", title="The newest tide")
+        assert derive(store, "d", "other.md")
+        assert found("ferries") == []
+        assert found("tide") == [("other.md", 0)]
+
     def test_ties_come_by_name_index_and_dataset(self, store: Store) -> None:
-        names = ["b", "a/10", "a/2", "é", "Z"]
+        names = ["b/1", "a/10", "a/2", "é/1", "Z/1"]  # of two words each
         text = "\n\n".join(["same words"] * 12)
         for dataset_id in ("second", "first"):
             fill(store, dataset_id, dict.fromkeys(names, text))

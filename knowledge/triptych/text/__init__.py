@@ -1,6 +1,7 @@
 """Text analysis: the analyzer that all backends share, and small helpers on the same pieces."""
 
 from triptych.text.analyzer import ANALYZER_VERSION, Analyzer, get_analyzer, languages
+from triptych.text.labels import LABELLED_K1, TEXT_WEIGHT, label_of
 from triptych.text.snippets import matches, snippet
 from triptych.text.term_ids import Numbering
 from triptych.text.tokenizers import (
@@ -17,6 +18,8 @@ from triptych.text.words import WORD_CHARACTER
 
 __all__ = [
     "ANALYZER_VERSION",
+    "LABELLED_K1",
+    "TEXT_WEIGHT",
     "WORD_CHARACTER",
     "Analyzer",
     "CJKTokenizer",
@@ -28,6 +31,7 @@ __all__ = [
     "detect_tokenizer",
     "extract_keywords",
     "get_analyzer",
+    "label_of",
     "languages",
     "matches",
     "score_text",

@@ -9,6 +9,7 @@ from hypothesis import given, strategies as st
 from triptych.text import get_analyzer
 from triptych_backends.index.build import Dictionary, SegmentBuilder, TermDictionary
 from triptych_backends.index.change_log import Unit
+from triptych_backends.index.replay import encode_labels
 from triptych_backends.index.segment import SortedVocabulary
 
 TEXTS = st.text("abéz文\U0001f600\0", max_size=12)
@@ -47,10 +48,12 @@ def test_postings_are_the_same_however_wide_their_keys(texts: list[list[str]]) -
             words = TermDictionary(get_analyzer("none"))
             builder = SegmentBuilder(words, shared=False)
             units = [
-                Unit(owner=at, key=at, name=f"{at % 7}", index=0, text=" ".join(text))
+                Unit(owner=at, key=at, name=f"{at % 7}", index=0, text=" ".join(text), label="a b")
                 for at, text in enumerate(texts)
             ]
-            builder.add(units, *words.encode_all([unit.text for unit in units]))
+            builder.add(
+                units, words.encode_all([unit.text for unit in units]), encode_labels(units, words)
+            )
             made.append(builder.finish().text)
     narrow, wide = made
     assert narrow.vocabulary.words() == wide.vocabulary.words()

@@ -100,7 +100,14 @@ class IndexMachine(RuleBasedStateMachine):
         weights = [sparse(seed) for seed in terms]
         name = f"{owner % 4}-{owner}{'-new' if renamed else ''}"
         self.feed.put(
-            dataset, owner, name, texts, vectors=vectors, headings=headings, sparse=weights
+            dataset,
+            owner,
+            name,
+            texts,
+            vectors=vectors,
+            headings=headings,
+            sparse=weights,
+            labels=texts[::-1],
         )
         self.feed.put(dataset, owner, name, [" ".join(texts)], field="document")
 

@@ -25,7 +25,8 @@ def test_bm25_equals_the_oracle_after_any_changes(steps, query, limit):
     with LocalIndex(feed, analyzers=WordAnalyzer) as index:
         for dataset, owner, contents, search in steps:
             if contents:
-                feed.put(dataset, owner, f"{owner % 3}-{owner}", contents)
+                labels = [*contents[1:], "a c"] if owner % 2 else ()
+                feed.put(dataset, owner, f"{owner % 3}-{owner}", contents, labels=labels)
             else:
                 feed.delete(dataset, owner)
             if search:
@@ -43,7 +44,7 @@ def test_raw_scores_agree_to_nine_decimals(steps):
     feed = MemoryChangeLog()
     index = LocalIndex(feed, analyzers=WordAnalyzer)
     for _, owner, contents, search in steps:
-        feed.put("x", owner, str(owner), contents)
+        feed.put("x", owner, str(owner), contents, labels=contents[::-1])
         if search:
             index.bm25(["x"], "chunk", "a", limit=1)
     query = "a b dd a abcdefghi"
