@@ -122,6 +122,9 @@ def _report(
         )
     for problem in problems:
         output.warn(problem)
+    for check in health.checks:
+        if check.name == "search settings" and check.status == "ok":
+            output.note(check.detail)
     if not problems:
         output.note("everything that is stored is fresh" if datasets else "the store is empty")
     kept = service.capabilities.settings

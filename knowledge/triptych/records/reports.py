@@ -196,7 +196,7 @@ class HealthCheck:
 
     Attributes:
         name: what was looked at: "store", "index", "embedder", "coverage" (by a dataset's
-            embedder) or a dataset.
+            embedder), "search settings" (that a dataset is tuned to) or a dataset.
         status: "failed" is what makes puts or searches fail; a "warning" costs quality or time.
         detail: what was found.
         remedy: what to do about it, "" where nothing is to be done.

@@ -116,6 +116,7 @@ class Upkeep(ServiceBase):
             next_embedder=self.options.next_embedder,
             probe=probe,
             sparse_encoder=self.options.sparse_encoder,
+            tuned=self._parts.tuned,
         )
 
     @operation(Effect.WRITES, long=True)
