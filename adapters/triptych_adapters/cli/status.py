@@ -265,6 +265,7 @@ def _notes(report: DoctorReport) -> Iterator[str]:
         yield f"not looked at: {skipped}"
     for left_out in report.left_out:
         yield f"in no chunk: {left_out}"
+    yield from report.advice
     checked = ", ".join(
         counted(count, what.removesuffix("s"), what) for what, count in report.checked.items()
     )

@@ -338,6 +338,7 @@ class DoctorReport:
         checked: how many documents, chunks, layers and so on were looked at.
         skipped: what could not be looked at here, and why.
         left_out: what is in no chunk, and so is not found by a search of chunks, and why.
+        advice: what may find more, where nothing is wrong.
     """
 
     __plain_properties__: ClassVar[tuple[str, ...]] = ("clean",)
@@ -348,6 +349,7 @@ class DoctorReport:
     checked: Mapping[str, int] = attrs.field(factory=dict)
     skipped: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
 
     @property
     def clean(self) -> bool:
