@@ -13,7 +13,8 @@ from hypothesis import given, strategies as st
 from support.ranking import QUERY, fuse_lanes
 from triptych.records import NO_CHUNK, Candidate, Candidates, RankedList, TermMatches
 from triptych.search import ZScoreRanker
-from triptych.search.fusion import KeywordEvidence, in_order, keyword_evidence
+from triptych.search.evidence import KeywordEvidence, keyword_evidence
+from triptych.search.fusion import in_order
 
 DEPTH = 10
 TERMS = ("a", "b", "c", "d")

@@ -14,7 +14,7 @@ import triptych
 from support.ranking import QUERY
 from triptych.records import Candidates, EmbedKind, RankedList, ResolvedQuery
 from triptych.search import ZScoreRanker
-from triptych.search.fusion import telling_apart
+from triptych.search.evidence import telling_apart
 
 DEPTH = 10
 RANGE = (0.2, 0.6)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from triptych.errors import NotFoundError, ValidationError
-from triptych_adapters.cli.command import command, option
+from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.evaluation import (
     Dataset,
     Golden,
@@ -148,37 +149,58 @@ def _show_stages(
 
 
 @command(
+    "triptych eval tune golden.yaml --apply",
     "triptych eval tune golden.yaml --grid ranker=z-score,rrf --grid weights.vector=1,2",
     "triptych eval tune golden.yaml --grid grid.toml --pipeline support",
+    "triptych eval tune --reset",
 )
 def tune(
     session: Session,
-    golden: Golden,
+    golden: Annotated[
+        Path | None, argument("[GOLDEN]", "Questions and the files that answer them, in YAML.")
+    ] = None,
     grid: Annotated[
-        list[str],
+        list[str] | None,
         option(
             "--grid KEY=VALUE,VALUE|FILE",
             "What to try: mode, ranker, depth, weights.LANE, keyword_boost, top_k and other "
-            "options of a search; or a TOML file with a list for each key. Several are combined.",
+            "options of a search; or a TOML file with a list for each key. Several are combined. "
+            "Without it: weights of each lane.",
         ),
-    ],
+    ] = None,
     dataset: Dataset = None,
     pipeline: Annotated[
         str | None, option("--pipeline NAME", "A pipeline of triptych.toml to begin from.")
     ] = None,
     metric: Annotated[str, option("--metric", "What to make as high as possible.")] = ("ndcg@10"),
+    apply: Annotated[
+        bool,
+        option("--apply", "Keep the best ranker in the store, if it gained: searches use it then."),
+    ] = False,
+    reset: Annotated[bool, option("--reset", "Remove what --apply kept; measure nothing.")] = False,
     written: Output = None,
 ) -> None:
     """Search a grid of options on half of the questions, and test the best on the other half.
 
     Each question's half is decided by a digest of its text. The best is compared with the default
-    by a paired test, and where that shows no gain, this says so. Nothing is changed.
+    by a paired test, and where that shows no gain, this says so. Nothing is changed without
+    --apply, which needs 30 questions: hybrid searches of the dataset then rank as was measured.
     """
     from triptych.evaluation import evaluation_json
-    from triptych.evaluation.tuning import grid_of, tune as search_grid
+    from triptych.evaluation.tuning import default_grid, grid_of, tune as search_grid
+    from triptych.search.answerability import TUNED_SETTINGS, forget_settings
 
-    values = _values(grid)
-    grid_of(values)
+    if reset:
+        with session.service() as service:
+            target = dataset_in_use(service, dataset)
+            forget_settings(service.store.capabilities.settings, target, [TUNED_SETTINGS])
+        session.output.show({"dataset_id": target}, note=f"{target!r} is not tuned any more")
+        return
+    if golden is None:
+        raise ValidationError("name a golden set: `triptych eval tune golden.yaml`")
+    values = _values(grid or [])
+    if values:
+        grid_of(values)
     collection = read_questions(session, golden, written)
     with opened_pipeline(session, dataset, pipeline) as (service, whole, target):
         total = len(collection.queries)
@@ -186,10 +208,11 @@ def tune(
             found = search_grid(
                 service,
                 collection,
-                values,
+                values or default_grid(service),
                 dataset_id=target,
                 pipeline=whole,
                 metric=metric,
+                apply=apply,
                 progress=progress,
             )
     session.output.warn(*found.warnings)
@@ -203,6 +226,7 @@ def tune(
         ],
         "best": dict(found.best),
         "gained": found.gained,
+        "applied": found.applied,
         "summary": found.summary,
         "held_out": evaluation_json(found.held_out),
     }
@@ -217,20 +241,24 @@ def tune(
     if not tell_json(session, written, answer):
         _show_tuning(session, found)
     session.output.note(found.summary)
+    if found.applied:
+        session.output.note(f"kept: searches of {target!r} use it; `triptych status` shows it")
+    elif apply:
+        session.output.note("nothing was kept: searches rank as before")
 
 
 def _show_tuning(session: Session, found: Tuning) -> None:
+    from triptych.evaluation.tuning import choice_text
+
     ranked = sorted(zip(found.tuned, range(len(found.choices)), strict=True), key=lambda e: -e[0])
-    rows = [("tuned", _words(found.choices[at]), f"{mean:.4f}") for mean, at in ranked[:_SHOWN]]
+    rows = [
+        ("tuned", choice_text(found.choices[at]), f"{mean:.4f}") for mean, at in ranked[:_SHOWN]
+    ]
     for name, result in found.held_out.modes.items():
         choice = found.best if name == "best" else {}
         mean = result.estimates[found.metric].mean
-        rows.append(("held out", _words(choice), f"{mean:.4f}"))
+        rows.append(("held out", choice_text(choice), f"{mean:.4f}"))
     session.output.table(("questions", "choice", found.metric), rows)
-
-
-def _words(choice: Any) -> str:
-    return " ".join(f"{key}={value}" for key, value in choice.items()) or "default"
 
 
 def _values(given: list[str]) -> dict[str, list[Any]]:

@@ -122,6 +122,9 @@ def _report(
         )
     for problem in problems:
         output.warn(problem)
+    for check in health.checks:
+        if check.name == "search settings" and check.status == "ok":
+            output.note(check.detail)
     if not problems:
         output.note("everything that is stored is fresh" if datasets else "the store is empty")
     kept = service.capabilities.settings
@@ -260,6 +263,7 @@ def _notes(report: DoctorReport) -> Iterator[str]:
         yield f"not looked at: {skipped}"
     for left_out in report.left_out:
         yield f"in no chunk: {left_out}"
+    yield from report.advice
     checked = ", ".join(
         counted(count, what.removesuffix("s"), what) for what, count in report.checked.items()
     )

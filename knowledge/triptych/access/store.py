@@ -40,15 +40,15 @@ from triptych.records import (
     ScrubReport,
     StoredUnit,
 )
-from triptych.search.answerability import calibrated_dataset
+from triptych.search.answerability import dataset_of
 from triptych.search.question_log import LoggedQuestion, QuestionLog
 from triptych.text.tokenizers import CorpusStats
 
 
 class AccessSettings:
-    """A `SettingsStore` with the calibrations of the caller's datasets, and no other setting.
+    """A `SettingsStore` with what is kept of the caller's datasets, and no other setting.
 
-    Under a filter there is no such store: a calibration is made from all documents.
+    Under a filter there is no such store: calibrations and rankers come from all documents.
     """
 
     def __init__(self, view: AccessView, settings: SettingsStore) -> None:
@@ -56,7 +56,7 @@ class AccessSettings:
         self._settings = settings
 
     def _shows(self, key: str) -> bool:
-        dataset_id = calibrated_dataset(key)
+        dataset_id = dataset_of(key)
         return dataset_id is not None and self._view.access.names(dataset_id)
 
     def get_setting(self, key: str) -> str | None:

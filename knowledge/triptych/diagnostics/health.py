@@ -14,6 +14,7 @@ from triptych._internal.wording import counted
 from triptych.contracts import Diagnostics, DocumentRepo, Embedder, SparseEncoder
 from triptych.errors import CancelledError, StoreError, TriptychError
 from triptych.records import DatasetStats, Health, HealthCheck
+from triptych.search.tuned import Tuned, not_tuned
 from triptych.vectors.embedding import embed_query, encode_sparse
 
 _PROBE = "health check"
@@ -54,6 +55,7 @@ def check_health(
     probe: bool,
     sparse_encoder: SparseEncoder | None = None,
     next_embedder: Embedder | None = None,
+    tuned: Tuned = not_tuned,
 ) -> Health:
     """Every check, worst news included: one that fails does not keep the others from running.
 
@@ -74,7 +76,8 @@ def check_health(
         checks += _guarded("sparse encoder", lambda: [_encoder_answers(sparse_encoder)])
     if checks[0].status == "ok":
         checks += _guarded(
-            "datasets", lambda: dataset_checks(stats(), embedder, sparse_encoder, next_embedder)
+            "datasets",
+            lambda: dataset_checks(stats(), embedder, sparse_encoder, next_embedder, tuned),
         )
     return Health(checks=tuple(checks))
 
@@ -122,6 +125,7 @@ def dataset_checks(
     embedder: Embedder | None,
     sparse_encoder: SparseEncoder | None = None,
     next_embedder: Embedder | None = None,
+    tuned: Tuned = not_tuned,
 ) -> list[HealthCheck]:
     """What keeps a dataset from its best answers, each with what to do about it."""
     checks = []
@@ -187,4 +191,6 @@ def dataset_checks(
             )
         if not found:
             checks.append(HealthCheck(name=name, status="ok", detail=f"{name} is fresh"))
+        _, said = tuned({each.dataset_id: each.config})
+        checks += [said] if said else []
     return checks

@@ -13,7 +13,7 @@ from triptych.contracts import Postprocessor
 from triptych.errors import ValidationError
 from triptych.evaluation.collections import Collection
 from triptych.evaluation.results import Evaluation, Granularity, ModeResult
-from triptych.evaluation.run import EvaluationRun
+from triptych.evaluation.run import EvaluationRun, tuned_choice
 from triptych.evaluation.significance import few_queries_warning
 from triptych.evaluation.targets import find_targets
 from triptych.records import Mode, Result
@@ -148,6 +148,7 @@ def evaluate_pipelines(
             "cutoffs": list(cutoffs),
             "least_grade": least_grade,
             "ranker": repr(service.ranker),
+            "tuned": tuned_choice(service, dataset_id),
             "pipelines": {name: _described(each) for name, each in pipelines.items()},
             "model_calls": calls,
         },

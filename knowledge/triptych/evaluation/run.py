@@ -325,6 +325,7 @@ def _configuration(desk: EvaluationRun, stats: triptych.DatasetStats) -> dict[st
         "chunker": None if config is None else config.chunker_sig,
         "language": None if config is None else config.language,
         "ranker": repr(desk.service.ranker),
+        "tuned": tuned_choice(desk.service, desk.dataset_id),
         "postprocessors": list(map(repr, desk.service.options.postprocessors)),
         "depth": desk.depth,
         "cutoffs": list(desk.cutoffs),
@@ -373,3 +374,9 @@ def _run_warnings(refused: Mapping[str, Exception], warned: Sequence[str]) -> It
 def _list(names: Sequence[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(map(repr, names[:_SHOWN])) + more
+
+
+def tuned_choice(service: Service, dataset_id: str) -> dict[str, Any]:
+    """What a hybrid search for the dataset's chunks has in place of the Service's ranker."""
+    query = Query(text="any", dataset_id=dataset_id)
+    return dict(service.searches.resolver.resolve(query).query.choice)

@@ -206,7 +206,7 @@ class HealthCheck:
 
     Attributes:
         name: what was looked at: "store", "index", "embedder", "coverage" (by a dataset's
-            embedder) or a dataset.
+            embedder), "search settings" (that a dataset is tuned to) or a dataset.
         status: "failed" is what makes puts or searches fail; a "warning" costs quality or time.
         detail: what was found.
         remedy: what to do about it, "" where nothing is to be done.
@@ -348,6 +348,7 @@ class DoctorReport:
         checked: how many documents, chunks, layers and so on were looked at.
         skipped: what could not be looked at here, and why.
         left_out: what is in no chunk, and so is not found by a search of chunks, and why.
+        advice: what may find more, where nothing is wrong.
     """
 
     __plain_properties__: ClassVar[tuple[str, ...]] = ("clean",)
@@ -358,6 +359,7 @@ class DoctorReport:
     checked: Mapping[str, int] = attrs.field(factory=dict)
     skipped: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
 
     @property
     def clean(self) -> bool:

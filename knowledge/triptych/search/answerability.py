@@ -69,6 +69,10 @@ CALIBRATION_VERSION = 1
 """That of the signals and of the record's form: one of another version is not used."""
 
 CALIBRATION_SETTINGS = "answerability/"
+TUNED_SETTINGS = "tuned/"
+"""The ranker that a dataset is tuned to: `triptych.search.tuned`."""
+
+DATASET_SETTINGS = (CALIBRATION_SETTINGS, TUNED_SETTINGS)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -186,9 +190,9 @@ def calibration_text(settings: SettingsStore, dataset_id: str) -> str | None:
     return settings.get_setting(CALIBRATION_SETTINGS + dataset_id)
 
 
-def calibrated_dataset(key: str) -> str | None:
-    """The dataset whose calibration the setting ``key`` is, None if it is none."""
-    return key.removeprefix(CALIBRATION_SETTINGS) if key.startswith(CALIBRATION_SETTINGS) else None
+def dataset_of(key: str) -> str | None:
+    """The dataset that the setting ``key`` is of, None if it is of none."""
+    return next((key[len(p) :] for p in DATASET_SETTINGS if key.startswith(p)), None)
 
 
 def parse_calibration(text: str) -> Calibration:
@@ -213,17 +217,19 @@ def save_calibration(
     """
     if settings is None:
         raise NotAvailableError("the store keeps no settings, and so no calibration")
-    _set(settings, dataset_id, json.dumps(to_dict(calibration)))
+    _set(settings, CALIBRATION_SETTINGS + dataset_id, json.dumps(to_dict(calibration)))
 
 
-def forget_calibration(settings: SettingsStore | None, dataset_id: str) -> None:
-    """Remove the calibration of a dataset, if there is one."""
+def forget_settings(
+    settings: SettingsStore | None, dataset_id: str, of: Sequence[str] = DATASET_SETTINGS
+) -> None:
+    """Remove what is kept of a dataset."""
     if settings is not None:
-        _set(settings, dataset_id, None)
+        for prefix in of:
+            _set(settings, prefix + dataset_id, None)
 
 
-def _set(settings: SettingsStore, dataset_id: str, text: str | None) -> None:
-    key = CALIBRATION_SETTINGS + dataset_id
+def _set(settings: SettingsStore, key: str, text: str | None) -> None:
     while not settings.set_setting(key, text, expected=settings.get_setting(key)):
         pass
 

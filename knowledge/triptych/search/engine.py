@@ -20,7 +20,7 @@ from triptych._internal.wording import FailureWarning
 from triptych.contracts import Ranker, Retriever, Store
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import Candidate, Candidates, ChunkPlace, Mode, RankedList, ResolvedQuery
-from triptych.search.fusion import ZScoreRanker, best_of, depth_of, in_order
+from triptych.search.fusion import ZScoreRanker, best_of, chosen_ranker, depth_of, in_order
 from triptych.telemetry import collected_warnings
 
 Target = Literal["chunk", "layer", "document"]
@@ -196,7 +196,8 @@ class SearchEngine:
                 f"no lane{named} is wired for {target} search: search what this store has lanes "
                 "for, or give the SearchEngine a retriever"
             )
-        wanted = depth_of(self.ranker, query.top_k)
+        ranker = chosen_ranker(query.choice, self.ranker)
+        wanted = depth_of(ranker, query.top_k)
         if keep is None and wanted > query.limit:
             variants = [attrs.evolve(each, limit=wanted) for each in variants]
             query = variants[0]
@@ -212,7 +213,7 @@ class SearchEngine:
                 if ranked is not None and variant.group == group
             ]
             if ranked_lists:
-                rankings.append(self._ranked(several, ranked_lists))
+                rankings.append(_ranked(several, ranked_lists, ranker))
         return FusedRanking(
             candidates=rankings[0] if len(rankings) == 1 else best_of(rankings),
             warnings=tuple(warnings),
@@ -235,15 +236,6 @@ class SearchEngine:
                 found = retriever.recall(attrs.evolve(query, limit=1))
                 return max((each.score for each in found), default=None)
         raise NotAvailableError(f"no {lane} lane is wired for {target} search")
-
-    def _ranked(
-        self, variants: Sequence[ResolvedQuery], lists: Sequence[RankedList]
-    ) -> Sequence[Candidate]:
-        """The ranking of one group: of one variant in one lane, it is the lane's own."""
-        if variants[0].mode != Mode.HYBRID and len(variants) == 1:
-            return in_order(lists[0].candidates, lists[0].lane)
-        with telemetry.stage("fuse"):
-            return self.ranker.rank(variants[0], lists)
 
     def close(self) -> None:
         """Let the worker threads end."""
@@ -314,6 +306,16 @@ class SearchEngine:
             self._pool = ThreadPoolExecutor(4, thread_name_prefix="triptych-lane")
             self._pool_pid = os.getpid()
         return self._pool
+
+
+def _ranked(
+    variants: Sequence[ResolvedQuery], lists: Sequence[RankedList], ranker: Ranker
+) -> Sequence[Candidate]:
+    """The ranking of one group: of one variant in one lane, it is the lane's own."""
+    if variants[0].mode != Mode.HYBRID and len(variants) == 1:
+        return in_order(lists[0].candidates, lists[0].lane)
+    with telemetry.stage("fuse"):
+        return ranker.rank(variants[0], lists)
 
 
 def _waited(answer: Future[T]) -> T:

@@ -5,22 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import itemgetter
-from typing import TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from triptych.contracts import Ranker
 from triptych.errors import ValidationError
 from triptych.records import (
     IN_ORDER,
-    NO_CHUNK,
     Candidate,
     CandidateRow,
     Candidates,
     RankedList,
     ResolvedQuery,
+)
+from triptych.search.evidence import (
+    KeywordEvidence,
+    deviation,
+    keyword_evidence,
+    scores_of,
+    telling_apart,
 )
 from triptych.search.query import over_fetch
 
@@ -30,9 +35,10 @@ DEFAULT_RRF_K = 60
 DEFAULT_Z_SCORE_DEPTH = 50
 """How many candidates each lane brings to `ZScoreRanker`: docs/explanation/retrieval.md."""
 
-_SHARPNESS = 1.5
-_USUAL_SPREAD = 1 / 9, 1 / 6  # of a shortlist's cosines, as shares of the embedder's range
 _EQUAL = 1e-12  # a share of the scores: what differs by less differs by rounding
+
+WEIGHT = "weights."
+"""What the key of a lane's weight begins with, where a ranker is chosen."""
 
 _Key = tuple[str, Hashable]  # dataset, and the repository's own key
 _KEY = itemgetter(3, 4)
@@ -211,7 +217,7 @@ class WeightedRanker:
         return _fuse(
             ranked_lists,
             [
-                min_max(_scores_of(each), weight)
+                min_max(scores_of(each), weight)
                 for each, weight in zip(
                     ranked_lists, _weights_of(ranked_lists, self.weights), strict=True
                 )
@@ -269,7 +275,7 @@ class ZScoreRanker:
             ValidationError: a lane gave a score that is not a finite number.
         """
         for each in ranked_lists:
-            if not all(map(math.isfinite, _scores_of(each))):
+            if not all(map(math.isfinite, scores_of(each))):
                 raise ValidationError(
                     f"the {each.lane} lane gave a score that is not a finite number: z-score "
                     "fusion needs scores that are, the ranker rrf does not"
@@ -311,7 +317,7 @@ class ZScoreRanker:
     def _standardised(
         self, ranked: RankedList, weight: float, known: KeywordEvidence | None
     ) -> list[float]:
-        scores = _scores_of(ranked)
+        scores = scores_of(ranked)
         if known is not None:
             scores = (np.array(scores) * known.coverage**known.strength).tolist()
         unfound = self.depth - len(scores)
@@ -321,72 +327,9 @@ class ZScoreRanker:
         return standard_scores(scores, weight, first=self.depth)
 
 
-@attrs.frozen(eq=False)
-class KeywordEvidence:
-    """How far a keyword list settles its query: ``strength`` from 0 to 1.
-
-    ``coverage`` is the share of the query, by idf, that each candidate holds, from 0 to 1.
-    """
-
-    strength: float
-    coverage: NDArray[np.float64]
-
-
-def keyword_evidence(candidates: Candidates, depth: int) -> KeywordEvidence | None:
-    """The evidence of a list of passages by keyword, best first; None for whole documents and
-    layers, and where its lane knows no terms.
-
-    A term's idf is Lucene's over the ``depth`` best candidates, where those that the list lacks
-    hold nothing: what no other holds tells the first from all that could take its place.
-    ``strength`` is ``(coverage · gap) ** 1.5`` of the first candidate: how much of the query it
-    holds, and by how much more idf than the mean of the others, as a share of ``ln depth``, the
-    information that singles out one of ``depth``. What only names a document counts for its best
-    passage alone: that the others have the same name is no reason to doubt that one.
-    """
-    if candidates.matches is None or not len(candidates) or depth < 2:
-        return None
-    if candidates.rows[0][2] == NO_CHUNK:
-        return None  # a long text holds most words of most questions
-    counts = candidates.matches().counts
-    first: dict[tuple[str, str], int] = {}
-    for at, row in enumerate(candidates.rows):
-        first.setdefault((row[1], row[3]), at)
-    best = np.zeros(len(counts), np.bool_)
-    best[list(first.values())] = True
-    held = counts > 0
-    counted = held & (best[:, None] | (counts >= 1))
-    holding = counted[:depth].sum(axis=0)
-    idf = np.log1p((depth - holding + 0.5) / (holding + 0.5))
-    masses = counted @ idf
-    coverage = (held @ idf) / idf.sum()
-    others = float(masses[1:depth].sum()) / (depth - 1)
-    gap = min(max((float(masses[0]) - others) / math.log(depth), 0.0), 1.0)
-    return KeywordEvidence((min(float(coverage[0]), 1.0) * gap) ** _SHARPNESS, coverage)
-
-
-def telling_apart(ranked: RankedList, depth: int) -> float:
-    """How well a list of cosines tells its texts apart: 1 as usual, from 1/2 to 2.
-
-    As usual is a deviation of the ``depth`` best cosines from a ninth to a sixth of the embedder's
-    range; beyond, it is the root of what the deviation is of that: halfway between standardised
-    scores, which count alike however close together they are, and the cosines themselves. It is 1
-    where the embedder tells no range, and for a list shorter than ``depth``: it holds all texts
-    that there are, and not the nearest.
-    """
-    if ranked.cosine_range is None or len(ranked.candidates) < depth:
-        return 1.0
-    low, high = (each * (ranked.cosine_range[1] - ranked.cosine_range[0]) for each in _USUAL_SPREAD)
-    spread = _deviation(_scores_of(ranked)[:depth])
-    return min(max(math.sqrt(spread / min(max(spread, low), high)), 0.5), 2.0)
-
-
 def depth_of(ranker: Ranker, top_k: int) -> int:
     """How deep each lane reaches so that ``ranker`` has enough to choose ``top_k`` hits from."""
     return max(over_fetch(top_k), getattr(ranker, "depth", 0))
-
-
-def _scores_of(ranked: RankedList) -> list[float]:
-    return [-row[0] for row in Candidates.of(ranked.candidates).rows]
 
 
 def _weights_of(lists: Sequence[RankedList], weights: Mapping[str, float]) -> list[float]:
@@ -447,13 +390,8 @@ def standard_scores(
         return [weight] * len(scores)
     above = [(score - low) / (high - low) for score in scores]
     best = above if first is None or first >= len(above) else sorted(above, reverse=True)[:first]
-    scale = weight / (_deviation(best) or _deviation(above))
+    scale = weight / (deviation(best) or deviation(above))
     return [scale * each for each in above]
-
-
-def _deviation(values: Sequence[float]) -> float:
-    mean = math.fsum(values) / len(values)
-    return math.sqrt(math.fsum([(value - mean) ** 2 for value in values]) / len(values))
 
 
 RANKERS: Mapping[str, Callable[..., Ranker]] = {
@@ -476,3 +414,33 @@ def build_ranker(ranker: Ranker | str, weights: Mapping[str, float] | None = Non
     if ranker not in RANKERS:
         raise ValidationError(f"no ranker is called {ranker!r}: use one of {', '.join(RANKERS)}")
     return RANKERS[ranker](weights=weights or {})
+
+
+def chosen_ranker(choice: Mapping[str, Any], ranker: Ranker) -> Ranker:
+    """The ranker that ``choice`` names, else ``ranker``, with the weights and the depth of it."""
+    values: dict[str, Any] = {}
+    weights = {
+        key.removeprefix(WEIGHT): value for key, value in choice.items() if key.startswith(WEIGHT)
+    }
+    if weights:
+        values["weights"] = weights
+    if "depth" in choice:
+        values["depth"] = choice["depth"]
+    name = choice.get("ranker")
+    if name is not None:
+        if name not in RANKERS:
+            raise ValidationError(f"there is no ranker {name!r}: choose from {', '.join(RANKERS)}")
+        ranker = RANKERS[name]()
+        # A grid of rankers and depths tries the depths of the one that has a depth.
+        if not hasattr(ranker, "depth"):
+            values.pop("depth", None)
+    kind: type[Any] = type(ranker)
+    known = attrs.fields_dict(kind) if attrs.has(kind) else {}
+    for key in values:
+        if key not in known:
+            raise ValidationError(
+                f"the ranker {kind.__name__} has no {key}: leave {key} out of the grid, or "
+                f"put into it a ranker that has: {', '.join(RANKERS)}"
+            )
+    made: Any = ranker
+    return ranker if not values else cast(Ranker, attrs.evolve(made, **values))

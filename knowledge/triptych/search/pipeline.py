@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -41,6 +41,7 @@ from triptych.search.reach import SPARE, Reach
 from triptych.search.request import Found, RequestResolver, SearchRequest
 from triptych.search.retrievers import SPARSE
 from triptych.search.strength import strength_of
+from triptych.search.tuned import Tuned, not_tuned
 
 if TYPE_CHECKING:
     from triptych.search.past.stores import PastStores
@@ -86,6 +87,7 @@ class SearchPipeline:
     _locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
     _past_stores: Callable[[], PastStores] | None = None
     _judge: ResultJudge | None = None
+    _tuned: Tuned = not_tuned
     resolver: RequestResolver = attrs.field(init=False)
     _hydrator: Hydrator = attrs.field(init=False)
 
@@ -97,7 +99,7 @@ class SearchPipeline:
     @resolver.default
     def _make_resolver(self) -> RequestResolver:
         chunks, lanes = self._store.chunks, self._engine.lanes
-        return RequestResolver(self._living, chunks, self._derivation, lanes)
+        return RequestResolver(self._living, chunks, self._derivation, lanes, self._tuned)
 
     @_hydrator.default
     def _make_hydrator(self) -> Hydrator:
@@ -117,16 +119,12 @@ class SearchPipeline:
 
         No ``lanes`` are all, and None is this one's ranker.
         """
-        engine = self._engine.derive(lanes=lanes, ranker=ranker)
-        try:
+        steps = KeywordBoost(), *postprocessors
+        tuned = not_tuned if lanes or ranker else self._tuned
+        with closing(self._engine.derive(lanes=lanes, ranker=ranker)) as engine:
             yield attrs.evolve(
-                self,
-                engine=engine,
-                rewriter=rewriter,
-                postprocessors=(KeywordBoost(), *postprocessors),
+                self, engine=engine, tuned=tuned, rewriter=rewriter, postprocessors=steps
             )
-        finally:
-            engine.close()
 
     @property
     def configuration(self) -> Mapping[str, str]:

@@ -36,6 +36,7 @@ from triptych.text import get_analyzer
 
 if TYPE_CHECKING:
     from triptych.derivation.layers import Inputs
+    from triptych.search.tuned import Choice, Tuned
 
 VECTOR = str(Mode.VECTOR)
 
@@ -108,12 +109,14 @@ class RequestResolver:
         chunks: ChunkRepo,
         derivation: Deriver,
         lanes: Sequence[str],
+        tuned: Tuned,
     ) -> None:
         self._living = living
         self._documents = living.stored
         self._chunks = chunks
         self._derivation = derivation
         self.lanes = lanes
+        self._tuned = tuned
 
     def resolve(self, query: Query, *, documents: bool = False) -> SearchRequest:
         """Return the request that ``query`` means, with one variant: the query itself.
@@ -196,6 +199,10 @@ class RequestResolver:
                 self._documents, self._chunks, in_space, dense(embed_sig), self._living.moment
             )
             warnings += (_pending(mode, pending),) if pending else ()
+        choice: Choice = {}
+        if searched and not documents and mode == Mode.HYBRID:
+            choice, check = self._tuned(configs)
+            warnings += (str(check),) if check and check.status == "warning" else ()
         if query.fresh_only:
             filter_ = attrs.evolve(filter_, fresh=self._fresh(query.layer, spaces.values()))
         reach = query.offset + query.top_k
@@ -222,6 +229,7 @@ class RequestResolver:
             ),
             sparse_dataset_ids=tuple(in_sparse),
             sparse_sig=encoder,
+            choice=choice,
         )
         if documents:
             target: Target = "document"

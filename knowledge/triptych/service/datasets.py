@@ -11,7 +11,7 @@ from triptych import telemetry
 from triptych.derivation.living_documents import remove_expired
 from triptych.errors import CorruptStoreError, ValidationError
 from triptych.records import DatasetConfig, check_identifier, check_whole
-from triptych.search.answerability import forget_calibration
+from triptych.search.answerability import forget_settings
 from triptych.service.base import ServiceBase, check_names
 from triptych.service.operations import Effect, operation
 from triptych.service.options import check_language
@@ -140,7 +140,7 @@ class Datasets(ServiceBase):
         """
         check_names(dataset_id)
         existed = self.documents.delete_dataset(dataset_id)
-        forget_calibration(self.capabilities.settings, dataset_id)
+        forget_settings(self.capabilities.settings, dataset_id)
         self.question_log.erase(dataset_id)
         return existed
 

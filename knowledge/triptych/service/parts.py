@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import attrs
@@ -28,6 +28,7 @@ from triptych.search.retrievers import (
     SparseRetriever,
     VectorRetriever,
 )
+from triptych.search.tuned import Tuned, not_tuned, read_tuned
 from triptych.service.options import ServiceOptions
 from triptych.vectors.embedding import check_keeps_sparse
 
@@ -111,6 +112,7 @@ class Parts:
         )
         self.engine: SearchEngine = engine or _engine(store, can, options)
         log = self.log if options.question_log else None
+        self.tuned: Tuned = partial(read_tuned, can.settings, self.engine.ranker)
         self.judge: ResultJudge = ResultJudge(store.chunks, can.settings, can.document_search, log)
 
     @cached_property
@@ -241,6 +243,7 @@ def build_search(
         NotAvailableError: there is to be a semantic cache, and the store keeps no answers.
     """
     options, can = parts.options, parts.capabilities
+    same_lanes = engine.retrievers == parts.engine.retrievers
     searches = SearchPipeline(
         store=parts.store,
         living=parts.living,
@@ -252,6 +255,8 @@ def build_search(
         locate=options.locate,
         past_stores=parts.past,
         judge=parts.judge,
+        # Who names lanes or a ranker has chosen already.
+        tuned=parts.tuned if same_lanes and engine.ranker is parts.engine.ranker else not_tuned,
     )
     if options.semantic_cache is None:
         return SearchParts(engine, searches, None)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import attrs
+
 from triptych import telemetry
-from triptych.errors import NotAvailableError, ValidationError
+from triptych.errors import CancelledError, NotAvailableError, TriptychError, ValidationError
 from triptych.records import CacheStats
 from triptych.service.base import ServiceBase
 from triptych.service.operations import Effect, operation
@@ -116,6 +118,7 @@ class Upkeep(ServiceBase):
             next_embedder=self.options.next_embedder,
             probe=probe,
             sparse_encoder=self.options.sparse_encoder,
+            tuned=self._parts.tuned,
         )
 
     @operation(Effect.WRITES, long=True)
@@ -134,6 +137,9 @@ class Upkeep(ServiceBase):
         That takes time in proportion to the store; `health` is the quick look. Others may write
         meanwhile.
 
+        Lines of each dataset are asked of its keyword and its vector lane: where they agree less
+        than usual, and nothing is wrong, ``advice`` says what to try.
+
         ``repair`` repairs what can be made again from the truth, and examines once more: the
         report then says what is left. It never removes or alters a source document.
         ``dataset_id`` names the one dataset to look at, beside the store as a whole.
@@ -144,6 +150,7 @@ class Upkeep(ServiceBase):
             CancelledError: the deadline passed; what was repaired stays.
         """
         from triptych.derivation.batches import check_progress
+        from triptych.diagnostics.agreement import disagreement
         from triptych.diagnostics.doctor import Doctor
 
         check_progress(progress)
@@ -153,4 +160,14 @@ class Upkeep(ServiceBase):
             only = self._asked(dataset_id)
             datasets = lambda: only  # noqa: E731 - a function of its own would say no more
         doctor = Doctor(self.store, self.capabilities, self._parts.deriver, self._parts.rebuilds)
-        return doctor.report(datasets, repair=repair, progress=progress)
+        report = doctor.report(datasets, repair=repair, progress=progress)
+        advice, skipped = list[str](), list(report.skipped)
+        for each in datasets() if report.clean else ():
+            try:
+                said = disagreement(self.searches, self.chunks, self._parts.deriver, each)
+                advice += [said] if said else []
+            except CancelledError:
+                raise
+            except (TriptychError, TypeError, ValueError) as error:  # as the doctor's own reading
+                skipped.append(f"dataset {each!r}: whether its lanes agree ({error})")
+        return attrs.evolve(report, advice=tuple(advice), skipped=tuple(skipped))

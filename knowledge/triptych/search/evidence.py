@@ -1,0 +1,83 @@
+"""How well a lane tells texts apart for one query: what `ZScoreRanker` weighs lanes by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from triptych.records import NO_CHUNK, Candidates, RankedList
+
+_SHARPNESS = 1.5
+_USUAL_SPREAD = 1 / 9, 1 / 6  # of a shortlist's cosines, as shares of the embedder's range
+
+
+@attrs.frozen(eq=False)
+class KeywordEvidence:
+    """How far a keyword list settles its query: ``strength`` from 0 to 1.
+
+    ``coverage`` is the share of the query, by idf, that each candidate holds, from 0 to 1.
+    """
+
+    strength: float
+    coverage: NDArray[np.float64]
+
+
+def keyword_evidence(candidates: Candidates, depth: int) -> KeywordEvidence | None:
+    """The evidence of a list of passages by keyword, best first; None for whole documents and
+    layers, and where its lane knows no terms.
+
+    A term's idf is Lucene's over the ``depth`` best candidates, where those that the list lacks
+    hold nothing: what no other holds tells the first from all that could take its place.
+    ``strength`` is ``(coverage · gap) ** 1.5`` of the first candidate: how much of the query it
+    holds, and by how much more idf than the mean of the others, as a share of ``ln depth``, the
+    information that singles out one of ``depth``. What only names a document counts for its best
+    passage alone: that the others have the same name is no reason to doubt that one.
+    """
+    if candidates.matches is None or not len(candidates) or depth < 2:
+        return None
+    if candidates.rows[0][2] == NO_CHUNK:
+        return None  # a long text holds most words of most questions
+    counts = candidates.matches().counts
+    first: dict[tuple[str, str], int] = {}
+    for at, row in enumerate(candidates.rows):
+        first.setdefault((row[1], row[3]), at)
+    best = np.zeros(len(counts), np.bool_)
+    best[list(first.values())] = True
+    held = counts > 0
+    counted = held & (best[:, None] | (counts >= 1))
+    holding = counted[:depth].sum(axis=0)
+    idf = np.log1p((depth - holding + 0.5) / (holding + 0.5))
+    masses = counted @ idf
+    coverage = (held @ idf) / idf.sum()
+    others = float(masses[1:depth].sum()) / (depth - 1)
+    gap = min(max((float(masses[0]) - others) / math.log(depth), 0.0), 1.0)
+    return KeywordEvidence((min(float(coverage[0]), 1.0) * gap) ** _SHARPNESS, coverage)
+
+
+def telling_apart(ranked: RankedList, depth: int) -> float:
+    """How well a list of cosines tells its texts apart: 1 as usual, from 1/2 to 2.
+
+    As usual is a deviation of the ``depth`` best cosines from a ninth to a sixth of the embedder's
+    range; beyond, it is the root of what the deviation is of that: halfway between standardised
+    scores, which count alike however close together they are, and the cosines themselves. It is 1
+    where the embedder tells no range, and for a list shorter than ``depth``: it holds all texts
+    that there are, and not the nearest.
+    """
+    if ranked.cosine_range is None or len(ranked.candidates) < depth:
+        return 1.0
+    low, high = (each * (ranked.cosine_range[1] - ranked.cosine_range[0]) for each in _USUAL_SPREAD)
+    spread = deviation(scores_of(ranked)[:depth])
+    return min(max(math.sqrt(spread / min(max(spread, low), high)), 0.5), 2.0)
+
+
+def scores_of(ranked: RankedList) -> list[float]:
+    return [-row[0] for row in Candidates.of(ranked.candidates).rows]
+
+
+def deviation(values: Sequence[float]) -> float:
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum([(value - mean) ** 2 for value in values]) / len(values))
