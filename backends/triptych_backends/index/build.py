@@ -125,6 +125,9 @@ MAX_TOKENS = 10_000_000
 BLOCK = 1 << 18
 _NARROW_BITS = 32
 
+_Occurrences = tuple["array[int]", Callable[[], IntArray], int]
+"""Numbers of words, what gives the units that they are in, and what each counts."""
+
 Encoded = tuple[NDArray[np.int32], NDArray[np.int64]]
 """The numbers of texts' terms, one text after the other, and how many each has."""
 
@@ -212,7 +215,6 @@ class SegmentBuilder:
         name_blob, name_offsets = pack([name.encode() for name, _, _ in groups])
         owners = np.array([owner for _, owner, _ in groups], np.int64)
         row_units, row_keys, codes, scales = self._rows.finish(rank)
-        tokens, self._tokens = [self._tokens, self._labels], array("i")
         return Segment(
             starts=starts,
             owners=owners,
@@ -224,17 +226,16 @@ class SegmentBuilder:
             lengths=lengths[order].astype(np.uint32),
             text=self._invert(
                 self._words.terms,
-                tokens,
-                lambda: np.concatenate([np.repeat(rank, sizes), np.repeat(rank, label_sizes)]),
                 count,
                 int(lengths.max(initial=0)),
+                (self._tokens, lambda: np.repeat(rank, sizes), TEXT_WEIGHT),
+                (self._labels, lambda: np.repeat(rank, label_sizes), 1),
             ),
             headings=self._invert(
                 self._words.headings,
-                [array("i"), self._headings],
-                lambda: rank[np.array(self._heading_units, np.int64)],
                 count,
                 1,
+                (self._headings, lambda: rank[np.array(self._heading_units, np.int64)], 1),
             ),
             row_units=row_units,
             row_keys=row_keys,
@@ -259,40 +260,24 @@ class SegmentBuilder:
         return np.array(flat, np.int64), [self._groups[place] for place in places], starts
 
     def _invert(
-        self,
-        words: Dictionary,
-        numbers: list[array[int]],
-        units: Callable[[], IntArray],
-        count: int,
-        most: int,
+        self, words: Dictionary, unit_count: int, most: int, *parts: _Occurrences
     ) -> PostingsLists:
-        """Postings of two arrays in `numbers`, of texts and of labels, and the units beside them.
-
-        They are taken out, and nothing is kept of them while the keys are sorted: that is where
-        memory peaks.
-        """
-        whole = len(numbers[0])
-        flat = np.concatenate(
-            [np.frombuffer(each, np.int32) for each in numbers if each] or [EMPTY_ORDINALS]
-        )
-        numbers.clear()
-        key: NDArray[Any]
+        """Postings of occurrences; `most` is what one term can come to in one unit, at most."""
         ranks = None if self._shared else words.ranks()
+        # Half as wide where that holds both: sorted in little more than half of the time.
+        narrow = ranks is not None and _bits(len(ranks)) + _bits(unit_count) <= _NARROW_BITS
+        wide = np.dtype(np.uint32 if narrow else np.int64)
+        key, counts = np.empty(0, wide), np.empty(0, np.min_scalar_type(most))
+        for numbers, units, weight in parts:
+            terms = np.frombuffer(numbers, np.int32) if numbers else EMPTY_ORDINALS
+            occurrences = terms.astype(wide) if ranks is None else ranks.astype(wide)[terms]
+            join_keys(occurrences, units(), unit_count)
+            key, counts = _added(key, counts, *_counted(occurrences, counts.dtype, weight))
         if ranks is None:
-            key = keys_of(flat, units(), count)
-        else:
-            # Half as wide where that holds all: sorted in little more than half of the time.
-            narrow = _bits(len(ranks)) + _bits(count) < _NARROW_BITS
-            key = ranks.astype(np.uint32 if narrow else np.int64)[flat]
-            del flat
-            join_keys(key, units(), count)
-        key <<= 1
-        key[whole:] |= 1
-        if self._shared:
             return postings_lists(
-                key, count, most, lambda kept: SharedVocabulary(words.numbers, kept)
+                key, counts, unit_count, lambda kept: SharedVocabulary(words.numbers, kept)
             )
-        return postings_lists(key, count, most, words.vocabulary)
+        return postings_lists(key, counts, unit_count, words.vocabulary)
 
 
 def join_keys(terms: NDArray[Any], units: IntArray, unit_count: int) -> None:
@@ -301,64 +286,68 @@ def join_keys(terms: NDArray[Any], units: IntArray, unit_count: int) -> None:
     terms |= units.astype(terms.dtype, copy=False)
 
 
-def keys_of(terms: IntArray, units: IntArray, unit_count: int) -> NDArray[np.int64]:
-    """Occurrences of terms in units as one 64-bit number each, by term, then unit."""
-    key = terms.astype(np.int64)
-    join_keys(key, units, unit_count)
-    return key
+def _counted(
+    key: NDArray[Any], kind: np.dtype[Any], weight: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The distinct numbers, ascending, and `weight` times how often each comes, as `kind`.
+
+    A plain sort, the fastest there is, does all the work; `key` is overwritten.
+    """
+    key.sort()
+    new = _changes(key)
+    total = int(np.count_nonzero(new))
+    distinct, counts = np.empty(total, key.dtype), np.empty(total, kind)
+    at = last = 0
+    # In blocks, since each place takes eight bytes.
+    for begin in range(0, len(key), BLOCK):
+        first = np.flatnonzero(new[begin : begin + BLOCK])
+        if not len(first):
+            continue
+        first += begin
+        end = at + len(first)
+        distinct[at:end] = key[first]
+        if at:
+            counts[at - 1] = first[0] - last
+        np.subtract(first[1:], first[:-1], out=counts[at : end - 1], casting="unsafe")
+        at, last = end, int(first[-1])
+    if at:
+        counts[at - 1] = len(key) - last
+    if weight > 1:
+        counts *= weight
+    return distinct, counts
+
+
+def _added(
+    key: NDArray[Any], counts: NDArray[Any], other: NDArray[Any], more: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The numbers of both with their counts added; each is ascending and distinct."""
+    if not len(key) or not len(other):
+        return (key, counts) if len(key) else (other, more)
+    places = key.searchsorted(other)
+    common = key.take(places, mode="clip") == other
+    counts[places[common]] += more[common]
+    new = ~common
+    places = places[new]
+    return np.insert(key, places, other[new]), np.insert(counts, places, more[new])
 
 
 def postings_lists(
     key: NDArray[Any],
+    counts: NDArray[Any],
     unit_count: int,
-    most: int,
     vocabulary: Callable[[NDArray[np.int32]], Vocabulary],
 ) -> PostingsLists:
-    """Postings of occurrences in any order; `key` is overwritten.
+    """Postings of numbers that `join_keys` made, ascending and distinct; `key` is overwritten.
 
-    An occurrence is what `keys_of` makes of it, and one more bit: 0 counts for `TEXT_WEIGHT`, 1 for
-    one. `most` is what one term can come to in one unit, at most. A plain sort of
-    numbers, the fastest there is, does all the work. `vocabulary` is given the term numbers that
-    occur, ascending.
+    `vocabulary` is given the term numbers that occur, ascending.
     """
-    key.sort()
-    new = np.ones(len(key), np.bool_)
-    for begin in range(1, len(key), BLOCK):
-        block = key[begin : begin + BLOCK]
-        np.greater(
-            block ^ key[begin - 1 : begin - 1 + len(block)], 1, out=new[begin : begin + BLOCK]
-        )
-    total = int(np.count_nonzero(new))
-    ids, counts = np.empty(total, np.int32), np.empty(total, np.min_scalar_type(most))
-    bits, at, before, last, summed = _bits(unit_count), 0, -1, 0, 0
-    starts: list[NDArray[np.int64]] = []
-    terms: list[NDArray[Any]] = []
-    # In blocks, since each number in between takes eight bytes and more.
-    for begin in range(0, len(key), BLOCK):
-        first = np.flatnonzero(new[begin : begin + BLOCK])
-        block = key[begin : begin + BLOCK]
-        weights = TEXT_WEIGHT - (block & 1).astype(np.int64)
-        sums = np.cumsum(weights)
-        sums += summed
-        summed = int(sums[-1])
-        if not len(first):
-            continue
-        end = at + len(first)
-        starts_at = sums[first] - weights[first]
-        if at:
-            counts[at - 1] = starts_at[0] - last
-        np.subtract(starts_at[1:], starts_at[:-1], out=counts[at : end - 1], casting="unsafe")
-        found = block[first] >> 1
-        np.bitwise_and(found, (1 << bits) - 1, out=ids[at:end], casting="unsafe")
-        found >>= bits
-        changed = np.flatnonzero(np.diff(found, prepend=before))
-        starts.append(changed + at)
-        terms.append(found[changed])
-        at, before, last = end, int(found[-1]), int(starts_at[-1])
-    if at:
-        counts[at - 1] = summed - last
-    kept = np.concatenate([*terms, np.empty(0, np.int64)]).astype(np.int32)
-    offsets = np.concatenate([*starts, np.array([total])])
+    bits = _bits(unit_count)
+    ids = np.empty(len(key), np.int32)
+    np.bitwise_and(key, (1 << bits) - 1, out=ids, casting="unsafe")
+    key >>= bits
+    starts = np.flatnonzero(_changes(key))
+    kept = key[starts].astype(np.int32)
+    offsets = np.append(starts, len(key)).astype(np.int64)
     return PostingsLists(vocabulary(kept), offsets, ids, _narrow(counts))
 
 
@@ -374,21 +363,15 @@ def invert(
     The count shares the number that is sorted. Where the triples are a few runs that are sorted
     already, as those of merged segments are, the sort only merges these.
     """
-    key = keys_of(terms, units, unit_count)
+    key = terms.astype(np.int64)
+    join_keys(key, units, unit_count)
     count_bits = int(counts.max(initial=0)).bit_length()
     key <<= count_bits
     key |= counts
     key.sort(kind="stable")
     found = _narrow(key & ((1 << count_bits) - 1))
     key >>= count_bits
-    bits = _bits(unit_count)
-    ids = np.empty(len(key), np.int32)
-    np.bitwise_and(key, (1 << bits) - 1, out=ids, casting="unsafe")
-    key >>= bits
-    starts = np.flatnonzero(_changes(key))
-    kept = key[starts].astype(np.int32)
-    offsets = np.append(starts, len(key)).astype(np.int64)
-    return PostingsLists(vocabulary(kept), offsets, ids, found)
+    return postings_lists(key, found, unit_count, vocabulary)
 
 
 def _narrow(counts: IntArray) -> NDArray[np.unsignedinteger[Any]]:

@@ -16,7 +16,13 @@ from triptych_backends.index.build import Encoded, SegmentBuilder, TermDictionar
 from triptych_backends.index.change_log import ChangeLog, Field, Unit
 from triptych_backends.index.compact import merge
 from triptych_backends.index.quantization import VectorRows, make_signs
-from triptych_backends.index.segment import NO_SIGNS, Segment, SegmentReader, SharedVocabulary
+from triptych_backends.index.segment import (
+    NO_SIGNS,
+    Segment,
+    SegmentReader,
+    SharedVocabulary,
+    ranges,
+)
 
 _OWNERS_AT_ONCE = 256
 
@@ -209,9 +215,11 @@ class _Building:
 
 def encode_labels(units: Sequence[Unit], words: TermDictionary) -> Encoded:
     """The numbers of the terms of the units' labels; many have the same."""
-    every = list({unit.label: None for unit in units})
-    known = dict(zip(every, _split(words.encode_all(every)), strict=True))
-    return _joined([known[unit.label] for unit in units])
+    every = {label: at for at, label in enumerate({unit.label: None for unit in units})}
+    numbers, sizes = words.encode_all(list(every))
+    which = np.array([every[unit.label] for unit in units], np.intp)
+    ends = np.cumsum(sizes)[which]
+    return numbers[ranges(ends - sizes[which], ends)], sizes[which]
 
 
 def _split(encoded: Encoded) -> list[NDArray[np.int32]]:

@@ -9,7 +9,6 @@ all through, so that every number is whole: a word of the text is two, one of th
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -20,15 +19,11 @@ _ENDING: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
 _PADDED: Final = re.compile(r"(?<![0-9.])0+([1-9][0-9]{0,30})(?![0-9])")
 
 
-def label_of(name: str, title: str = "", headings: Sequence[str] = ()) -> str:
+@lru_cache(4096)
+def label_of(name: str, title: str = "", headings: tuple[str, ...] = ()) -> str:
     """The label of a text, for an analyzer: name without its ending, title, headings.
 
     A number that begins with zeros stands there without them, too: "17" finds "adr-0017.md".
     """
-    return "\n".join(dict.fromkeys((_name_words(name), title, *headings)))
-
-
-@lru_cache(1024)
-def _name_words(name: str) -> str:
     stem = _ENDING.sub("", name)
-    return " ".join((stem, *_PADDED.findall(stem)))
+    return "\n".join(dict.fromkeys((" ".join((stem, *_PADDED.findall(stem))), title, *headings)))
