@@ -7,7 +7,7 @@ WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $
 PACKAGES := knowledge/triptych backends/triptych_backends factory/triptych_factory adapters/triptych_adapters
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-stores test-processes test-fast llm doors lint format bench crash clean
+.PHONY: help venv demo test test-stores test-processes test-fast llm doors docs lint format bench crash clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,6 +98,15 @@ doors: venv ## tests by others of what faces programs, and their frameworks (ins
 	$(PY) -m pytest --target doors --ignore tests/frameworks
 	$(VENV)/frameworks/bin/python -m pytest tests/frameworks --target doors \
 	  -o asyncio_mode=auto -o asyncio_default_fixture_loop_scope=function
+
+# The site has an environment of its own: its generator reads the sources and imports nothing.
+$(VENV)/docs/.installed: tools/requirements-docs.txt | $(VENV)/.installed
+	$(PY) -m venv --clear $(VENV)/docs
+	$(VENV)/docs/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+docs: $(VENV)/docs/.installed ## the documentation as a site in build/site; fails on a warning or a dead link
+	$(VENV)/docs/bin/python tools/build_site.py
 
 lint: venv ## ruff, mypy, pyright on the public surface, import-linter
 	$(VENV)/bin/ruff check .

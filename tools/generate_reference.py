@@ -40,14 +40,24 @@ PAGE_OF = {
     "init": "settings.md#which-store-is-used",
     "add": "../how-to/sync.md#let-the-store-remember-the-folders",
     "sync": "../how-to/sync.md",
+    "put": "../how-to/file-formats.md",
     "watch": "../how-to/watch.md",
+    "remove": "../how-to/sync.md#let-the-store-remember-the-folders",
     "follow": "../how-to/existing-tables.md#follow-a-table-into-a-dataset",
     "search": "../how-to/query-syntax.md",
     "ask": "../how-to/ask.md",
     "context": "../how-to/context.md",
     "tag": "../how-to/memory-for-agents.md",
+    "delete": "../how-to/erase.md",
+    "get": "../how-to/my-notes.md#read-a-note",
+    "list": "../how-to/memory-for-agents.md#list-the-newest-and-count",
+    "status": "settings.md",
     "history": "../how-to/history.md",
+    "diff": "../how-to/history.md",
     "changes": "../how-to/changes.md",
+    "rebuild": "../concepts.md#freshness",
+    "embed": "../concepts.md#embedding-spaces-and-coverage",
+    "admin create": "../concepts.md#datasets-and-their-configuration",
     "admin spaces": "../how-to/change-the-embedder.md",
     "work": "../how-to/workers.md",
     "doctor": "../how-to/doctor.md",
@@ -116,13 +126,14 @@ def _commands() -> list[str]:
         options = [
             f"`{max(each.opts, key=len)}`" for each in own if each.param_type_name == "option"
         ]
-        link = PAGE_OF.get(name.split()[0]) or PAGE_OF.get(" ".join(name.split()[:2]))
+        words = name.split()
+        link = next((PAGE_OF[k] for k in (words[0], " ".join(words[:2])) if k in PAGE_OF), None)
+        if link is None:
+            raise ValueError(f"PAGE_OF has no page for `triptych {name}`: add it")
         says = re.sub(r"\s+", " ", (command.help or "").partition("\n\n")[0])
         first = re.split(r"(?<=[.:]) (?=[A-Z])", says)[0].rstrip(".:")
         shown = f"`{f'triptych {name} {usage}'.strip()}`"
-        rows.append(
-            f"| {f'[{shown}]({link})' if link else shown} | {first} | {', '.join(options)} |"
-        )
+        rows.append(f"| [{shown}]({link}) | {first} | {', '.join(options)} |")
     return rows
 
 

@@ -1,11 +1,13 @@
 """Reads the documentation's pages and runs what they show.
 
-A fenced block's info string says what is done with it:
+A fenced block's info string is one word, which every reader of Markdown takes for the language,
+and says what is done with it:
 
 - ``python``: run, in order within a page, in one namespace a page.
 - ``output``: what the Python block before it prints.
 - ``console``: each line that begins with ``$`` is run by the shell, with the real ``triptych``
-  command on its path, and what it prints stands below it. ``console exit=3`` ends with 3.
+  command on its path, and what it prints stands below it. The comment ``<!-- exit=3 -->`` as the
+  last line before the block says that each command ends with 3.
   After the first such command of a test run, those that need no shell run in this process, since
   starting another takes longer than most of them do.
 - ``toml``, ``json``: parsed.
@@ -42,6 +44,7 @@ import triptych
 from support.cli_run import ran
 from triptych_adapters.telemetry.metrics import FIGURES, METRICS
 
+KINDS = frozenset({"python", "output", "console", "toml", "json", "text", "mermaid"})
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,})(?P<info>[^`]*)$")
 _DECIMAL = re.compile(r"-?\d+\.\d+")
 _WHITE = re.compile(r"\s+")
@@ -49,7 +52,7 @@ _LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 _CODE_SPAN = re.compile(r"`([^`\n]+)`")
 _QUALIFIED = re.compile(r"(?<!\.)\btriptych((?:\.[A-Za-z_]\w*)+)")
 _CAMEL = re.compile(r"[A-Z]+[a-z]+(?:[A-Z]+[a-z0-9]*)+|[A-Z][a-z]+Error")
-_EXIT = re.compile(r"exit=(\d+)")
+_EXIT = re.compile(r"<!-- exit=(\d+) -->")
 
 METRIC_NAMES = frozenset(each.name for each in METRICS) | frozenset(
     each.name.replace("triptych_store_", "triptych.store.") for each in FIGURES
@@ -78,6 +81,7 @@ CAMEL_HOMES = (
     "triptych.testing.expiry",
     "triptych.text",
     "triptych.vectors.model",
+    "triptych_adapters.client",
     "triptych_adapters.keys",
     "triptych_adapters.http",
     "triptych_adapters.keys.authenticator",
@@ -96,17 +100,13 @@ CAMEL_HOMES = (
 
 @attrs.frozen(kw_only=True)
 class Block:
-    """A fenced block: where it begins (line, from 1), its info string, its text."""
+    """A fenced block: where it begins (line, from 1), its info string, its text, the exit code."""
 
     page: Path
     line: int
-    info: str
+    kind: str
     text: str
-
-    @property
-    def kind(self) -> str:
-        """The first word of the info string."""
-        return self.info.split()[0] if self.info.split() else ""
+    exit: int = 0
 
     @property
     def where(self) -> str:
@@ -119,15 +119,19 @@ def blocks(page: Path) -> list[Block]:
     found: list[Block] = []
     opened: tuple[int, str, str, str] | None = None
     lines: list[str] = []
+    before, code = "", 0
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
         fence = _FENCE.match(line)
         if opened is None:
             if fence is not None:
                 opened = (number, fence["indent"], fence["fence"], fence["info"].strip())
                 lines = []
+                ends = _EXIT.fullmatch(before)
+                code = int(ends[1]) if ends else 0
+            before = line.strip() or before
         elif fence is not None and fence["fence"] == opened[2] and not fence["info"].strip():
             text = "".join(f"{each.removeprefix(opened[1])}\n" for each in lines)
-            found.append(Block(page=page, line=opened[0], info=opened[3], text=text))
+            found.append(Block(page=page, line=opened[0], kind=opened[3], text=text, exit=code))
             opened = None
         else:
             lines.append(line)
@@ -180,8 +184,8 @@ def _run_blocks(page: Path, console: _Console, left_open: contextlib.ExitStack) 
         elif block.kind == "json":
             json.loads(block.text)
         else:
-            assert block.kind in ("text", "mermaid"), (
-                f"{block.where}: the info string {block.info!r} says nothing that is done"
+            assert block.kind in KINDS, (
+                f"{block.where}: the info string {block.kind!r} says nothing that is done"
             )
 
 
@@ -234,11 +238,10 @@ def _arguments(line: str) -> list[str] | None:
 
 
 def _run_console(block: Block, console: _Console) -> None:
-    expected = int(found[1]) if (found := _EXIT.search(block.info)) else 0
     for line, shown in _commands(block.text):
         ended, printed = console.run(line)
-        assert ended == expected, (
-            f"{block.where}: {line!r} ended with {ended}, not {expected}:\n{printed}"
+        assert ended == block.exit, (
+            f"{block.where}: {line!r} ended with {ended}, not {block.exit}:\n{printed}"
         )
         assert not shown.strip() or matches(shown, printed), _unlike(block, printed)
 
@@ -303,9 +306,10 @@ def _close(left: str, right: str) -> bool:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors that a forge makes of the page's headings."""
-    found: set[str] = set()
-    for line in prose(page).splitlines():
+    """The anchors that a forge makes of the page's headings, and the site of names in its API."""
+    text = prose(page)
+    found = set(re.findall(r"^::: (\S+)$", text, re.MULTILINE))
+    for line in text.splitlines():
         if re.match(r"#{1,6} ", line):
             title = line.lstrip("#").strip().lower()
             kept = (c for c in title if c in "-_ " or unicodedata.category(c)[0] in "LN")

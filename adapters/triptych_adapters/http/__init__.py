@@ -1,18 +1,9 @@
 """The knowledge base over HTTP: `create_app` makes an ASGI app, ``triptych serve`` runs it.
 
-Needs the extra ``server``.
+Needs the extra ``server``. The app is imported when it is first used: who only names limits
+needs no Starlette.
 """
 
-from triptych_adapters.http.limits import Limits
-from triptych_adapters.keys.authenticator import Authenticator
+from triptych._internal.lazy import lazy_exports
 
-__all__ = ["Authenticator", "Limits", "create_app"]
-
-
-def __getattr__(name: str) -> object:
-    # The app needs Starlette; who only names limits does not.
-    if name == "create_app":
-        from triptych_adapters.http.app import create_app
-
-        return create_app
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__, __getattr__, __dir__ = lazy_exports(__name__, __file__)

@@ -185,7 +185,7 @@ class RemoteLLM(RemoteModel):
         """`generate` for an event loop, which goes on meanwhile.
 
         Raises:
-            The errors of `generate`. Cancelling the task lets go of the connection.
+            TriptychError: as `generate` does. Cancelling the task lets go of the connection.
         """
         return await self._generated(*self._asked(messages, max_tokens))
 
@@ -193,8 +193,8 @@ class RemoteLLM(RemoteModel):
         """The same answer in pieces as they come; a place of the connection is held meanwhile.
 
         Raises:
-            The errors of `generate`, those of the provider while it is read. What came before
-            one is not the answer.
+            TriptychError: as `generate` does, for the provider's errors while it is read. What
+                came before one is not the answer.
         """
         asked, gathered = self._asked(messages, max_tokens, stream=True), _Gathered()
         return TextStream(self._pieces(*asked, gathered), gathered)
@@ -207,7 +207,7 @@ class RemoteLLM(RemoteModel):
                     print(piece, end="")
 
         Raises:
-            The errors of `stream`. Cancelling the task lets go of the connection.
+            TriptychError: as `stream` does. Cancelling the task lets go of the connection.
         """
         asked, gathered = self._asked(messages, max_tokens, stream=True), _Gathered()
         return AsyncTextStream(self._pieces(*asked, gathered), gathered)

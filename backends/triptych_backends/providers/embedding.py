@@ -182,7 +182,7 @@ class RemoteEmbedder(BatchedModel):
         """`embed` for an event loop, which goes on meanwhile.
 
         Raises:
-            The errors of `embed`. Cancelling the task lets go of the connection.
+            TriptychError: as `embed` does. Cancelling the task lets go of the connection.
         """
         return await self._embedded(checked_texts(texts, kind), kind)
 

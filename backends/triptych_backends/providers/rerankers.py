@@ -61,7 +61,7 @@ class RemoteReranker(BatchedModel):
         """`scores` for an event loop, which goes on meanwhile.
 
         Raises:
-            The errors of `scores`. Cancelling the task lets go of the connection.
+            TriptychError: as `scores` does. Cancelling the task lets go of the connection.
         """
         return await self._scored(*checked_question(query, texts))
 
