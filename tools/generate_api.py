@@ -10,6 +10,7 @@ compares what is committed with what this writes.
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -29,9 +30,14 @@ SOURCES = {
 }
 """The distribution's packages and their folders, in the order of the pages."""
 MODULES = (
+    "triptych.contracts.defaults",
+    "triptych.contracts.rules",
     "triptych.deadlines",
     "triptych.layers.generation",
+    "triptych.leases",
     "triptych.records.serialization",
+    "triptych.search.fusion",
+    "triptych.search.result_formats",
     "triptych.shortcuts",
     "triptych.telemetry",
     "triptych.testing.fakes",
@@ -113,6 +119,7 @@ def nav() -> str:
     return before + found + "\n".join(lines) + "\n"
 
 
+@functools.cache
 def public_names() -> dict[str, dict[str, object]]:
     """The public names of each module, each with what tells it from another of that name."""
     found = {}
