@@ -131,10 +131,14 @@ class MarkdownChunker:
     the one before, from the start of a word on; without, every visible character of the
     document is in exactly one chunk. Front matter is a section of its own, without a heading
     path. A leading byte order mark is in no chunk.
+
+    ``joins=False`` leaves small sections apart. It is no part of the signature: it is for documents
+    with an outline, which is part of their input, and whose sections may lie on several pages.
     """
 
     size: int = 800
     overlap: int = 0
+    joins: bool = True
 
     def __attrs_post_init__(self) -> None:
         check_sizes(self.size, self.overlap)
@@ -150,7 +154,7 @@ class MarkdownChunker:
         limit = self.size - self.overlap
         specs: list[ChunkSpec] = []
         parts = [_Part(each.path, _spans(text, each, limit)) for each in sections(text)]
-        for path, spans in _joined(text, parts, limit):
+        for path, spans in _joined(text, parts, limit) if self.joins else parts:
             least = first = spans[0][0]
             for start, end in spans:
                 if self.overlap and start > first:

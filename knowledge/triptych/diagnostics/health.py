@@ -14,7 +14,8 @@ from triptych._internal.wording import counted
 from triptych.contracts import Diagnostics, DocumentRepo, Embedder, SparseEncoder
 from triptych.errors import CancelledError, StoreError, TriptychError
 from triptych.records import DatasetStats, Health, HealthCheck
-from triptych.search.tuned import Tuned, not_tuned
+from triptych.search.request import Tuned
+from triptych.search.tuned import not_tuned
 from triptych.vectors.embedding import embed_query, encode_sparse
 
 _PROBE = "health check"
