@@ -118,7 +118,7 @@ class Upkeep(ServiceBase):
             next_embedder=self.options.next_embedder,
             probe=probe,
             sparse_encoder=self.options.sparse_encoder,
-            tuned=self._parts.tuned,
+            tuned=lambda each: self._parts.tuned({each.dataset_id: each.config})[1],
         )
 
     @operation(Effect.WRITES, long=True)
@@ -150,8 +150,8 @@ class Upkeep(ServiceBase):
             CancelledError: the deadline passed; what was repaired stays.
         """
         from triptych.derivation.batches import check_progress
-        from triptych.diagnostics.agreement import disagreement
         from triptych.diagnostics.doctor import Doctor
+        from triptych.search.agreement import disagreement
 
         check_progress(progress)
         if dataset_id is None:
