@@ -19,6 +19,7 @@ from triptych.chunking.boundaries import (
     windows,
 )
 from triptych.chunking.specs import ChunkSpec, check_sizes
+from triptych.text import BESIDE
 
 HASHED = 32
 _STRIDE = 256
@@ -119,11 +120,11 @@ class MarkdownChunker:
     A chunk begins with the heading of its section, where it is the section's first. A heading
     without text of its own joins its first subsection. Sections under `size`/4 without
     subsections join those of their kind beside them, where they have a parent or the document
-    fits one chunk; the heading path is then the parent's and the title of each. Any other
+    fits one chunk; the heading path then ends in the titles of all, `One / Two`. Any other
     section that fits is one chunk. One that does not is cut between its paragraphs, list items,
-    tables, code blocks and HTML blocks, each of which stays whole unless it alone is larger than
-    `size`: paragraphs are then cut between sentences, the others between lines, and what is still
-    too large at the limit.
+    tables, code blocks and HTML blocks, each of which stays whole unless it alone is larger
+    than `size`: paragraphs are then cut between sentences, the others between lines, and what
+    is still too large at the limit.
     Where a section is cut is decided by a hash of the text at the cut (`pack`), not by counting,
     so that an edit changes the chunks around it and no others.
 
@@ -197,11 +198,11 @@ def _joined(text: str, parts: Sequence[_Part], size: int) -> Iterator[_Part]:
 
 
 def _packed(text: str, run: Sequence[_Part], size: int) -> Iterator[_Part]:
-    """Join small sections to chunks; a path names all of them, for filters to find each."""
+    """Join small sections to chunks; the last part of a path names all of them."""
     units = [Unit(*part.spans[0], _BETWEEN_BLOCKS) for part in run]
     for first, last in pack(text, units, size):
         titles = dict.fromkeys(part.path[-1] for part in run[first:last])
-        path = (*run[first].path[:-1], *titles)
+        path = (*run[first].path[:-1], BESIDE.join(titles))
         yield _Part(path, [(units[first].start, units[last - 1].end)])
 
 
