@@ -75,7 +75,7 @@ def test_words_that_a_program_adds_change_no_term(name: str) -> None:
         "import importlib, sys\n"
         "sys.modules['rjieba' if sys.argv[1] == 'jieba' else 'jieba'] = None\n"
         "jieba = importlib.import_module(sys.argv[1])\n"
-        "jieba.add_word('京市长', 10**8, None)\n"
+        "jieba.add_word('南京市长江大桥', 10**8, None)\n"
         "from triptych.text.words import index_terms\n"
         "print(*index_terms('南京市长江大桥'))"
     )
