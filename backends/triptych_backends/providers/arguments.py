@@ -17,7 +17,9 @@ from triptych.installation import lacking
 
 # Each imports its httpcore at the first request, which would be within that one's deadline.
 if TYPE_CHECKING:
-    import httpx2 as httpx
+    import httpx2
+
+    httpx = httpx2  # by this name it is exported
 else:
     try:
         import httpcore2  # noqa: F401

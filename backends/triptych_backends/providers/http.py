@@ -390,10 +390,9 @@ class HttpClient:
             given = self.connection.transport
             transport = given() if given else transport_to(self.base_url, self.connection.proxy)
             if not isinstance(transport, httpx.AsyncBaseTransport):
-                kind = type(transport)
                 raise ValidationError(
-                    f"Connection.transport made a {kind.__module__}.{kind.__qualname__}: requests "
-                    f"are sent by {httpx.__name__} here, so make a transport of that package, "
+                    f"Connection.transport made {type(transport)!r:.80}: requests are "
+                    f"sent by {httpx.__name__} here, so make a transport of that package, "
                     f"such as {httpx.__name__}.AsyncHTTPTransport"
                 )
             self._clients[loop] = httpx.AsyncClient(

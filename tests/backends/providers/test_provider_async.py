@@ -252,7 +252,7 @@ def test_a_transport_that_is_none_is_refused() -> None:
     blocking: Any = httpx.HTTPTransport
     llm = OpenAILLM("m", base_url="http://localhost:1", connection=Connection(transport=blocking))
     with pytest.raises(
-        ValidationError, match=rf"made a {httpx.__name__}.HTTPTransport.*{httpx.__name__}.AsyncHTTP"
+        ValidationError, match=rf"made .*{httpx.__name__}.HTTPTransport.*{httpx.__name__}.AsyncHTTP"
     ):
         llm.generate(ASK, max_tokens=5)
     llm.close()
