@@ -54,6 +54,11 @@ _EXIT = re.compile(r"exit=(\d+)")
 METRIC_NAMES = frozenset(each.name for each in METRICS) | frozenset(
     each.name.replace("triptych_store_", "triptych.store.") for each in FIGURES
 )
+_ROOT = Path(__file__).parents[2]
+SKILL = _ROOT / "knowledge/triptych/.agents/skills/triptych/SKILL.md"
+PAGES = (_ROOT / "README.md", SKILL, *sorted(_ROOT.glob("docs/**/*.md")))
+"""The pages whose snippets run."""
+
 CAMEL_HOMES = (
     "triptych",
     "triptych.access",
