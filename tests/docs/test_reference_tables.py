@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.cli_run import Shell, fresh_shell
-from support.doc_pages import PAGES, prose
+from support.doc_pages import COMMUNITY, ISSUE_FORMS, PAGES, prose
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -184,7 +184,11 @@ _OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]+")
 _EVERY = {"--help", "--version", "--install-completion", "--show-completion"}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "page",
+    [*PAGES, *COMMUNITY, *ISSUE_FORMS],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
 def test_a_page_names_commands_and_options_that_there_are(page: Path) -> None:
     unknown = []
     for words, rest in _SPAN.findall(prose(page)):

@@ -15,6 +15,7 @@ import yaml
 
 import triptych
 from support.doc_pages import (
+    COMMUNITY,
     PAGES,
     SKILL,
     blocks,
@@ -33,7 +34,6 @@ from triptych_factory.embedders import local_is_installed
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-LINKING = [*PAGES, *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md"))]
 
 _LOCAL = re.compile(r'"local"|LocalEmbedder|triptych\.open\((?![^)]*embedder)')
 _FRAMEWORK = re.compile(r"^from (haystack|langchain_core|langgraph|llama_index)\b", re.MULTILINE)
@@ -105,7 +105,7 @@ def test_every_snippet_runs_and_prints_what_is_shown(
     assert own.exists() == (page.name == "my-notes.md"), "the reader's own store"
 
 
-@pytest.mark.parametrize("page", LINKING, ids=_id)
+@pytest.mark.parametrize("page", [*PAGES, *COMMUNITY], ids=_id)
 def test_every_link_leads_somewhere_and_every_name_exists(page: Path) -> None:
     assert dead_links(page) == []
     assert unknown_names(page) == []
