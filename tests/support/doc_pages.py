@@ -58,10 +58,7 @@ _ROOT = Path(__file__).parents[2]
 SKILL = _ROOT / "knowledge/triptych/.agents/skills/triptych/SKILL.md"
 PAGES = (_ROOT / "README.md", SKILL, *sorted(_ROOT.glob("docs/**/*.md")))
 """The pages whose snippets run."""
-COMMUNITY = tuple(
-    _ROOT / name
-    for name in ("CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md")
-)
+COMMUNITY = tuple(sorted({*_ROOT.glob("*.md")} - {*PAGES}))
 ISSUE_FORMS = tuple(sorted(_ROOT.glob(".github/ISSUE_TEMPLATE/*.yml")))
 """Pages and forms that show no snippets; their links and commands are checked."""
 
