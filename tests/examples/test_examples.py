@@ -27,9 +27,9 @@ from support.example_runs import EXAMPLES, environment, notes, run
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/examples.md"
 LONGEST = {"chat_over_a_folder.py": 30, "json_store.py": 100}
-pytestmark = pytest.mark.process
 
 
+@pytest.mark.process
 def test_a_chat_streams_its_answers_and_cites_lines(tmp_path: Path) -> None:
     turns = (["Ten ", "times [1]."], ["What limits retries?"], ["Ten [1]."])
     with chat(*turns) as server:
@@ -52,6 +52,7 @@ def test_a_chat_streams_its_answers_and_cites_lines(tmp_path: Path) -> None:
     assert "How often is a failed request repeated?" in json.dumps(asked[1])
 
 
+@pytest.mark.process
 def test_a_memory_finds_the_notes_of_one_person_until_they_are_forgotten(tmp_path: Path) -> None:
     def memory(*words: str) -> str:
         return run(tmp_path, "agent_memory.py", *words)
@@ -87,6 +88,7 @@ def followed(folder: Path) -> Iterator[Queue[str]]:
             reader.join()
 
 
+@pytest.mark.process
 def test_a_follower_prints_each_message_once_whoever_posts_it(tmp_path: Path) -> None:
     def post(*words: str) -> None:
         run(tmp_path, "message_feed.py", "post", *words)
