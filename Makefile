@@ -4,6 +4,8 @@ VENV := .venv
 PY := $(VENV)/bin/python
 # On two cores three: tests wait for processes that they start.
 WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n < 3 ? n + 1 : n)))
+# What needs a framework that is not in .venv.
+FRAMEWORKS := examples/fastapi_tenants.py examples/haystack_answer.py examples/langgraph_answer.py
 PACKAGES := knowledge/triptych backends/triptych_backends factory/triptych_factory adapters/triptych_adapters
 
 .DEFAULT_GOAL := help
@@ -96,8 +98,8 @@ doors: venv ## tests by others of what faces programs, and their frameworks (ins
 	  $(VENV)/doors/bin/python -m pip install --quiet --disable-pip-version-check "schemathesis>=4.32,<5"; }
 	test -x $(VENV)/frameworks/bin/python || $(PY) -m venv $(VENV)/frameworks
 	$(VENV)/frameworks/bin/python -m pip install --quiet --disable-pip-version-check \
-	  -e ".[haystack,langchain]" hypothesis pytest-timeout "langchain-tests>=1.0,<2" \
-	  pandas langgraph llama-index-core openai-agents pydantic-ai-slim smolagents
+	  -e ".[haystack,http,langchain,server]" hypothesis pytest-timeout "langchain-tests>=1.0,<2" \
+	  pandas fastapi langgraph llama-index-core openai-agents pydantic-ai-slim smolagents
 	$(PY) -m pytest --target doors --ignore tests/frameworks
 	$(VENV)/frameworks/bin/python -m pytest tests/frameworks --target doors \
 	  -o asyncio_mode=auto -o asyncio_default_fixture_loop_scope=function
@@ -105,7 +107,7 @@ doors: venv ## tests by others of what faces programs, and their frameworks (ins
 lint: venv ## ruff, mypy, pyright on the public surface, import-linter
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(PY) -m mypy $(PACKAGES) examples/json_store.py
+	$(PY) -m mypy $(PACKAGES) $(filter-out $(FRAMEWORKS),$(wildcard examples/*.py))
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" pyright --verifytypes triptych --ignoreexternal
 	$(VENV)/bin/lint-imports
 

@@ -11,9 +11,20 @@ from pathlib import Path
 
 import attrs
 import pytest
+import yaml
 
 import triptych
-from support.doc_pages import blocks, dead_links, matches, prose, run_page, unknown_names
+from support.doc_pages import (
+    COMMUNITY,
+    PAGES,
+    SKILL,
+    blocks,
+    dead_links,
+    matches,
+    prose,
+    run_page,
+    unknown_names,
+)
 from support.foreign_tables import foreign_tables, vector_of
 from support.postgres import PostgresServer
 from triptych import errors
@@ -23,7 +34,6 @@ from triptych_factory.embedders import local_is_installed
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 _LOCAL = re.compile(r'"local"|LocalEmbedder|triptych\.open\((?![^)]*embedder)')
 _FRAMEWORK = re.compile(r"^from (haystack|langchain_core|langgraph|llama_index)\b", re.MULTILINE)
@@ -95,10 +105,19 @@ def test_every_snippet_runs_and_prints_what_is_shown(
     assert own.exists() == (page.name == "my-notes.md"), "the reader's own store"
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=_id)
+@pytest.mark.parametrize("page", [*PAGES, *COMMUNITY], ids=_id)
 def test_every_link_leads_somewhere_and_every_name_exists(page: Path) -> None:
     assert dead_links(page) == []
     assert unknown_names(page) == []
+
+
+def test_the_skill_is_short_and_says_when_to_read_it() -> None:
+    _, head, body = SKILL.read_text(encoding="utf-8").split("---\n", 2)
+    skill = yaml.safe_load(head)
+    assert skill.keys() == {"name", "description"}
+    assert skill["name"] == SKILL.parent.name
+    assert len(skill["description"]) <= 1024  # the format's limit
+    assert len(body.splitlines()) <= 120
 
 
 def test_every_page_is_in_the_index() -> None:
