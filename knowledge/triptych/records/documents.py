@@ -51,8 +51,8 @@ class SystemData:
 class NewDocument:
     """A document to put.
 
-    ``metadata["title"]`` overrides its first heading as the title, ``metadata["kind"]`` ("markdown",
-    "text", …) its name's ending. ``if_version`` is the
+    ``metadata["title"]`` overrides its first heading as the title, ``metadata["kind"]``
+    ("markdown", "text", …) its name's ending. ``if_version`` is the
     version it must still have in the store (0: it must not exist), None for any.
 
     ``metadata`` None keeps the document's metadata; ``{}`` removes it. Neither changes the

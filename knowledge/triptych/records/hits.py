@@ -203,7 +203,7 @@ class Hit:
 
     @property
     def signs(self) -> tuple[Sign, ...]:
-        """Parts of ``content`` that look like instructions to a model, or are hidden from a reader."""
+        """Parts of ``content`` that look like orders to a model, or are hidden from a reader."""
         from triptych.text.injection import suspicious  # its patterns take a while to compile
 
         return suspicious(self.content)
