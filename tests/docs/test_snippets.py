@@ -127,7 +127,7 @@ def test_every_page_is_in_the_index() -> None:
 
 
 def test_every_guarantee_is_shown_by_a_test_that_exists() -> None:
-    named = re.findall(r"`(test_\w+)`", prose(ROOT / "README.md"))
+    named = re.findall(r"`(test_\w+)`", prose(DOCS / "concepts.md"))
     folders = (ROOT / "tests", ROOT / "knowledge" / "triptych" / "testing")
     sources = "".join(
         file.read_text(encoding="utf-8") for folder in folders for file in folder.rglob("*.py")
@@ -155,12 +155,12 @@ def test_the_shown_file_is_understood_and_shows_every_setting(tmp_path: Path) ->
     assert {each.name for each in settings.explain() if each.source == "default"} == set()
 
 
-def test_every_extra_is_in_the_readme() -> None:
+def test_every_extra_is_in_the_reference() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
         "optional-dependencies"
     ]
-    table = (ROOT / "README.md").read_text().partition("| extra | brings |")[2].partition("\n\n")[0]
-    cells = [line.split("|")[1] for line in table.splitlines()[2:]]
+    page = prose(DOCS / "reference" / "extras.md")
+    cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     assert set(re.findall(r"`([\w-]+)`", "".join(cells))) == set(extras)
 
 
