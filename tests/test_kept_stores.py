@@ -36,14 +36,15 @@ def test_a_kept_store_answers_as_it_did(
             assert docs.search("how often is a failed call tried").hits[0].doc_name == "http.md"
             assert docs.search("重试").hits[0].doc_name == "guide/中文.md"
             (hit, *_) = docs.search("okapi port", where={"team": "ops"}).hits
-            assert (hit.doc_name, hit.start_line, hit.stale) == ("guide/setup.md", 1, None)
+            assert (hit.doc_name, hit.start_line) == ("guide/setup.md", 1)
+            assert hit.stale in (None, "chunker")  # what is derived is not migrated
             assert {"bm25", "vector"} <= set(hit.scores)
             assert docs.search("nobody reads", mode="bm25").hits == ()
             assert [each.version for each in docs.history("http.md")] == [2, 1]
             assert "three times" in docs.get("http.md", version=1).content
             layer = docs.layer("guide/setup.md", "L0")
             assert layer is not None
-            assert (layer.stale, "7700" in layer.content) == (None, True)
+            assert "7700" in layer.content
             assert docs.dataset_layer("L1") is not None
             assert kb.dataset("notes").search("okapi").hits[0].doc_name == "one.txt"
             assert docs.put("http.md", "# HTTP client\n\nNo quagga is retried.\n").version == 3
