@@ -223,9 +223,8 @@ def outside(programs: Path, tree: Path) -> list[str]:
     return [each for each in files if each and programs.parent not in Path(each).parents]
 
 
-def installers(wheel: Path, environment: Path, scratch: Path) -> None:
+def installers(wheel: Path, tools: Path, scratch: Path) -> None:
     """Install a wheel by pipx and uv, as a command of its own, and run it."""
-    tools = _environment(Path(sys.executable), environment, ("pipx>=1.7", "uv>=0.9"))
     home = scratch / "installers"
     places = {name: str(home / name) for name in ("PIPX_HOME", "PIPX_BIN_DIR", "PIPX_MAN_DIR")}
     places |= {name: str(home / name) for name in ("UV_TOOL_DIR", "UV_TOOL_BIN_DIR")}
@@ -241,7 +240,7 @@ def installers(wheel: Path, environment: Path, scratch: Path) -> None:
     say("pipx install, uv tool install and uvx: triptych runs")
 
 
-def elsewhere(wheel: Path, versions: Iterable[str]) -> None:
+def elsewhere(wheel: Path, tools: Path, versions: Iterable[str]) -> None:
     """Say for Pythons that are not here whether pip finds wheels of everything that is needed."""
     for version in versions:
         number = "3" + version.removesuffix("t").partition(".")[2]
@@ -249,7 +248,7 @@ def elsewhere(wheel: Path, versions: Iterable[str]) -> None:
         asked = ["--python-version", version.removesuffix("t"), "--implementation", "cp"]
         asked += [part for abi in (*abis, "none") for part in ("--abi", abi)]
         for extra in ("", "[local]", "[all]"):
-            command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed"]
+            command = [tools / "python", "-m", "pip", "install", "--dry-run", "--ignore-installed"]
             command += ["--quiet", "--only-binary", ":all:", "--target", "unused", *asked]
             done = subprocess.run(
                 [*command, f"{wheel}{extra}"], capture_output=True, text=True, check=False
@@ -357,10 +356,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _gate(folder: Path, versions: Sequence[str]) -> None:
     pythons, artifacts = found_pythons(versions), sorted(folder.iterdir())
-    wheel = artifacts[0]
-    elsewhere(wheel, [each for each in versions if each not in pythons])
+    (wheel,) = [each for each in artifacts if each.name.endswith("-none-any.whl")]
+    # Only a new pip knows that a Python without its lock loads no file of the stable ABI.
+    needed = ("pip>=25.1", "pipx>=1.7", "uv>=0.9")
+    tools = _environment(Path(sys.executable), ROOT / "build/installers", needed)
+    elsewhere(wheel, tools, [each for each in versions if each not in pythons])
     with tempfile.TemporaryDirectory(prefix="triptych-gate-") as scratch:
-        installers(wheel, ROOT / "build/installers", Path(scratch))
+        installers(wheel, tools, Path(scratch))
         gate(artifacts, pythons, Path(scratch))
 
 
