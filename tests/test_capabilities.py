@@ -9,12 +9,11 @@ from typing import Any
 
 import attrs
 
-import triptych
 from triptych.contracts import Capabilities
 from triptych.contracts.defaults import Repositories
 from triptych_backends.memory import MemoryStore
 
-ROOT = Path(triptych.__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 SOURCES = ("knowledge", "backends", "factory", "adapters")
 
 

@@ -1,4 +1,4 @@
-"""A wheel has the kernels where they can be compiled, and its tag says so."""
+"""A wheel has the kernels where they can be compiled, its tag says so, and the skill for agents."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from types import SimpleNamespace
 
 import pytest
 
+import triptych
+from triptych_adapters.mcp.configuration import SKILL
 from triptych_backends.index import kernels
 
 ROOT = Path(__file__).parents[1]
+PACKAGE = Path(triptych.__file__).parent
 MODULE = "triptych_backends.index._kernels"
 
 
@@ -53,6 +56,15 @@ def test_without_a_compiler_the_wheel_is_for_every_system(tmp_path: Path, variab
     assert done.returncode == 0, done.stderr
     assert built(tmp_path) == ("py3-none-any", {"kernels.py"})
     assert ("NumPy is used" in done.stdout + done.stderr) == ("CC" in variables)
+
+
+@pytest.mark.process
+def test_the_wheel_has_the_skill_that_agents_read(tmp_path: Path) -> None:
+    assert build(tmp_path, TRIPTYCH_KERNELS="no").returncode == 0
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        held = archive.read(f"triptych/{SKILL.relative_to(PACKAGE).as_posix()}")
+    assert held == SKILL.read_bytes()
 
 
 @pytest.mark.process

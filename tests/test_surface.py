@@ -7,7 +7,7 @@ from pathlib import Path
 import triptych
 from triptych import contracts, records, search
 
-HEAVY = ("sqlalchemy", "httpx", "onnxruntime", "tokenizers", "rjieba", "jieba", "typer")
+HEAVY = ("sqlalchemy", "httpx", "httpx2", "onnxruntime", "tokenizers", "rjieba", "jieba", "typer")
 
 
 def run(code: str, *, cwd: Path | None = None) -> str:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych.chunking import default_chunkers, embedding_text
-from triptych.text import get_analyzer
+from triptych.text import get_analyzer, label_of
 
 DIMENSION = 384
 SECTIONS = 10
@@ -240,13 +240,14 @@ def _files(path: Path, endings: tuple[str, ...]) -> Iterator[tuple[str, str]]:
                 yield name, archive.read(name).decode("utf-8", "replace")
 
 
-def cut(name: str, content: str) -> list[tuple[int, int, int]]:
-    """Start, end and embed key of each chunk, as Triptych cuts the document."""
+def cut(name: str, content: str) -> list[tuple[int, int, str, int]]:
+    """Start, end, label and embed key of each chunk, as Triptych cuts the document."""
     specs = default_chunkers().for_document(name, {}).chunk(content)
     return [
         (
             spec.start,
             spec.end,
+            label_of(name, "", spec.heading_path),
             key_of(embedding_text(None, spec.heading_path, content[spec.start : spec.end])),
         )
         for spec in specs
@@ -289,7 +290,7 @@ def prepare(
             count, names = count + len(row["chunks"]), names + 1
             if counted < COUNTED:
                 counted = count
-                for start, end, _ in row["chunks"]:
+                for start, end, *_ in row["chunks"]:
                     counts.update(set(re.findall(r"[^\W\d_]+", content[start:end].lower())))
             if text is not None:
                 contents.append(content)
@@ -373,14 +374,14 @@ class Feed:
 
     def _document(self, row: dict[str, Any]) -> Document:
         name, content = row["name"], row["content"]
-        texts = [content[start:end] for start, end, _ in row["chunks"]]
+        texts = [content[start:end] for start, end, *_ in row["chunks"]]
         vectors = self.given.rows([key_of(text) for text in texts])
         return Document(
             name=name,
             content=content,
             chunks=tuple(
                 Chunk(id=f"{name}#{at}", text=text, vector=vector, embed_key=embed_key)
-                for at, (text, vector, (_, _, embed_key)) in enumerate(
+                for at, (text, vector, (*_, embed_key)) in enumerate(
                     zip(texts, vectors, row["chunks"], strict=True)
                 )
             ),

@@ -28,20 +28,20 @@ Analyze = Callable[[str], list[str]]
 _Posting = tuple[NDArray[np.int64], NDArray[np.float64]]
 
 
-def chunks_of(corpus: Path) -> Iterator[tuple[str, str]]:
-    """Ids and texts of a prepared corpus."""
+def chunks_of(corpus: Path) -> Iterator[tuple[str, str, str]]:
+    """Ids, texts and labels of a prepared corpus."""
     with (corpus / "corpus.jsonl").open("rb") as lines:
         for line in lines:
             row = json.loads(line)
-            for at, (start, end, _) in enumerate(row["chunks"]):
-                yield f"{row['name']}#{at}", row["content"][start:end]
+            for at, (start, end, label, _) in enumerate(row["chunks"]):
+                yield f"{row['name']}#{at}", row["content"][start:end], label
 
 
 def wrong_texts(corpus: Path, lanes: Mapping[str, Sequence[Hits]]) -> int:
     """How many hits brought another text than their chunk's."""
     found = {hit for hits in lanes.values() for query in hits for hit, _ in query}
     texts = {
-        chunk: zlib.crc32(text.encode()) for chunk, text in chunks_of(corpus) if chunk in found
+        chunk: zlib.crc32(text.encode()) for chunk, text, _ in chunks_of(corpus) if chunk in found
     }
     return sum(
         texts.get(hit) != digest
@@ -60,23 +60,33 @@ def share(scores: Sequence[float], best: Sequence[float]) -> float:
 
 
 class ExactBM25:
-    """Brute force over the terms of some queries; one pass over the corpus."""
+    """Brute force over the terms of some queries; one pass over the corpus.
+
+    With `labels` a word of a chunk's label counts for half a word of its text.
+    """
 
     def __init__(
-        self, corpus: Path, queries: Sequence[str], terms: Analyze, asked: Analyze
+        self,
+        corpus: Path,
+        queries: Sequence[str],
+        terms: Analyze,
+        asked: Analyze,
+        labels: bool = False,
     ) -> None:
         self._queries = [asked(query) for query in queries]
         wanted = {term for query in self._queries for term in query}
-        ids: dict[str, tuple[list[int], list[int]]] = {term: ([], []) for term in wanted}
+        ids: dict[str, tuple[list[int], list[float]]] = {term: ([], []) for term in wanted}
         self._ordinals: dict[str, int] = {}
-        lengths: list[int] = []
-        for ordinal, (chunk, text) in enumerate(chunks_of(corpus)):
+        lengths: list[float] = []
+        for ordinal, (chunk, text, label) in enumerate(chunks_of(corpus)):
             self._ordinals[chunk] = ordinal
-            found = terms(text)
-            lengths.append(len(found))
-            for term, count in Counter(term for term in found if term in wanted).items():
+            counts: dict[str, float] = {**Counter(terms(text))}
+            for term in terms(label) if labels else ():
+                counts[term] = counts.get(term, 0) + 0.5
+            lengths.append(sum(counts.values()))
+            for term in wanted & counts.keys():
                 ids[term][0].append(ordinal)
-                ids[term][1].append(count)
+                ids[term][1].append(counts[term])
         self._lengths = np.array(lengths, np.float64)
         self._postings: dict[str, _Posting] = {
             term: (np.array(at, np.int64), np.array(counts, np.float64))
@@ -113,7 +123,7 @@ class ExactVectors:
         self._given = given
         self._best = np.full((len(queries), 0), -np.inf, np.float32)
         chunks = chunks_of(corpus)
-        while batch := [key_of(text) for _, text in islice(chunks, 50_000)]:
+        while batch := [key_of(text) for _, text, _ in islice(chunks, 50_000)]:
             joined = np.hstack([self._best, queries @ given.rows(batch).T])
             count = min(LIMIT, joined.shape[1])
             self._best = np.partition(joined, -count, axis=1)[:, -count:]

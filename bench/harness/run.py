@@ -122,7 +122,7 @@ class Bench:
     def _agreement(self, system: type[System], found: dict[str, Any]) -> dict[str, float]:
         agreed = {}
         if "keyword" in found and system.bm25 is not None:
-            key = (system.terms, system.query_terms)
+            key = (system.terms, system.query_terms, system.labels)
             if key not in self._exact:
                 self._exact[key] = ExactBM25(self._corpus, self._queries, *key)
             agreed["keyword"] = self._exact[key].agreement(found["keyword"], system.bm25)

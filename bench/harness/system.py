@@ -47,6 +47,7 @@ class System(ABC):
         modules: what must be importable for it to run.
         lanes: of "keyword", "vector" and "hybrid", those it has.
         bm25: k1 and b by which its keyword lane ranks; None where it has no such lane.
+        labels: whether that lane also counts the words that name a chunk.
         threads: whether many threads may search while one writes.
         filters: whether its searches keep to ``where``, a field of the documents and its value.
         most: chunks above which it takes hours; None where it takes minutes.
@@ -59,6 +60,7 @@ class System(ABC):
     modules: ClassVar[tuple[str, ...]]
     lanes: ClassVar[tuple[str, ...]]
     bm25: ClassVar[tuple[float, float] | None] = (1.2, 0.75)
+    labels: ClassVar[bool] = False
     threads: ClassVar[bool] = False
     filters: ClassVar[bool] = False
     most: ClassVar[int | None] = None

@@ -252,6 +252,6 @@ def connect(
         if error.name is None or error.name.partition(".")[0] in ("triptych_adapters", "triptych"):
             raise
         raise lacking(
-            "a knowledge base on a server needs the package httpx, which is not installed", "http"
+            "a knowledge base on a server needs the package httpx2, which is not installed", "http"
         ) from error
     return connected(settings.url, key=key)

@@ -56,7 +56,7 @@ def test_small_sections_in_a_row_under_one_parent_are_one_chunk_with_all_their_t
     )
     assert chunks(content) == [
         (("A",), f"# A\n\n{long}"),
-        (("A", "B", "C"), "## B\nb\n\n## C\nc"),
+        (("A", "B / C"), "## B\nb\n\n## C\nc"),
         (("A", "D"), f"## D\n{long}"),
         (("A", "C"), "## C\nc\n\n## C\nd"),
         (("E",), "# E\ne"),
@@ -65,19 +65,21 @@ def test_small_sections_in_a_row_under_one_parent_are_one_chunk_with_all_their_t
 
 def test_a_small_section_with_subsections_stays_before_them() -> None:
     content = "# A\n\n## B\nb\n\n## C\nc\n\n### D\nd\n\n### E\ne\n\n## F\nf\n"
-    assert paths(content) == [("A", "B"), ("A", "C"), ("A", "C", "D", "E"), ("A", "F")]
+    assert paths(content) == [("A", "B"), ("A", "C"), ("A", "C", "D / E"), ("A", "F")]
 
 
 def test_sections_at_the_top_are_joined_where_the_document_fits_one_chunk() -> None:
     content = "Before.\n\n## A\na\n\n## B\nb\n"
-    assert paths(content) == [(), ("A", "B")]
+    assert paths(content) == [(), ("A / B",)]
     assert paths(content + "\n\n## C\n" + "word " * 200) == [(), ("A",), ("B",), ("C",), ("C",)]
 
 
 def test_small_sections_are_joined_up_to_the_size_and_none_stays_alone() -> None:
     content = "# T\n\n" + "\n\n".join(f"## S{n}\n{'word ' * 20}{n}" for n in range(40))
     found = chunks(content)
-    assert [title for path, _ in found for title in path[1:]] == [f"S{n}" for n in range(40)]
+    assert [title for path, _ in found for title in path[-1].split(" / ")] == [
+        f"S{n}" for n in range(40)
+    ]
     assert all(200 <= len(chunk) <= 800 for _, chunk in found)
     for size, overlap in ((400, 0), (800, 400)):  # small is what is under a quarter of what is new
         assert {len(path) for path, _ in chunks(content, size, overlap)} == {2}

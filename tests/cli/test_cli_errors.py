@@ -226,7 +226,7 @@ def test_a_planned_model_is_signed_as_the_model_is() -> None:
 @pytest.mark.process
 def test_a_plan_needs_neither_a_client_nor_a_key(shell: Shell) -> None:
     program = (
-        "import sys; sys.modules['httpx'] = None\n"
+        "import sys; sys.modules['httpx'] = sys.modules['httpx2'] = None\n"
         "from triptych_adapters.cli.app import app\n"
         "app(sys.argv[1:])\n"
     )

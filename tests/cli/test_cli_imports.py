@@ -64,6 +64,7 @@ NOT_TO_READ = {
     "rjieba",
     "jieba",
     "httpx",
+    "httpx2",
     "mcp",
     "starlette",
     "http.client",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -24,6 +25,8 @@ def test_the_configuration_starts_this_store_from_anywhere(
     ]
     assert Path(server["command"]).is_absolute()
     assert ".mcp.json" in printed.err
+    (skill,) = re.findall(r"^instructions for agents: (.*)$", printed.err, re.MULTILINE)
+    assert Path(skill).read_text(encoding="utf-8").startswith("---\nname: triptych\n")
     served = ran(["mcp", "--print-config", "--agent", "codex", "--http", "--port", "9000"])
     assert 'url = "http://127.0.0.1:9000/mcp"' in served.text
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from support.doc_pages import Block, blocks
+from support.doc_pages import PAGES, Block, blocks
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *ROOT.glob("examples/**/*.md")]
 ABOUT_IT = ("README.md", "docs/how-to/my-notes.md")
 """The pages whose subject is the reader's own store. They name no embedder but none."""
 

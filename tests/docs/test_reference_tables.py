@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from support.cli_run import Shell, fresh_shell
-from support.doc_pages import prose
+from support.doc_pages import COMMUNITY, ISSUE_FORMS, PAGES, prose
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
-PAGES = ("command-line.md", "settings.md", "../how-to/write-a-backend.md")
+GENERATED = ("command-line.md", "settings.md", "../how-to/write-a-backend.md")
 
 
 def _tool() -> Any:
@@ -34,7 +34,7 @@ TOOL = _tool()
 ALL = tuple(name for name, _ in TOOL.commands())
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", GENERATED)
 def test_the_tables_are_those_that_the_tool_writes(name: str) -> None:
     assert TOOL.pages()[name] == (REFERENCE / name).read_text(encoding="utf-8"), (
         "python tools/generate_reference.py"
@@ -186,7 +186,7 @@ _EVERY = {"--help", "--version", "--install-completion", "--show-completion"}
 
 @pytest.mark.parametrize(
     "page",
-    [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))],
+    [*PAGES, *COMMUNITY, *ISSUE_FORMS],
     ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
 def test_a_page_names_commands_and_options_that_there_are(page: Path) -> None:

@@ -11,9 +11,20 @@ from pathlib import Path
 
 import attrs
 import pytest
+import yaml
 
 import triptych
-from support.doc_pages import blocks, dead_links, matches, prose, run_page, unknown_names
+from support.doc_pages import (
+    COMMUNITY,
+    PAGES,
+    SKILL,
+    blocks,
+    dead_links,
+    matches,
+    prose,
+    run_page,
+    unknown_names,
+)
 from support.foreign_tables import foreign_tables, vector_of
 from support.postgres import PostgresServer
 from triptych import errors
@@ -23,7 +34,6 @@ from triptych_factory.embedders import local_is_installed
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 _LOCAL = re.compile(r'"local"|LocalEmbedder|triptych\.open\((?![^)]*embedder)')
 _FRAMEWORK = re.compile(r"^from (haystack|langchain_core|langgraph|llama_index)\b", re.MULTILINE)
@@ -95,14 +105,23 @@ def test_every_snippet_runs_and_prints_what_is_shown(
     assert own.exists() == (page.name == "my-notes.md"), "the reader's own store"
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=_id)
+@pytest.mark.parametrize("page", [*PAGES, *COMMUNITY], ids=_id)
 def test_every_link_leads_somewhere_and_every_name_exists(page: Path) -> None:
     assert dead_links(page) == []
     assert unknown_names(page) == []
 
 
+def test_the_skill_is_short_and_says_when_to_read_it() -> None:
+    _, head, body = SKILL.read_text(encoding="utf-8").split("---\n", 2)
+    skill = yaml.safe_load(head)
+    assert skill.keys() == {"name", "description"}
+    assert skill["name"] == SKILL.parent.name
+    assert len(skill["description"]) <= 1024  # the format's limit
+    assert len(body.splitlines()) <= 120
+
+
 def test_every_guarantee_is_shown_by_a_test_that_exists() -> None:
-    named = re.findall(r"`(test_\w+)`", prose(ROOT / "README.md"))
+    named = re.findall(r"`(test_\w+)`", prose(DOCS / "concepts.md"))
     folders = (ROOT / "tests", ROOT / "knowledge" / "triptych" / "testing")
     sources = "".join(
         file.read_text(encoding="utf-8") for folder in folders for file in folder.rglob("*.py")
@@ -130,12 +149,12 @@ def test_the_shown_file_is_understood_and_shows_every_setting(tmp_path: Path) ->
     assert {each.name for each in settings.explain() if each.source == "default"} == set()
 
 
-def test_every_extra_is_in_the_readme() -> None:
+def test_every_extra_is_in_the_reference() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
         "optional-dependencies"
     ]
-    table = (ROOT / "README.md").read_text().partition("| extra | brings |")[2].partition("\n\n")[0]
-    cells = [line.split("|")[1] for line in table.splitlines()[2:]]
+    page = prose(DOCS / "reference" / "extras.md")
+    cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     assert set(re.findall(r"`([\w-]+)`", "".join(cells))) == set(extras)
 
 

@@ -75,7 +75,6 @@ def test_the_embedders_that_ship_are_known_by_their_signature(embedder: triptych
 def test_a_providers_model_is_named_by_its_signature(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("httpx")
     from triptych_factory.embedders import build_embedder
 
     for variable in ("OPENAI_API_KEY", "VOYAGE_API_KEY"):

@@ -13,8 +13,12 @@ pytestmark = pytest.mark.property
 SECTIONS = st.lists(st.sampled_from(["stone", "river", "amber", "quiet"]), max_size=7)
 
 
+LONG = " It hung above the door of the inn." * 8
+"""Shorter sections would be one chunk."""
+
+
 def text_of(sections: list[str]) -> str:
-    return "".join(f"# Same\n\nThe {word} lantern.\n\n" for word in sections)
+    return "".join(f"# Same\n\nThe {word} lantern.{LONG}\n\n" for word in sections)
 
 
 @settings(max_examples=60, deadline=None)

@@ -57,7 +57,7 @@ def test_each_section_of_a_joined_chunk_is_found_by_its_heading(kb: Service) -> 
     for heading, word in (("Ports", "ships"), ("harbour", "boats"), ("PIER", "ships")):
         for query, where in (("", {"heading": heading}), (f"{word} heading:{heading}", {})):
             (hit,) = kb.search(query, dataset_id="d", where=where, syntax=True).hits
-            assert (hit.doc_name, hit.heading_path) == ("short.md", ("Ports", "Harbour", "Pier"))
+            assert (hit.doc_name, hit.heading_path) == ("short.md", ("Ports", "Harbour / Pier"))
 
 
 def test_headings_are_each_chunks_own_in_a_listing(kb: Service) -> None:

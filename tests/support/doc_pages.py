@@ -57,6 +57,14 @@ _EXIT = re.compile(r"<!-- exit=(\d+) -->")
 METRIC_NAMES = frozenset(each.name for each in METRICS) | frozenset(
     each.name.replace("triptych_store_", "triptych.store.") for each in FIGURES
 )
+_ROOT = Path(__file__).parents[2]
+SKILL = _ROOT / "knowledge/triptych/.agents/skills/triptych/SKILL.md"
+PAGES = (_ROOT / "README.md", SKILL, *sorted(_ROOT.glob("docs/**/*.md")))
+"""The pages whose snippets run."""
+COMMUNITY = tuple(sorted({*_ROOT.glob("*.md")} - {*PAGES}))
+ISSUE_FORMS = tuple(sorted(_ROOT.glob(".github/ISSUE_TEMPLATE/*.yml")))
+"""Pages and forms that show no snippets; their links and commands are checked."""
+
 CAMEL_HOMES = (
     "triptych",
     "triptych.access",

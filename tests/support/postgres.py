@@ -133,6 +133,17 @@ class PostgresServer:
             found += [f"{name}: {needle.decode()}" for needle in wanted if needle in held]
         return found
 
+    def dump(self) -> bytes:
+        """All of its first database, as SQL that `run_script` takes, of any owner."""
+        return self._run("pg_dump", *self._access(), "--no-owner", "--no-privileges").stdout
+
+    def run_script(self, script: bytes) -> None:
+        """Run SQL as psql does, up to its first error, which is raised."""
+        self._run("psql", *self._access(), "--quiet", "-v", "ON_ERROR_STOP=1", given=script)
+
+    def _access(self) -> tuple[str, ...]:
+        return ("-h", str(self._sockets), "-U", "postgres", "-d", "postgres")
+
     def kill(self) -> None:
         """End it as a power cut would: its children notice, and end too."""
         assert self._process is not None
@@ -172,9 +183,12 @@ class PostgresServer:
             self._process.send_signal(_SIGQUIT)
             self._process.wait()
 
-    def _run(self, command: str, *arguments: str) -> None:
-        subprocess.run(
+    def _run(
+        self, command: str, *arguments: str, given: bytes | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
             [self._bin / command, *arguments],
+            input=given,
             user=self._user,
             cwd=self.folder,
             check=True,

@@ -1,10 +1,17 @@
 from __future__ import annotations
 
-import random
+import marshal
+import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
+from support.examples import examples
 from triptych.text.words import _pure_python_segmenter, chinese_segmenter, chinese_words
 
 TEXTS = [
@@ -20,23 +27,74 @@ TEXTS = [
 ]
 
 
-def test_rjieba_and_jieba_give_the_same_words() -> None:
-    rng = random.Random(7)
-    common = [chr(code) for code in range(0x4E00, 0x9FD6)]
-    rare = [chr(code) for code in (*range(0x3400, 0x3480), *range(0x20000, 0x20080))]
-    texts = TEXTS + [
-        "".join(rng.choice(rare if rng.random() < 0.05 else common) for _ in range(12))
-        for _ in range(500)
-    ]
-    for size in (2, 3, 4):
-        texts += ["".join(rng.choice(TEXTS[:5])[place : place + size] for place in range(6))]
-    slow, fast = _pure_python_segmenter(), chinese_segmenter()
-    assert [fast(text) for text in texts] == [slow(text) for text in texts]
+@pytest.fixture(scope="module")
+def slow() -> Callable[[str], list[str]]:
+    return _pure_python_segmenter()
 
 
-def test_without_rjieba_the_pure_python_segmenter_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+@cache
+def dictionary() -> list[str]:
+    """jieba's words."""
+    import jieba
+
+    with jieba.get_dict_file() as lines:
+        return [line.decode().split(" ")[0] for line in lines]
+
+
+RUNS = st.lists(
+    st.one_of(
+        st.deferred(lambda: st.sampled_from(dictionary())),
+        st.deferred(lambda: st.sampled_from(dictionary())).map(lambda word: word[:-1]),
+        st.characters(min_codepoint=0x4E00, max_codepoint=0x9FFF),
+        st.characters(min_codepoint=0x3400, max_codepoint=0x323AF, categories=["Lo"]),
+        st.characters(categories=["Lo", "Lm", "Mn", "Mc", "Nl"]),
+        st.sampled_from(TEXTS),
+    ),
+    max_size=12,
+).map("".join)
+"""Runs of words, of words cut off, and of characters that no dictionary has."""
+
+
+@pytest.mark.property
+@settings(max_examples=examples(500))
+@given(run=RUNS)
+def test_rjieba_and_jieba_give_the_same_words(slow: Callable[[str], list[str]], run: str) -> None:
+    assert chinese_segmenter()(run) == slow(run)
+
+
+def test_rjieba_and_jieba_have_the_same_dictionary(slow: Callable[[str], list[str]]) -> None:
+    fast = chinese_segmenter()
+    # Words of one character too: which of them are known decides where others are cut.
+    for word in (*dictionary()[::29], *(chr(each) for each in range(0x3400, 0xA000))):
+        assert fast(f"中{word}国") == slow(f"中{word}国")
+
+
+@pytest.mark.parametrize("name", ["rjieba", "jieba"])
+def test_words_that_a_program_adds_change_no_term(name: str) -> None:
+    program = (
+        "import importlib, sys\n"
+        "sys.modules['rjieba' if sys.argv[1] == 'jieba' else 'jieba'] = None\n"
+        "jieba = importlib.import_module(sys.argv[1])\n"
+        "jieba.add_word('南京市长江大桥', 10**8, None)\n"
+        "from triptych.text.words import index_terms\n"
+        "print(*index_terms('南京市长江大桥'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, name], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split()[-2:] == ["南京市", "长江大桥"]
+
+
+def test_without_rjieba_the_pure_python_segmenter_serves(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """And takes no dictionary that somebody left in the folder for temporary files."""
+    (tmp_path / "jieba.cache").write_bytes(marshal.dumps(({"南": 1}, 1)))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setitem(sys.modules, "rjieba", None)
     assert chinese_segmenter.__wrapped__()("南京市长江大桥") == ["南京市", "长江大桥"]
+    assert capfd.readouterr().err == ""
+    assert [each.name for each in tmp_path.iterdir()] == ["jieba.cache"]
 
 
 def test_without_any_segmenter_the_error_names_what_to_install(

@@ -237,7 +237,7 @@ def _print_config(
     http: bool,
     port: int,
 ) -> None:
-    from triptych_adapters.mcp.configuration import AGENTS, KEY, configuration
+    from triptych_adapters.mcp.configuration import AGENTS, KEY, SKILL, configuration
 
     key = _has_keys(session, settings) if http else settings.api_key is not None
     if http:
@@ -247,6 +247,7 @@ def _print_config(
         text = configuration(agent, command=command, key=key)
     session.output.write(text)
     session.output.note(f"goes into {AGENTS[agent]}")
+    session.output.note(f"instructions for agents: {SKILL}")
     if key:
         session.output.note(f"the key is read from {KEY}, in the environment of the agent")
 

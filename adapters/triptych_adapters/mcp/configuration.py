@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
+
+import triptych
 
 KEY: Final = "TRIPTYCH_API_KEY"
 """The variable of the environment that a configuration names in place of a key."""
@@ -19,6 +22,9 @@ AGENTS: Final[Mapping[str, str]] = {
     "codex": "~/.codex/config.toml",
 }
 """The agents, each with the file that the configuration goes into."""
+
+SKILL: Final = Path(triptych.__file__).parent / ".agents" / "skills" / "triptych" / "SKILL.md"
+"""Instructions for agents on how to use Triptych, installed with it."""
 
 _NAME: Final = "triptych"
 

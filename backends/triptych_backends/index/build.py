@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych.records import SparseVector
-from triptych.text import TEXT_WEIGHT, Analyzer
+from triptych.text import TEXT_WEIGHT, Analyzer, headings_in
 from triptych_backends.index.change_log import Unit
 from triptych_backends.index.quantization import VectorRows, make_signs
 from triptych_backends.index.segment import (
@@ -194,7 +194,7 @@ class SegmentBuilder:
             self._keys.append(unit.key)
             self._indexes.append(unit.index)
             if unit.headings:
-                for heading in {heading.casefold() for heading in unit.headings}:
+                for heading in headings_in(unit.headings):
                     self._headings.append(known.setdefault(heading, len(known)))
                     self._heading_units.append(ordinal)
             self._rows.add(ordinal, unit)

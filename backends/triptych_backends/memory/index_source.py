@@ -21,7 +21,7 @@ from triptych.records import (
 )
 from triptych.records.filters import EXPIRES_AT, guard_of
 from triptych.records.metadata import text_of
-from triptych.text import label_of
+from triptych.text import headings_in, label_of
 from triptych_backends.index.change_log import (
     Change,
     Field,
@@ -227,7 +227,7 @@ def _subject(name: str, state: Dataset, headed: bool) -> Subject:
 
 
 def _headings(chunks: ChunkSet) -> set[str]:
-    return {heading.casefold() for chunk in chunks.chunks for heading in chunk.heading_path}
+    return headings_in(each for chunk in chunks.chunks for each in chunk.heading_path)
 
 
 def _is_fresh(unit: Field, want: DerivedSig, state: Dataset, name: str) -> bool:

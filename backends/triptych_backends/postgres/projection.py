@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych.text import TEXT_WEIGHT, Analyzer, get_analyzer, label_of
+from triptych.text import TEXT_WEIGHT, Analyzer, get_analyzer, headings_in, label_of
 from triptych_backends.index import Field
 from triptych_backends.postgres.binary import halfvecs, integer_arrays, sparsevec, text_array
 from triptych_backends.postgres.postings import POSTING, Postings, add
@@ -324,7 +324,7 @@ class Projection:
 
 
 def _titles(path: Sequence[str]) -> bytes:
-    titles = {stored_heading(each.casefold()) for each in path}
+    titles = map(stored_heading, headings_in(path))
     return text_array(tuple(sorted(titles)))
 
 

@@ -1,8 +1,12 @@
-"""What every provider stands on: httpx, and arguments that were checked."""
+"""What every provider stands on: httpx2 or httpx, and arguments that were checked.
+
+No other module knows which of the two is installed: they are one client, of which httpx2 is kept
+up. All names used here are in both.
+"""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 import attrs
@@ -11,13 +15,24 @@ from triptych._internal.urls import shown_url
 from triptych.errors import ValidationError
 from triptych.installation import lacking
 
-try:
-    import httpcore as httpcore
-    import httpx as httpx
-except ImportError as error:
-    raise lacking(
-        "model providers need the package httpx, which is not installed", "http"
-    ) from error
+# Each imports its httpcore at the first request, which would be within that one's deadline.
+if TYPE_CHECKING:
+    import httpx2
+
+    httpx = httpx2  # by this name it is exported
+else:
+    try:
+        import httpcore2  # noqa: F401
+        import httpx2 as httpx
+    except ModuleNotFoundError as missing:
+        try:
+            import httpcore  # noqa: F401
+            import httpx
+        except ModuleNotFoundError:
+            raise lacking(
+                "model providers need the package httpx2 (or httpx), which is not installed",
+                "http",
+            ) from missing
 
 
 N = TypeVar("N", int, "int | None")

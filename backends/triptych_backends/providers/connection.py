@@ -25,7 +25,7 @@ from triptych_backends.embedders.lazy import Lazy
 from triptych_backends.providers.arguments import whole_from_one
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2 as httpx
 
 T = TypeVar("T")
 
@@ -213,7 +213,7 @@ def _proxy(instance: object, attribute: attrs.Attribute[str | None], value: str 
 def _transport(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
     if value is not None and not callable(value):
         raise ValidationError(
-            f"transport is a function that makes an httpx.AsyncBaseTransport, not {value!r:.60}"
+            f"transport is a function that makes an AsyncBaseTransport of httpx2, not {value!r:.60}"
         )
 
 
@@ -227,9 +227,10 @@ class Connection:
         concurrency: how many requests are under way at a time, streams included.
         max_answer_bytes: a longer answer, unpacked, is refused.
         proxy: the URL of a proxy to send through.
-        transport: makes an httpx transport to send through, in place of ``proxy``: a client
-            certificate, another certificate authority. Each model has one for the calls that
-            block, and one for each event loop; it is closed with their connections.
+        transport: makes a transport of httpx2 (of httpx where only that is installed) to send
+            through, in place of ``proxy``: a client certificate, another certificate authority.
+            Each model has one for the calls that block, and one for each event loop; it is closed
+            with their connections.
     """
 
     timeouts: Timeouts = attrs.field(factory=Timeouts)

@@ -1,4 +1,4 @@
-"""Requests, retries, streams, and errors by name, over httpx."""
+"""Requests, retries, streams, and errors by name, over httpx2 or httpx."""
 
 from __future__ import annotations
 
@@ -391,8 +391,9 @@ class HttpClient:
             transport = given() if given else transport_to(self.base_url, self.connection.proxy)
             if not isinstance(transport, httpx.AsyncBaseTransport):
                 raise ValidationError(
-                    "Connection.transport made no httpx.AsyncBaseTransport but a "
-                    f"{type(transport).__name__}"
+                    f"Connection.transport made {type(transport)!r:.80}: requests are "
+                    f"sent by {httpx.__name__} here, so make a transport of that package, "
+                    f"such as {httpx.__name__}.AsyncHTTPTransport"
                 )
             self._clients[loop] = httpx.AsyncClient(
                 base_url=self.base_url,

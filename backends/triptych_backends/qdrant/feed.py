@@ -8,7 +8,7 @@ from typing import Any
 from attrs import evolve, frozen
 from qdrant_client.models import FieldCondition, Filter, MatchAny, Range
 
-from triptych.text import TEXT_WEIGHT, get_analyzer
+from triptych.text import TEXT_WEIGHT, get_analyzer, headings_in
 from triptych_backends.index import Change, Field, LogPosition, Unit
 from triptych_backends.qdrant.points import (
     DATASET,
@@ -214,7 +214,7 @@ def _point(
         LENGTH: len(tokens),
     }
     if unit.headings:
-        payload[HEADINGS] = sorted({heading.casefold() for heading in unit.headings})
+        payload[HEADINGS] = sorted(headings_in(unit.headings))
     vector = unit.vector
     if vector is not None and len(vector) != layout.dimension:
         vector = None  # of a space that has just been left: the change that says so follows

@@ -24,6 +24,7 @@ from triptych.records.filters import (
     conditions_of,
 )
 from triptych.records.metadata import metadata_from_plain
+from triptych.text import headings_in
 from triptych_backends.index.selection import AT_ONCE
 from triptych_backends.sql.chunk_rows import headings_of
 from triptych_backends.sql.deferred import bindparam, in_list, select, tables as t
@@ -126,7 +127,7 @@ class DocumentConditions:
             if HEADING in fields:
                 for pk, path in self.session.all(_HEADINGS, ids=page):
                     titles = headings.setdefault(pk, set())
-                    titles.update(heading.casefold() for heading in headings_of(path))
+                    titles |= headings_in(headings_of(path))
             for row in self.session.all(_SUBJECTS, ids=page):
                 yield row[0], _subject(row, fields, keys, headings.get(row[0], ()))
 

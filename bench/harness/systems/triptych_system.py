@@ -18,6 +18,7 @@ class Triptych(System):
     packages = ("triptych", "numpy", "sqlalchemy", "PyStemmer")
     modules = ("triptych", "sqlalchemy")
     lanes = ("keyword", "vector", "hybrid")
+    labels = True
     threads = True
     filters = True
     updates = "in place, durable when put returns"

@@ -149,6 +149,8 @@ class ChunkerSet:
         where it has one (`triptych.chunking.outline`)."""
         chunker = self.by_kind.get(kind_of(name, metadata), self.default)
         if outline:
+            if isinstance(chunker, MarkdownChunker):  # two pages in one chunk have no place
+                chunker = attrs.evolve(chunker, joins=False)
             return OutlinedChunker(base=chunker, outline=outline)
         return chunker
 

@@ -19,6 +19,7 @@ from triptych.chunking.boundaries import (
     windows,
 )
 from triptych.chunking.specs import ChunkSpec, check_sizes
+from triptych.text import BESIDE
 
 HASHED = 32
 _STRIDE = 256
@@ -119,11 +120,11 @@ class MarkdownChunker:
     A chunk begins with the heading of its section, where it is the section's first. A heading
     without text of its own joins its first subsection. Sections under `size`/4 without
     subsections join those of their kind beside them, where they have a parent or the document
-    fits one chunk; the heading path is then the parent's and the title of each. Any other
+    fits one chunk; the heading path then ends in the titles of all, `One / Two`. Any other
     section that fits is one chunk. One that does not is cut between its paragraphs, list items,
-    tables, code blocks and HTML blocks, each of which stays whole unless it alone is larger than
-    `size`: paragraphs are then cut between sentences, the others between lines, and what is still
-    too large at the limit.
+    tables, code blocks and HTML blocks, each of which stays whole unless it alone is larger
+    than `size`: paragraphs are then cut between sentences, the others between lines, and what
+    is still too large at the limit.
     Where a section is cut is decided by a hash of the text at the cut (`pack`), not by counting,
     so that an edit changes the chunks around it and no others.
 
@@ -131,10 +132,14 @@ class MarkdownChunker:
     the one before, from the start of a word on; without, every visible character of the
     document is in exactly one chunk. Front matter is a section of its own, without a heading
     path. A leading byte order mark is in no chunk.
+
+    ``joins=False`` leaves small sections apart. It is no part of the signature: it is for documents
+    with an outline, which is part of their input, and whose sections may lie on several pages.
     """
 
     size: int = 800
     overlap: int = 0
+    joins: bool = True
 
     def __attrs_post_init__(self) -> None:
         check_sizes(self.size, self.overlap)
@@ -150,7 +155,7 @@ class MarkdownChunker:
         limit = self.size - self.overlap
         specs: list[ChunkSpec] = []
         parts = [_Part(each.path, _spans(text, each, limit)) for each in sections(text)]
-        for path, spans in _joined(text, parts, limit):
+        for path, spans in _joined(text, parts, limit) if self.joins else parts:
             least = first = spans[0][0]
             for start, end in spans:
                 if self.overlap and start > first:
@@ -193,11 +198,11 @@ def _joined(text: str, parts: Sequence[_Part], size: int) -> Iterator[_Part]:
 
 
 def _packed(text: str, run: Sequence[_Part], size: int) -> Iterator[_Part]:
-    """Join small sections to chunks; a path names all of them, for filters to find each."""
+    """Join small sections to chunks; the last part of a path names all of them."""
     units = [Unit(*part.spans[0], _BETWEEN_BLOCKS) for part in run]
     for first, last in pack(text, units, size):
         titles = dict.fromkeys(part.path[-1] for part in run[first:last])
-        path = (*run[first].path[:-1], *titles)
+        path = (*run[first].path[:-1], BESIDE.join(titles))
         yield _Part(path, [(units[first].start, units[last - 1].end)])
 
 

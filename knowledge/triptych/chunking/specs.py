@@ -45,10 +45,10 @@ class ChunkSpec:
     """One chunk as a chunker sees it, without the identity of its dataset and document.
 
     Offsets are Unicode code points: `content[start:end]` is the chunk. `heading_path` holds the
-    titles of the sections around it, outermost first; of several sections in it, the titles of
-    all come last. `window_start` and `window_end` are the wider span that a window chunker gives
-    its reader, None from every other chunker. `locator` leads back to a page, cell or slide of the
-    original, None for plain text.
+    titles of the sections around it, outermost first; of several sections in it, the last part
+    has the titles of all, `One / Two`. `window_start` and `window_end` are the wider span that
+    a window chunker gives its reader, None from every other chunker. `locator` leads back to a
+    page, cell or slide of the original, None for plain text.
 
     Raises ValidationError when the spans contradict each other.
     """

@@ -14,7 +14,6 @@ from triptych._internal.wording import counted
 from triptych.contracts import Diagnostics, DocumentRepo, Embedder, SparseEncoder
 from triptych.errors import CancelledError, StoreError, TriptychError
 from triptych.records import DatasetStats, Health, HealthCheck
-from triptych.search.tuned import Tuned, not_tuned
 from triptych.vectors.embedding import embed_query, encode_sparse
 
 _PROBE = "health check"
@@ -55,7 +54,7 @@ def check_health(
     probe: bool,
     sparse_encoder: SparseEncoder | None = None,
     next_embedder: Embedder | None = None,
-    tuned: Tuned = not_tuned,
+    tuned: Callable[[DatasetStats], HealthCheck | None] = lambda each: None,
 ) -> Health:
     """Every check, worst news included: one that fails does not keep the others from running.
 
@@ -125,7 +124,7 @@ def dataset_checks(
     embedder: Embedder | None,
     sparse_encoder: SparseEncoder | None = None,
     next_embedder: Embedder | None = None,
-    tuned: Tuned = not_tuned,
+    tuned: Callable[[DatasetStats], HealthCheck | None] = lambda each: None,
 ) -> list[HealthCheck]:
     """What keeps a dataset from its best answers, each with what to do about it."""
     checks = []
@@ -191,6 +190,6 @@ def dataset_checks(
             )
         if not found:
             checks.append(HealthCheck(name=name, status="ok", detail=f"{name} is fresh"))
-        _, said = tuned({each.dataset_id: each.config})
+        said = tuned(each)
         checks += [said] if said else []
     return checks

@@ -129,7 +129,7 @@ class ChangeCursor:
 
     @property
     def marked(self) -> int:
-        """The position that ``mark`` is of."""
+        """The position that ``mark`` names."""
         return self.number if self.until is None else self.until
 
     def __str__(self) -> str:

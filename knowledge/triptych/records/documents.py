@@ -49,13 +49,13 @@ class SystemData:
 
 @attrs.frozen(kw_only=True, slots=True)
 class NewDocument:
-    """A document on its way in.
+    """A document to put.
 
-    ``metadata["title"]`` is its title and ``metadata["kind"]`` its kind ("markdown", "text",
-    …), where its first heading and its name's ending should not decide. ``if_version`` is the
+    ``metadata["title"]`` overrides its first heading as the title, ``metadata["kind"]``
+    ("markdown", "text", …) its name's ending. ``if_version`` is the
     version it must still have in the store (0: it must not exist), None for any.
 
-    ``metadata`` None keeps what the document has; ``{}`` empties it. Neither changes the
+    ``metadata`` None keeps the document's metadata; ``{}`` removes it. Neither changes the
     document's `SystemData`, which these fields set:
 
     - ``outline`` is the outline of ``content``, "" for none. None keeps that of the stored
@@ -65,8 +65,8 @@ class NewDocument:
     - ``expires_at`` is the moment from which on nothing finds the document, "never" for none. A
       datetime without an offset is in UTC. None keeps that of the stored document.
 
-    A stored document that has expired counts as none: a put keeps nothing of it but its place in
-    the count of versions, and ``if_version`` 0 is right.
+    An expired document counts as none: a put keeps nothing of it except the count of versions,
+    and ``if_version`` must be 0.
     """
 
     name: str = attrs.field(converter=check_document_name)
@@ -87,9 +87,9 @@ class SourceDocument:
     """The lossless input: the single truth everything else is derived from.
 
     ``content`` is what was put, code point for code point. ``version`` grows with every
-    change and never repeats for a name, not even over a delete. Where a parser made the
-    content, ``original_sha256`` and ``parser_sig`` say from what and how. ``metadata`` is the
-    user's, ``system`` what Triptych needs.
+    change and never repeats for a name, not even over a delete. If a parser made the
+    content, ``original_sha256`` is the file's digest and ``parser_sig`` the parser's signature.
+    ``metadata`` is the user's, ``system`` Triptych's own.
     """
 
     dataset_id: str
@@ -175,10 +175,10 @@ def chunk_id(dataset_id: str, doc_name: str, input_sig: str, occurrence: int) ->
 
 @attrs.frozen(kw_only=True, slots=True)
 class DerivedSig:
-    """What a derived thing was made from, and with.
+    """The input and the configuration that something derived was made with.
 
-    ``input_sig`` is the digest of exactly what was fed in, and decides freshness together
-    with the three configurations; ``source_version`` is provenance. An empty string means
+    ``input_sig`` is the digest of the exact input, and decides freshness together with the
+    three configurations; ``source_version`` is provenance. An empty string means
     that the part plays no role (a layer has no chunker, a chunk no prompt). A chunk set without an
     ``embed_sig``, in a dataset that has one, waits for its vectors.
     """
@@ -279,7 +279,7 @@ class DerivedLayer:
 
 @attrs.frozen(kw_only=True, slots=True)
 class DatasetConfig:
-    """With what a dataset's derived data is made; one per dataset, in the truth.
+    """The configuration of a dataset's derived data; one per dataset, in the truth.
 
     ``embed_sig`` is "" when the dataset has no vectors, ``sparse_sig`` when it has no sparse ones.
     ``language`` is the analyzer's.

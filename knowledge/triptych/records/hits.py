@@ -46,7 +46,7 @@ _REPR_HITS = 10
 
 @attrs.frozen(kw_only=True, slots=True)
 class Candidate:
-    """One entry of a lane: who it is and its score there.
+    """One entry of a lane: the unit that was found, and its score in the lane.
 
     ``key`` is the repository's own handle for `fetch`; it names one state of the unit, so
     that a candidate of a replaced set is never mistaken for the new one. ``index`` is the
@@ -88,7 +88,7 @@ class RankedList:
 
 @attrs.frozen(kw_only=True, slots=True)
 class StoredUnit:
-    """What a candidate's key stands for, read in one snapshot with its document.
+    """The unit that a candidate's key names, read in one snapshot with its document.
 
     One of ``chunk`` and ``layer`` is given; a whole document has neither, but ``opening``: the
     first `OPENING` code points of its content. ``sig`` is the signature of the set the chunk
@@ -109,16 +109,16 @@ class Hit:
     """One ranked result.
 
     ``score`` is the fused score, ``scores`` the score in each lane that found it (bm25, vector).
-    A step after fusion adds its own to ``scores`` (rerank, mmr, filter), and the score from before
-    as fused. ``content`` is the stored text of document version ``sig.source_version``, which it
-    spans from ``start`` to ``end`` (code points). ``terms`` are the query's, as the dataset's
-    analyzer sees them. ``stale`` is None, or why the text may no longer be true.
+    A step after fusion adds its own to ``scores`` (rerank, mmr, filter), and keeps the earlier
+    score as fused. ``content`` is the stored text of document version ``sig.source_version``, from
+    ``start`` to ``end`` in code points. ``terms`` are the query's, as the dataset's analyzer cuts
+    them. ``stale`` is None, or the reason why the text may be out of date.
     ``chunk_index`` is `NO_CHUNK` for layers and documents; ``layer`` is None for documents.
     ``occurrence`` is the chunk's (see `DerivedChunk`).
     ``window`` is the wider text from ``window_start`` to ``window_end`` that a window chunker
-    shows with a chunk. It is None where the chunk has no window, and where the document's text
-    has changed since, as ``stale`` says. ``metadata`` is the document's. ``locator`` is the
-    place in the original file, in words ("page 3"), where a parser told it.
+    shows with a chunk. It is None if the chunk has no window, or if the document's text has
+    changed since (``stale``). ``metadata`` is the document's. ``locator`` is the
+    place in the original file, in words ("page 3"), if the parser knows it.
     """
 
     __plain_properties__: ClassVar[tuple[str, ...]] = (
@@ -165,7 +165,7 @@ class Hit:
     def path(self) -> Path | None:
         """The file on this machine that the document came from, ``file`` as a path.
 
-        None where that is not known: it is for folders that the store remembers. The file may have
+        None if it is not known; it is known for folders that the store remembers. The file may have
         changed since, or be gone.
         """
         return None if self.file is None else Path(self.file)
@@ -203,7 +203,7 @@ class Hit:
 
     @property
     def signs(self) -> tuple[Sign, ...]:
-        """What in ``content`` looks like instructions to a model, or hides from a reader."""
+        """Parts of ``content`` that look like orders to a model, or are hidden from a reader."""
         from triptych.text.injection import suspicious  # its patterns take a while to compile
 
         return suspicious(self.content)
@@ -221,20 +221,20 @@ class Hit:
 
 @attrs.frozen(kw_only=True, slots=True, repr=False)
 class Result(Sequence[Hit]):
-    """The ordered hits, what went wrong on the way, and whether there is nothing more.
+    """The ordered hits, warnings, and whether the search is exhausted.
 
-    ``usage`` is what language models took to word the query, an entry each. ``cache_similarity``
-    is None, or where another search's answer was served (`SemanticCache`) the cosine of its
-    question and this one.
-    ``as_of`` is the moment or version that was searched, None for what is stored now.
-    ``answerability`` is whether the hits answer the question, where the dataset has a calibration
-    (`triptych.evaluation.calibrate`) that holds: "enough", "weak" or "nothing". Without one it is
-    None; without a hit it is "nothing" either way.
-    ``strength`` is how far the lanes' evidence supports the hits, which no calibration is needed
-    for; ``strength_reason`` says why. It is None for all but chunks. ``weak_from`` is the place
-    of the first hit from which on there is hardly any evidence.
-    A result is the sequence of its hits: it has their number, is falsy without any, and gives
-    them by index and in order.
+    ``usage`` is the usage of each language model that worded the query. ``cache_similarity`` is
+    the cosine of this question and the one whose stored result was used (`SemanticCache`), None
+    for a new search.
+    ``as_of`` is the moment or version that was searched, None for the current state.
+    ``answerability`` says whether the hits answer the question: "enough", "weak" or "nothing". It
+    is None if the dataset has no valid calibration (`triptych.evaluation.calibrate`), but always
+    "nothing" without a hit.
+    ``strength`` rates the lanes' evidence for the hits, without a calibration;
+    ``strength_reason`` explains it. It is None except for chunks. ``weak_from`` is the place of
+    the first hit from which on there is hardly any evidence.
+    A result is the sequence of its hits: `len`, indexing and iteration work, and it is falsy
+    without hits.
     """
 
     hits: tuple[Hit, ...] = ()
@@ -457,7 +457,7 @@ class CachedAnswer:
 
 @attrs.frozen(kw_only=True, slots=True)
 class CacheStats:
-    """How many answers are kept, and how many searches found one or found none."""
+    """The number of answers that are kept, and of searches that found one or none."""
 
     entries: int = 0
     hits: int = 0

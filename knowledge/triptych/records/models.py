@@ -31,7 +31,7 @@ class Usage:
 class Generation:
     """A language model's answer.
 
-    ``truncated``: the model stopped at its ceiling of tokens, not at the end of its answer.
+    ``truncated``: the model stopped at its limit of tokens, not at the end of its answer.
     """
 
     text: str
@@ -47,7 +47,7 @@ class Prices:
     output: float = attrs.field(validator=number())
 
     def of(self, input_tokens: int, output_tokens: int) -> float:
-        """What so many tokens cost."""
+        """The cost of this many tokens."""
         return (input_tokens * self.input + output_tokens * self.output) / 1_000_000
 
 
@@ -59,10 +59,10 @@ parks nothing."""
 
 @attrs.frozen(kw_only=True, slots=True)
 class QuarantinedLayer:
-    """A layer that could not be made, with what it was to be made from and by.
+    """A layer that could not be made, with the signatures of its input and its maker.
 
     It is not tried again while ``input_sig`` and ``prompt_sig`` are what a fresh layer would
-    carry. ``message`` says in words what came instead.
+    carry. ``message`` describes the answer.
     """
 
     dataset_id: str
@@ -77,7 +77,7 @@ class QuarantinedLayer:
 
 @attrs.frozen(kw_only=True, slots=True)
 class ModelUsage:
-    """What one model was asked, and what that cost.
+    """The calls of one model, and their cost.
 
     ``failures`` of the ``calls`` brought no answer. ``cost`` is in the currency of the prices
     that were given, 0 where none were.

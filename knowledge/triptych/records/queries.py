@@ -27,7 +27,7 @@ from triptych.records.values import (
 
 @attrs.frozen(kw_only=True, slots=True)
 class Query:
-    """What to find.
+    """A question to a search, with all its options.
 
     Attributes:
         text: the question, or some words. Empty with a ``where``: all that passes it is listed, by
@@ -53,11 +53,11 @@ class Query:
             ``word*``, ``field:value``. Without it every character is part of a word.
         offset: how many of the best hits to skip: those of the pages before.
         per_document: the most hits of one document, its best; None for any number.
-        conversation: what was said before ``text``, oldest first: for a rewriter that makes a
-            follow-up question whole (`FollowUpRewriter`). Nothing else reads it.
-        as_of: search what was stored at a moment, over the versions that are kept: a datetime (in
-            UTC if it has no offset) or its ISO 8601 text; or a version: each document at its
-            greatest version up to this one. None searches what is stored now.
+        conversation: the messages before ``text``, oldest first, for a rewriter that completes a
+            follow-up question (`FollowUpRewriter`). Nothing else reads it.
+        as_of: search an earlier state, over the versions that are kept: a datetime (in UTC if it
+            has no offset) or its ISO 8601 text; or a version: each document at its greatest
+            version up to this one. None searches the current state.
     """
 
     text: str
@@ -83,9 +83,9 @@ class Query:
 class Filter:
     """A validated ``where``, and whether what is stale is left out.
 
-    ``tree`` None lets everything pass. ``within`` are conditions on documents that hold besides,
-    that are evaluated first, and that bound the collection: what does not pass them has no part in
-    the statistics that BM25 scores by, as if it were not stored; None bounds nothing. ``fresh``
+    ``tree`` None lets everything pass. ``within`` are further conditions on documents. They are
+    evaluated first, and bound the collection: documents that do not pass count in no statistics
+    of BM25, as if they were not stored; None bounds nothing. ``fresh``
     holds the chunker and embedder signatures (and prompt signature, for layers) that a fresh set
     carries; an empty one of the latter two means "don't care".
     """
@@ -106,13 +106,13 @@ class Filter:
 
 @attrs.frozen(kw_only=True, slots=True)
 class ResolvedQuery:
-    """A query that `Service.search` has judged: what a `Retriever` works from.
+    """A query that `Service.search` has validated: the input of a `Retriever`.
 
     ``dataset_ids`` exist; ``vector_dataset_ids`` are those whose vectors live in
     ``embed_sig``, the embedder's space. ``top_k`` counts the hits that ``offset`` skips, too.
     ``limit`` is how deep each lane should reach (lanes over-fetch: it is ``top_k`` or more).
-    ``as_of`` is the moment that is asked for; lanes need not look at it, for they search a store of
-    that moment.
+    ``as_of`` is the requested moment; lanes may ignore it, because they search a store of that
+    moment.
 
     A `QueryRewriter` makes several of one query: ``text`` is what keyword lanes look for,
     ``embed_text`` ("" for ``text``) what vector lanes embed, as ``embed_kind``, and ``weight``
@@ -344,7 +344,7 @@ class QueryVariant:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Rewriting(Sequence[QueryVariant]):
-    """The variants of a query, and what a caller should know of how they were made.
+    """The variants of a query, with warnings and the usage of models.
 
     It is the sequence of its variants, so a rewriter may return it in place of a list.
 

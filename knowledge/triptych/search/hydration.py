@@ -37,6 +37,7 @@ from triptych.records.spaces import dense
 from triptych.search.engine import Target
 from triptych.search.request import SearchRequest
 from triptych.search.syntax import merge_where, parse_query
+from triptych.text import headings_in
 
 
 @attrs.frozen(kw_only=True)
@@ -272,7 +273,7 @@ def subject_of(name: str, info: DocumentInfo | None, chunks: Sequence[DerivedChu
         version=info.version,
         updated_at=info.updated_at,
         expires_at=info.system.expires_at,
-        headings={heading.casefold() for heading in headings},
+        headings=headings_in(headings),
     )
 
 

@@ -38,10 +38,10 @@ from triptych.search.postprocessing import KeywordBoost, at_most
 from triptych.search.query import Moment, has_words, validate
 from triptych.search.query_vectors import SearchProbe, embed_queries
 from triptych.search.reach import SPARE, Reach
-from triptych.search.request import Found, RequestResolver, SearchRequest
+from triptych.search.request import Found, RequestResolver, SearchRequest, Tuned
 from triptych.search.retrievers import SPARSE
 from triptych.search.strength import strength_of
-from triptych.search.tuned import Tuned, not_tuned
+from triptych.search.tuned import not_tuned
 
 if TYPE_CHECKING:
     from triptych.search.past.stores import PastStores

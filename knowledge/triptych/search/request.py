@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -17,6 +17,7 @@ from triptych.records import (
     DatasetConfig,
     DerivedSig,
     EmbedKind,
+    HealthCheck,
     Hit,
     Layer,
     Mode,
@@ -36,9 +37,13 @@ from triptych.text import get_analyzer
 
 if TYPE_CHECKING:
     from triptych.derivation.layers import Inputs
-    from triptych.search.tuned import Choice, Tuned
 
 VECTOR = str(Mode.VECTOR)
+
+Choice = Mapping[str, int | float | str]
+"""What differs from the Service's ranker: ``ranker``, ``depth``, ``weights.LANE``."""
+Tuned = Callable[[Mapping[str, DatasetConfig | None]], tuple[Choice, HealthCheck | None]]
+"""From the datasets' configurations to the choice that holds for them, and what to say of it."""
 
 
 @attrs.frozen(kw_only=True)

@@ -8,7 +8,7 @@ was measured with.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import attrs
 
@@ -18,10 +18,7 @@ from triptych.records import DatasetConfig, HealthCheck
 from triptych.records.serialization import from_dict
 from triptych.search.answerability import TUNED_SETTINGS
 from triptych.search.fusion import chosen_ranker
-
-Choice = Mapping[str, int | float | str]
-"""What differs from the Service's ranker: ``ranker``, ``depth``, ``weights.LANE``."""
-Tuned = Callable[[Mapping[str, DatasetConfig | None]], tuple[Choice, HealthCheck | None]]
+from triptych.search.request import Choice
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -69,9 +69,8 @@ class Service(Documents, Datasets, Searches, Layers, Upkeep):
     def dataset(self, dataset_id: str | Literal[_NotGiven.YET] = _NotGiven.YET) -> Dataset:
         """A view of one dataset, with this Service's methods and the id filled in.
 
-        The dataset comes into being with its first document, or by `create_dataset`. Without an
-        argument it is the only dataset there is; "" and None, as of a variable that is not set,
-        are no dataset.
+        The first document creates the dataset, or `create_dataset`. Without an argument it is the
+        only dataset. "" and None, for example from an unset variable, are invalid.
 
         Raises:
             ValidationError: the id is invalid, or none is given and there are several datasets.
@@ -97,9 +96,9 @@ class Service(Documents, Datasets, Searches, Layers, Upkeep):
     def restricted(self, access: Access) -> Service:
         """This Service as a caller with ``access`` sees it: a Service of its own.
 
-        What the access does not show is answered as what does not exist: it is not found, not
-        counted, not suggested, has no part in a score, and no error names it. It shares the store
-        and the models, and is closed with this Service, or before. To restrict it again narrows it.
+        Documents outside of the access do not exist for the caller: they are not found, counted or
+        suggested, affect no score, and no error names them. The new Service shares the store and
+        the models, and is closed with this Service, or before. Restricting it again narrows it.
 
         Raises:
             ValidationError: ``access`` is none.

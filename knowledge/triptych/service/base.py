@@ -55,7 +55,7 @@ class ServiceBase(CloseOnExit):
 
     @property
     def llm(self) -> LLM | None:
-        """The language model that was wired, None without one."""
+        """The language model of this Service, None without one."""
         return self.options.llm
 
     @property
@@ -160,6 +160,6 @@ def _by_name(pipelines: Sequence[Pipeline], lanes: Sequence[str]) -> Mapping[str
 
 
 def check_names(dataset_id: object, name: object = "") -> None:
-    """Refuse what no dataset or document can be called; whether there is one is seen later."""
+    """Refuse an invalid name of a dataset or document; whether it exists is checked later."""
     check_text(dataset_id, "dataset_id")
     check_text(name, "a document name")

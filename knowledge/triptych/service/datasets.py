@@ -30,11 +30,11 @@ class Datasets(ServiceBase):
 
     @operation(Effect.WRITES, creates=True)
     def create_dataset(self, dataset_id: str, *, language: str | None = None) -> bool:
-        """Bring an empty dataset into being; whether it did not exist before.
+        """Create an empty dataset; True if it did not exist before.
 
-        It is listed, and can be searched, with this Service's configuration. ``language`` is
-        what it is analysed in (None: the Service's). A dataset that exists stays as it is. A
-        put needs no dataset that was created.
+        It has this Service's configuration, and is listed and searchable. ``language`` is that of
+        its analysis (None: the Service's). A dataset that exists stays as it is. A put creates
+        its dataset by itself.
 
         Raises:
             ValidationError: the id cannot be one, or the analyzer knows no such language.
@@ -68,8 +68,8 @@ class Datasets(ServiceBase):
     def delete_document(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:
         """Remove a document with its old versions, chunks, vectors, layers and index entries.
 
-        Idempotent: whether there was one. It is one atomic write: what another writer puts
-        under this name afterwards stays whole.
+        Idempotent; True if the document existed. It is one atomic write: a later put of another
+        writer under this name stays whole.
 
         Raises:
             ConflictError: ``if_version`` is given and is not the stored version (0: no
@@ -93,8 +93,8 @@ class Datasets(ServiceBase):
     ) -> DeleteReport:
         """Remove many documents, each as `delete_document` does, many in one transaction.
 
-        What matches when it is looked at is removed, whether it has expired or not. A document that
-        another writer changes meanwhile is read again, and removed if it still matches.
+        Expired documents are removed too. A document that another writer changes meanwhile is read
+        again, and removed if it still matches.
 
         Args:
             names: the documents. With ``where``, those of them that pass.
@@ -121,7 +121,7 @@ class Datasets(ServiceBase):
 
     @operation(Effect.DESTROYS)
     def remove_expired(self, dataset_id: str | None = None) -> int:
-        """Delete the documents of a dataset, or of all, that have expired; how many.
+        """Delete the expired documents of a dataset, or of all; their number.
 
         `rebuild` does this, too. Each 256 are one transaction. A document that is put again
         meanwhile stays.
@@ -134,7 +134,7 @@ class Datasets(ServiceBase):
 
     @operation(Effect.DESTROYS)
     def delete_dataset(self, dataset_id: str) -> bool:
-        """Remove a dataset with everything in it. Idempotent: whether there was one.
+        """Remove a dataset with everything in it. Idempotent; True if it existed.
 
         It is one atomic write: a dataset that another writer begins afterwards stays whole.
         """
@@ -146,13 +146,12 @@ class Datasets(ServiceBase):
 
     @operation(Effect.DESTROYS)
     def recreate(self, dataset_id: str) -> bool:
-        """Empty a dataset and take this Service's configuration on; whether there was one.
+        """Empty a dataset and adopt this Service's configuration; True if it existed.
 
-        Its language stays, and so do the versions that were used up. The dataset comes into
-        being again with its next document. This is a delete and a write. A crash between them
-        leaves no dataset, and the next put makes it in this Service's language. Another writer
-        who puts between them begins the dataset: its documents stay, and if it has configured
-        the dataset, the configuration stays its own, but for the language.
+        Its language stays, and no version is used twice. Its next document creates the dataset
+        again. This is a delete and a write. After a crash between them there is no dataset, and
+        the next put creates it in this Service's language. If another writer puts between them,
+        its documents stay, and so does its configuration, except for the language.
 
         Raises:
             StoreError: the store failed; call again.

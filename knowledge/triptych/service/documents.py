@@ -47,19 +47,19 @@ class Documents(ServiceBase):
     ) -> SourceDocument:
         """Store a document and derive its chunks and vectors; the stored document.
 
-        ``metadata`` None keeps what the document has, ``{}`` empties it. Where the name is that of
+        ``metadata`` None keeps the document's metadata, ``{}`` removes it. If the name is that of
         source code, JSON or YAML, the text is cut as a file of that name is
-        (`ServiceOptions.outliner`); its outline is kept with the document. Identical content and
-        metadata change nothing and cost nothing. When this returns, every search that starts
+        (`ServiceOptions.outliner`), and its outline is kept with the document. Identical content
+        and metadata change nothing and cost nothing. When this returns, every search that starts
         afterwards sees the document. Layers are not touched.
 
-        Where vectors take longer than a second, the document is found by keyword before they are
-        there. ``embed="later"`` does not make them at all: `embed_pending` does.
+        If vectors take longer than a second, the document is found by keyword before they are
+        stored. ``embed="later"`` makes no vectors: call `embed_pending`.
 
         From ``expires_at`` on, which is in UTC if it has no offset, nothing finds the document, and
-        the next rebuild deletes it. None keeps the moment that the document has, "never" takes it
-        away. Another moment makes a version, and embeds nothing. A put over a document that has
-        expired keeps nothing of it.
+        the next rebuild deletes it. None keeps the document's moment, "never" removes it. Another
+        moment makes a version, and embeds nothing. A put over an expired document keeps nothing
+        of it.
 
         Raises:
             ValidationError: dataset, name, content or metadata cannot be stored.
@@ -95,16 +95,16 @@ class Documents(ServiceBase):
 
         ``documents`` is an iterable of `NewDocument`, or maps names to contents, which keeps
         the metadata that the documents have. One document's failure is in the report and
-        does not stop the others. What ``documents`` itself raises passes through: the batches
-        before it are stored, the one it was being gathered for is not. So does the error for what
-        is not a document at all: of a list or a mapping, before anything is stored. The first batch
+        does not stop the others. An error that ``documents`` itself raises passes through:
+        earlier batches are stored, the current one is not. So does the error for a value that is
+        no document; for a list or a mapping, before anything is stored. The first batch
         has up to 256 documents, each may have twice as many as the one before it, up to 2,048; none
         has more than a million code points, or than what came in a second.
 
-        Each batch is found by keyword as soon as it is stored. Its vectors are stored with it
-        where the embedder is quick; else they follow when all documents are stored, in small
-        transactions that are kept whatever happens. What lacks vectors in the end, because the
-        embedder failed or ``embed`` is "later", is counted as ``pending``.
+        Each batch is found by keyword as soon as it is stored. If the embedder is quick, its
+        vectors are stored with it; otherwise they follow when all documents are stored, in small
+        transactions that each last. ``pending`` counts the chunks without vectors, because the
+        embedder failed or ``embed`` is "later".
 
         Raises:
             ValidationError: something in ``documents`` is not a document.
@@ -127,12 +127,12 @@ class Documents(ServiceBase):
     ) -> EmbedReport:
         """Make the vectors that documents of a dataset, or of all, still lack; a report.
 
-        Documents that were put without an embedder, or to be embedded later, get their vectors, and
-        so does what an earlier call was cut off from: what it made is kept, and only texts without
-        a vector are embedded. Layers get theirs too. The newest documents come first, or those of
-        ``doc_names`` in their order; the latter leaves layers alone.
+        Only texts without a vector are embedded: those of documents that were put without an
+        embedder or to be embedded later, and the rest of an interrupted call. Layers are embedded
+        too. The newest documents come first, or those of ``doc_names`` in their order, without
+        layers.
 
-        A dataset without vectors takes on this embedder. With a sparse encoder, documents get their
+        A dataset without vectors adopts this embedder. With a sparse encoder, documents get their
         sparse vectors in the same way. Documents whose text is stale are left to `rebuild`.
 
         Raises:
@@ -175,7 +175,7 @@ class Documents(ServiceBase):
     ) -> SourceDocument:
         """The document as it was put, code point for code point.
 
-        ``version`` asks for the document as it was then (None: as it is).
+        ``version`` is an old version (None: the current one).
 
         Raises:
             NotFoundError: there is none of this name; or that version is not kept, and the
@@ -287,8 +287,8 @@ class Documents(ServiceBase):
     def history(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
         """The versions of a document, newest first: the current one, then those that are kept.
 
-        A change keeps the version it replaces; of each document the last so many are kept as the
-        setting ``history`` says. Deleting the document deletes them.
+        A change keeps the version that it replaces. The setting ``history`` is the number of
+        versions kept per document. Deleting the document deletes them.
 
         Raises:
             NotFoundError: there is no such document.
@@ -304,8 +304,8 @@ class Documents(ServiceBase):
     def diff(self, dataset_id: str, name: str, old: int, new: int | None = None) -> str:
         """How version ``new`` of a document (None: the current one) differs from ``old``.
 
-        A unified diff of the lines of metadata, where they differ, and of the texts; "" where
-        nothing does.
+        A unified diff of the lines of metadata, if they differ, and of the texts; "" if nothing
+        differs.
 
         Raises:
             NotFoundError, NotAvailableError: as `get_document`.
@@ -319,9 +319,9 @@ class Documents(ServiceBase):
     ) -> SourceDocument:
         """Put a document's content and metadata of ``version`` back; the stored document.
 
-        This is a put like any other: it makes a new version, and keeps the one it replaces. Where
-        the document is the same now it changes nothing. Text that still has its vector is not
-        embedded again.
+        This is a put: it makes a new version, and keeps the one that it replaces. If the document
+        already is the same, nothing changes. Text that still has its vector is not embedded
+        again.
 
         Raises:
             NotFoundError, NotAvailableError: as `get_document`.
@@ -336,7 +336,7 @@ class Documents(ServiceBase):
     def changes(
         self, since: str | None = None, *, dataset_id: str | None = None, limit: int = 1000
     ) -> ChangePage:
-        """What became of the documents since a cursor: added, updated or deleted.
+        """List the changes of documents since a cursor: added, updated or deleted.
 
         For caches, copies and indexes elsewhere that follow this knowledge base. Each document
         comes once, with its last change, in the order in which these were committed. A change that
@@ -344,8 +344,8 @@ class Documents(ServiceBase):
         to read on, at once while ``more`` is true. Apply "added" and "updated" alike: read the
         document and replace what you have.
 
-        Where ``reset`` is true the store could not go on from ``since``: it is the cursor of
-        another store, or of what a restored backup does not have, or deletions after it are
+        If ``reset`` is true the store could not continue from ``since``: the cursor is of another
+        store, newer than a restored backup, or older than deletions that the store has
         forgotten, as after `purge`. Drop what you have; the page begins at the beginning.
 
         A document that has expired is deleted when it is removed (`remove_expired`, `rebuild`).
@@ -372,9 +372,9 @@ class Documents(ServiceBase):
         limit: int = 1000,
         poll: float = 0.5,
     ) -> Iterator[ChangePage]:
-        """Pages of `changes` as they come, without an end: none of them says nothing.
+        """Yield pages of `changes` as they come, without an end; no page is empty.
 
-        ``poll`` is how many seconds pass between two looks at the store, which are cheap while
+        ``poll`` is the number of seconds between two checks of the store. They are cheap while
         nothing is written; in a store of files each looks through the folders. A deadline around
         the loop ends it with `CancelledError`, closing the Service with `StoreError`.
 

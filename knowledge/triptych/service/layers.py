@@ -15,13 +15,13 @@ class Layers(ServiceBase):
 
     @operation(Effect.READS)
     def layer(self, dataset_id: str, name: str, layer: Layer | str) -> DerivedLayer | None:
-        """A document's layer with its freshness, None when it was not made yet."""
+        """A document's layer with its freshness, None if it has not been made."""
         check_names(dataset_id, name)
         return self._parts.layers.get(dataset_id, name, layer)
 
     @operation(Effect.READS)
     def dataset_layer(self, dataset_id: str, layer: Layer | str) -> DerivedLayer | None:
-        """The dataset's own layer with its freshness, None when it was not made yet."""
+        """The dataset's own layer with its freshness, None if it has not been made."""
         check_names(dataset_id)
         return self._parts.layers.get(dataset_id, "", layer)
 

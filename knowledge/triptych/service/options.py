@@ -119,9 +119,9 @@ class ServiceOptions:
         chunkers: which chunker serves which kind of document.
         embedder: makes vectors and enables the vector lane; None leaves both out.
         next_embedder: serves the datasets that were swapped to its vectors (`triptych.spaces`);
-            ``embedder`` serves the others, and those that are new. None: there is no other.
+            ``embedder`` serves all others, also new ones. None: there is no second embedder.
         sparse_encoder: makes sparse vectors and adds the lane "sparse"; None leaves both out.
-        language: the analyzer's language for datasets that come into being.
+        language: the analyzer's language for new datasets.
         ranker: fuses the lanes of hybrid search; None is `ZScoreRanker`. A `SearchEngine` of your
             own takes the ranker itself.
         retrievers: lanes over chunks, beside those that ship. Each has a name of its own.
@@ -129,15 +129,15 @@ class ServiceOptions:
             in a list rewrite one after another. None leaves it as it is.
         postprocessors: steps on the hits of a search, such as a `Rerank`, in their order.
         pipelines: named ways to search, for `Service.pipeline`; each has a name of its own.
-        context: the numbers by which passages are chosen for a context; None: those that ship.
+        context: the parameters for choosing the passages of a context; None: the defaults.
         semantic_cache: keeps the answers of searches in the store, for questions that ask the
             same; True is `SemanticCache()`, None and False keep none. Lanes of your own then need
             a text ``signature`` that changes whenever their answers may.
-        llm: the language model that `Service.ask` asks, and that writes layers.
-        answerability: judges for `Service.ask` whether what a search found answers its question;
-            None goes by the dataset's calibration (`triptych.evaluation.calibrate`), if it has one.
-        outliner: finds the structure of a text that is put by itself, by its name: then its chunks
-            are cut as those of a file. None cuts it as plain text. `triptych.open` finds the
+        llm: the language model for `Service.ask` and for layers.
+        answerability: decides for `Service.ask` whether the hits of a search answer its question;
+            None uses the dataset's calibration (`triptych.evaluation.calibrate`), if it has one.
+        outliner: finds, by the name of a text that is put by itself, its structure: then it is cut
+            like a file. None cuts it as plain text. `triptych.open` finds the
             definitions of source code (extra ``code``) and the keys of JSON and YAML.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
             time, 1 to 64.

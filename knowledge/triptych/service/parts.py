@@ -19,6 +19,7 @@ from triptych.search.engine import SearchEngine
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.pipeline_record import one_rewriter, rewriters_of
 from triptych.search.postprocessing import KeywordBoost
+from triptych.search.request import Tuned
 from triptych.search.retrievers import (
     BM25Retriever,
     DocumentBM25Retriever,
@@ -28,7 +29,7 @@ from triptych.search.retrievers import (
     SparseRetriever,
     VectorRetriever,
 )
-from triptych.search.tuned import Tuned, not_tuned, read_tuned
+from triptych.search.tuned import not_tuned, read_tuned
 from triptych.service.options import ServiceOptions
 from triptych.vectors.embedding import check_keeps_sparse
 

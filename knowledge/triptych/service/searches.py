@@ -56,8 +56,8 @@ class Searches(ServiceBase):
     ) -> list[Result]:
         """`search` for each query, in order; their texts are embedded in one batch.
 
-        When the batch fails, each text is embedded by itself, and a query whose text still
-        fails ends as it does in `search`: with a warning in hybrid mode, else with the error.
+        If the batch fails, each text is embedded separately. A query whose text still fails ends as
+        in `search`: with a warning in hybrid mode, otherwise with the error.
         """
         several = check_queries(queries)
         return self._first.search_many([query_of(query, options) for query in several])
@@ -66,7 +66,7 @@ class Searches(ServiceBase):
     def explain(
         self, query: Query | str, doc_name: str, **options: Unpack[SearchOptions]
     ) -> Explanation:
-        """Why `search` shows a document for a query, or does not.
+        """Explain why `search` shows a document for a query, or does not.
 
         The document's place in each lane and in the ranking, the words of the query that it lacks,
         and what keeps it out: that it has expired or is not indexed, the filter, a phrase, the
@@ -110,8 +110,8 @@ class Searches(ServiceBase):
     def context_prefix(self, prefix_tokens: int, **options: Unpack[PrefixOptions]) -> ContextPrefix:
         """The prefix that `context` gives with the same options, without a question.
 
-        Made of the abstracts (L0) and overviews (L1) of what there is: in the same bytes whatever
-        is asked, until one of their sources changes. ``digest`` says whether it did.
+        It consists of abstracts (L0) and overviews (L1). Its bytes are the same for every question
+        until one of its layers changes; then ``digest`` changes.
         `PrefixOptions` describes the ``options``.
 
         Raises:
@@ -129,9 +129,9 @@ class Searches(ServiceBase):
 
     @operation(Effect.READS)
     def verify(self, citation: Citation) -> Verification:
-        """What became of a citation: fresh, changed or gone, with the difference.
+        """Check a citation: fresh, changed or gone, with the difference.
 
-        A passage that only moved is fresh, and told where it stands now.
+        A passage that only moved is fresh, and the result has its new place.
 
         Raises:
             ValidationError: ``citation`` is none.
@@ -144,12 +144,11 @@ class Searches(ServiceBase):
     def ask(self, question: Query | str, **options: Unpack[AskOptions]) -> Answer:
         """Answer a question from the documents, with citations that are checked.
 
-        What `context` finds for ``question`` under ``token_budget`` is what the model is shown,
-        each text between delimiters that no document can guess. Each ``[n]`` of the answer names
-        a piece of it; a number that names none is taken out, with a warning, and
-        ``Answer.uncited`` lists the sentences that cite nothing. Where nothing was found the
-        answer abstains, and the model is not asked. It abstains too where the model says that its
-        sources do not answer.
+        The model sees the `context` of ``question`` under ``token_budget``, each text between
+        delimiters that no document can guess. Each ``[n]`` of the answer names a piece of it. A
+        number without a piece is removed, with a warning, and ``Answer.uncited`` lists the
+        sentences without a citation. If nothing was found the answer abstains, and the model is
+        not called. It also abstains if the model says that its sources do not answer.
 
         `AskOptions` describes the ``options``: those of `search`, ``token_budget``, ``max_tokens``,
         ``llm``, ``prompt``, ``prices``, ``answerability``, ``abstain_if_weak``, ``layers``,
@@ -167,9 +166,9 @@ class Searches(ServiceBase):
     def ask_stream(self, question: Query | str, **options: Unpack[AskOptions]) -> AnswerStream:
         """`ask` in pieces, as the model writes them; ``stream.answer`` is the whole at the end.
 
-        The search is done, and its errors are raised, before this returns. What may still become
-        a citation is held back until it was checked: the pieces joined are ``answer.text``. When
-        the model breaks off, reading raises `ProviderError`, and what came before is no answer.
+        The search is done, and its errors are raised, before this returns. A possible citation is
+        held back until it has been checked: the pieces joined are ``answer.text``. If the model
+        breaks off, reading raises `ProviderError`, and the text so far is no answer.
 
         Raises:
             TriptychError: as `ask`.
@@ -180,8 +179,8 @@ class Searches(ServiceBase):
     def replay(self, receipt: ContextReceipt | AnswerReceipt) -> Replay:
         """Make the context of a receipt again, from the versions of documents that are kept.
 
-        Where all are, the text is the same, byte for byte, and so is what the model was sent;
-        ``missing`` says which pieces are gone, and why. Nothing is searched and no model asked.
+        If all are kept, the text and the model's messages are the same, byte for byte. ``missing``
+        lists the pieces that are gone, and why. Nothing is searched, and no model is called.
 
         Raises:
             ValidationError: ``receipt`` is none.

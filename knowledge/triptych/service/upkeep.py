@@ -32,15 +32,15 @@ class Upkeep(ServiceBase):
     ) -> RebuildReport:
         """Bring chunks and vectors up to date: only what is stale is derived again.
 
-        The rebuild of a dataset, or of everything, is also how a new chunker or embedder is
-        taken on: the dataset's configuration becomes this Service's. ``scope`` can name several
+        Rebuilding a dataset, or everything, also adopts a new chunker or embedder: the dataset's
+        configuration becomes this Service's. ``scope`` can name several
         documents, which ``doc_name`` cannot; ``progress`` is not called then. A document that fails
         is in the report, and the others are rebuilt. Layers are not made here, but those of another
-        embedder are embedded again, unchanged. What has lost its source is removed,
-        and so are documents that have expired.
+        embedder are embedded again, unchanged. Derived data without a source, and
+        expired documents, are removed.
 
         What is stale is embedded by up to ``options.embed_concurrency`` calls at a time, and
-        committed page by page: a rebuild that was cut off goes on where it stopped.
+        committed page by page: an interrupted rebuild continues where it stopped.
 
         Raises:
             NotFoundError: the dataset does not exist.
@@ -88,7 +88,7 @@ class Upkeep(ServiceBase):
 
     @operation(Effect.READS)
     def cache_stats(self) -> CacheStats:
-        """How many answers the semantic cache keeps, how many searches found one or found none.
+        """Count the answers of the semantic cache, and the searches that found one or none.
 
         The numbers are the store's: of every process that ever used it.
 
@@ -103,7 +103,7 @@ class Upkeep(ServiceBase):
 
     @operation(Effect.READS, long=True)
     def health(self, *, probe: bool = True) -> Health:
-        """Look at store, index, models and datasets, and say what is wrong.
+        """Check store, index, models and datasets, and report what is wrong.
 
         Meant to run before long work: ``service.health().require()`` raises what would fail.
         ``probe`` embeds two words, to see that the models answer; False calls no model.
@@ -118,7 +118,7 @@ class Upkeep(ServiceBase):
             next_embedder=self.options.next_embedder,
             probe=probe,
             sparse_encoder=self.options.sparse_encoder,
-            tuned=self._parts.tuned,
+            tuned=lambda each: self._parts.tuned({each.dataset_id: each.config})[1],
         )
 
     @operation(Effect.WRITES, long=True)
@@ -129,7 +129,7 @@ class Upkeep(ServiceBase):
         dataset_id: str | None = None,
         progress: ProgressCallback | None = None,
     ) -> DoctorReport:
-        """Check every invariant of the store, and say what is wrong and why it matters.
+        """Check every invariant of the store, and report what is wrong and why it matters.
 
         Reads everything, page by page: content and old versions against their checksums, chunks
         against their documents, signatures against configurations, vectors, layers, what has
@@ -137,12 +137,12 @@ class Upkeep(ServiceBase):
         That takes time in proportion to the store; `health` is the quick look. Others may write
         meanwhile.
 
-        Lines of each dataset are asked of its keyword and its vector lane: where they agree less
-        than usual, and nothing is wrong, ``advice`` says what to try.
+        The keyword and the vector lane are searched with lines of each dataset. If they agree less
+        than usual, ``advice`` says what to try; that is no finding.
 
-        ``repair`` repairs what can be made again from the truth, and examines once more: the
-        report then says what is left. It never removes or alters a source document.
-        ``dataset_id`` names the one dataset to look at, beside the store as a whole.
+        ``repair`` repairs what can be made again from the truth, and checks again: the report
+        then has what is left. It never removes or alters a source document.
+        ``dataset_id`` limits the check to one dataset and the store as a whole.
 
         Raises:
             NotFoundError: the dataset does not exist.
@@ -150,8 +150,8 @@ class Upkeep(ServiceBase):
             CancelledError: the deadline passed; what was repaired stays.
         """
         from triptych.derivation.batches import check_progress
-        from triptych.diagnostics.agreement import disagreement
         from triptych.diagnostics.doctor import Doctor
+        from triptych.search.agreement import disagreement
 
         check_progress(progress)
         if dataset_id is None:

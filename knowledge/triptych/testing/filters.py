@@ -60,7 +60,7 @@ from triptych.testing.oracle import (
     entries,
     fill_corpus,
 )
-from triptych.text import get_analyzer
+from triptych.text import get_analyzer, headings_in
 
 FRESH = DerivedSig(chunker_sig=CONFIG.chunker_sig, embed_sig=CONFIG.embed_sig)
 
@@ -261,7 +261,7 @@ def _subject(info: DocumentInfo | None, name: str, headings: tuple[str, ...]) ->
         version=info.version,
         updated_at=info.updated_at,
         expires_at=info.system.expires_at,
-        headings={heading.casefold() for heading in headings},
+        headings=headings_in(headings),
     )
 
 

@@ -231,7 +231,8 @@ class ServiceTests(ServiceSearchTests, QuerySyntaxTests, SparseServiceTests, Pas
                 for chunk in store.chunks.iter_chunks("d", "a.md")
             }
 
-        section = "# Twice\n\nThe same copper lantern.\n\n"
+        # So long that no two sections are one chunk.
+        section = f"# Twice\n\nThe same copper lantern.{' It hung there.' * 20}\n\n"
         kb.put_document("d", "a.md", section * 3 + "# End\n\nAn orchard.\n")
         kb.put_document("d", "b.md", section)
         before = chunk_ids()
@@ -282,7 +283,8 @@ class ServiceTests(ServiceSearchTests, QuerySyntaxTests, SparseServiceTests, Pas
     def test_a_document_is_found_at_every_moment_of_a_put_whose_embedder_fails(
         self, kb: Service, embedder: Outage
     ) -> None:
-        text = "# Kept\n\nAn amber lantern.\n\n# Part\n\n{} words.\n"
+        long = " It hung there." * 20  # or both sections would be one chunk
+        text = f"# Kept\n\nAn amber lantern.{long}\n\n# Part\n\n{{}} words.{long}\n"
         kb.put_document("d", "a.md", text.format("Old"))
 
         def found(mode: str) -> dict[str, str | None]:

@@ -1,7 +1,7 @@
 """Text analysis: the analyzer that all backends share, and small helpers on the same pieces."""
 
 from triptych.text.analyzer import ANALYZER_VERSION, Analyzer, get_analyzer, languages
-from triptych.text.labels import LABELLED_K1, TEXT_WEIGHT, label_of
+from triptych.text.labels import BESIDE, LABELLED_K1, TEXT_WEIGHT, headings_in, label_of
 from triptych.text.snippets import matches, snippet
 from triptych.text.term_ids import Numbering
 from triptych.text.tokenizers import (
@@ -18,6 +18,7 @@ from triptych.text.words import WORD_CHARACTER
 
 __all__ = [
     "ANALYZER_VERSION",
+    "BESIDE",
     "LABELLED_K1",
     "TEXT_WEIGHT",
     "WORD_CHARACTER",
@@ -31,6 +32,7 @@ __all__ = [
     "detect_tokenizer",
     "extract_keywords",
     "get_analyzer",
+    "headings_in",
     "label_of",
     "languages",
     "matches",

@@ -9,11 +9,15 @@ all through, so that every number is whole: a word of the text is two, one of th
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
 LABELLED_K1: Final = 2.4
 TEXT_WEIGHT: Final = 2
+
+BESIDE: Final = " / "
+"""Stands between the titles of sections that are one chunk, in the last part of its path."""
 
 _ENDING: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
 _PADDED: Final = re.compile(r"(?<![0-9.])0+([1-9][0-9]{0,30})(?![0-9])")
@@ -27,3 +31,9 @@ def label_of(name: str, title: str = "", headings: tuple[str, ...] = ()) -> str:
     """
     stem = _ENDING.sub("", name)
     return "\n".join(dict.fromkeys((" ".join((stem, *_PADDED.findall(stem))), title, *headings)))
+
+
+def headings_in(path: Iterable[str]) -> set[str]:
+    """The headings that a chunk with this path is under, case-folded: those of a filter."""
+    found = {heading.casefold() for heading in path}
+    return found.union(*(heading.split(BESIDE) for heading in found))

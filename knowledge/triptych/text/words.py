@@ -16,9 +16,9 @@ length.
 from __future__ import annotations
 
 import importlib
-import logging
 import re
 import unicodedata
+import warnings
 from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import pairwise
@@ -199,39 +199,36 @@ def chinese_segmenter() -> Callable[[str], list[str]]:
     """Return the function that cuts Chinese text into words, loading its dictionary once.
 
     jieba's dictionary segmentation without its hidden Markov model: words that are guessed rather
-    than known cost precision. rjieba and jieba give the same words; rjieba is faster.
+    than known cost precision. rjieba and jieba give the same words; rjieba is faster. Words that
+    the program adds to either package change nothing here, so that all processes find the same.
 
     Raises:
         ModuleNotFoundError: neither rjieba nor jieba is installed.
     """
     try:
-        rjieba_cut = importlib.import_module("rjieba").cut
+        jieba = importlib.import_module("rjieba")
     except ModuleNotFoundError:
         return _pure_python_segmenter()
-
-    def cut(run: str) -> list[str]:
-        words: list[str] = rjieba_cut(run, False)
-        return words
-
-    return cut
+    cut: Callable[[str, bool], list[str]] = jieba.Jieba().cut
+    return lambda run: cut(run, False)
 
 
 def _pure_python_segmenter() -> Callable[[str], list[str]]:
     try:
-        jieba_cut = importlib.import_module("jieba").lcut
+        with warnings.catch_warnings():  # of its syntax, where nothing is compiled yet
+            warnings.simplefilter("ignore")
+            jieba = importlib.import_module("jieba")
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             "Chinese text needs a word segmenter: install rjieba, or jieba where rjieba has no "
             "wheel"
         ) from error
-    # Loading the dictionary is not news for whoever reads the standard error stream.
-    logging.getLogger("jieba").setLevel(logging.WARNING)
-
-    def cut(run: str) -> list[str]:
-        words: list[str] = jieba_cut(run, HMM=False)
-        return words
-
-    return cut
+    made = jieba.Tokenizer()
+    # Its own way would take whatever dictionary it finds in the folder for temporary files.
+    made.FREQ, made.total = made.gen_pfdict(made.get_dict_file())
+    made.initialized = True
+    lcut: Callable[..., list[str]] = made.lcut
+    return lambda run: lcut(run, HMM=False)
 
 
 def chinese_words(run: str) -> list[str]:

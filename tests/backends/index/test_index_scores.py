@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+import rank_bm25
 from hypothesis import given, settings, strategies as st
 
 from support.index_model import MemoryChangeLog, WordAnalyzer, assert_ranked_as, bm25_scores
@@ -36,6 +39,27 @@ def test_bm25_equals_the_oracle_after_any_changes(steps, query, limit):
             expected = bm25_scores(corpora, text, WordAnalyzer())
             found = index.bm25(datasets, "chunk", text, limit=limit).rows
             assert_ranked_as(found, expected, corpora, limit)
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=8), min_size=1, max_size=12),
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=6),
+)
+def test_bm25_equals_that_of_rank_bm25(texts, query):
+    """A program by others. Two things differ there: the idf, and a factor k1 + 1 of each score."""
+    peer = rank_bm25.BM25Okapi(texts, k1=1.2, b=0.75)
+    count = {word: sum(word in text for text in texts) for word in WORDS}
+    peer.idf = {w: math.log(1 + (len(texts) - n + 0.5) / (n + 0.5)) for w, n in count.items()}
+    expected = peer.get_scores(query) / (1.2 + 1)
+    feed = MemoryChangeLog()
+    feed.put("x", 1, "name", [" ".join(text) for text in texts])
+    with LocalIndex(feed, analyzers=WordAnalyzer) as index:
+        rows = index.bm25(["x"], "chunk", " ".join(query), limit=len(texts)).rows
+    found = np.zeros(len(texts))
+    for row in rows:
+        found[row.index] = row.score
+    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 @settings(deadline=None, max_examples=50)

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -29,6 +28,7 @@ from triptych_backends.providers import (
     VoyageEmbedder,
     VoyageReranker,
 )
+from triptych_backends.providers.arguments import httpx
 from triptych_backends.providers.response_parsing import rows_of
 
 pytestmark = pytest.mark.property

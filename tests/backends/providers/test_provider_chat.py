@@ -12,7 +12,6 @@ from contextlib import closing
 from functools import cache
 from typing import Any, TypeVar
 
-import httpx
 import pytest
 
 import triptych
@@ -47,6 +46,7 @@ from triptych_backends.providers import (
     Retries,
     Timeouts,
 )
+from triptych_backends.providers.arguments import httpx
 from triptych_backends.providers.chat import RemoteLLM
 
 KEY = "sk-test-0123456789abcdef"

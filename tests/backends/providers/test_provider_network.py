@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import httpx
 import pytest
 
 from support import provider_server
 from triptych import Message
 from triptych.errors import ProviderTimeoutError
 from triptych_backends.providers import Connection, OpenAILLM, Timeouts
+from triptych_backends.providers.arguments import httpx
 
 # A key of no worth, for servers on this machine alone.
 PEM = Path(provider_server.__file__).with_name("loopback.pem")

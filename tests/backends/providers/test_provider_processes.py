@@ -13,7 +13,6 @@ import threading
 import time
 from pathlib import Path
 
-import httpx
 import pytest
 
 import triptych
@@ -22,6 +21,7 @@ from support.sync_folder import until
 from triptych import Message
 from triptych.errors import CancelledError
 from triptych_backends.providers import Connection, OpenAILLM
+from triptych_backends.providers.arguments import httpx
 
 ASK = [Message(role="user", content="?")]
 WHOLE = as_json({"choices": [{"message": {"content": "fine"}, "finish_reason": "stop"}]})

@@ -123,9 +123,9 @@ def test_keyword_candidates_tell_which_terms_they_hold(products: Service) -> Non
     assert found.matches is not None
     told = found.matches()
     assert told.terms == ["blue", "kettl", "tea", "zebra"]
-    held = dict(zip([each.doc_name for each in found], told.held.tolist(), strict=True))
-    assert held["teapot"] == [True, False, True, False]
-    assert held["no-vector"] == [False, True, False, False]
+    held = dict(zip([each.doc_name for each in found], told.counts.tolist(), strict=True))
+    assert held["teapot"] == [1, 0, 1, 0]
+    assert held["no-vector"] == [0, 1, 0, 0]
 
 
 def test_scores_of_vectors_are_cosines(products: Service) -> None:
