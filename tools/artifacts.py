@@ -138,8 +138,8 @@ print(f"{sys.version_info[0]}.{sys.version_info[1]}{free} {sys.executable}")
 
 
 def first_commands(readme: str) -> list[str]:
-    """The lines of the README's first section that call ``triptych``, without what they explain."""
-    lines = (line for line in readme.split("\n## ")[1].splitlines() if line.startswith("triptych "))
+    """The lines of the README that call ``triptych``, without what they explain."""
+    lines = (line for line in readme.splitlines() if line.startswith("triptych "))
     return [re.split(r" {2,}", line, maxsplit=1)[0] for line in lines]
 
 
