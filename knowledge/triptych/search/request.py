@@ -17,7 +17,6 @@ from triptych.records import (
     DatasetConfig,
     DerivedSig,
     EmbedKind,
-    HealthCheck,
     Hit,
     Layer,
     Mode,
@@ -37,12 +36,13 @@ from triptych.text import get_analyzer
 
 if TYPE_CHECKING:
     from triptych.derivation.layers import Inputs
+    from triptych.records import HealthCheck
 
 VECTOR = str(Mode.VECTOR)
 
 Choice = Mapping[str, int | float | str]
 """What differs from the Service's ranker: ``ranker``, ``depth``, ``weights.LANE``."""
-Tuned = Callable[[Mapping[str, DatasetConfig | None]], tuple[Choice, HealthCheck | None]]
+Tuned = Callable[[Mapping[str, DatasetConfig | None]], tuple[Choice, "HealthCheck | None"]]
 """From the datasets' configurations to the choice that holds for them, and what to say of it."""
 
 

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import attrs
 
 from triptych.contracts import Ranker, SettingsStore
 from triptych.errors import ValidationError
-from triptych.records import DatasetConfig, HealthCheck
+from triptych.records import DatasetConfig
 from triptych.records.serialization import from_dict
 from triptych.search.answerability import TUNED_SETTINGS
 from triptych.search.fusion import chosen_ranker
 from triptych.search.request import Choice
+
+if TYPE_CHECKING:
+    from triptych.records import HealthCheck
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -50,6 +54,8 @@ def read_tuned(
     text = settings.get_setting(TUNED_SETTINGS + dataset_id)
     if text is None:
         return {}, None
+    from triptych.records import HealthCheck  # most searches need it not
+
     try:
         kept = from_dict(TunedRanking, json.loads(text))
         chosen_ranker(kept.choice, own)
