@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 import tarfile
@@ -11,6 +10,8 @@ from types import ModuleType
 
 import pytest
 
+from support.loaded import load
+
 ROOT = Path(__file__).parents[1]
 ADDRESS = "https://code.example/triptych"
 DATED = "## [1.2.0] - 2026-11-27\n"
@@ -18,12 +19,7 @@ DATED = "## [1.2.0] - 2026-11-27\n"
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("artifacts", ROOT / "tools" / "artifacts.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load("tools/artifacts.py")
 
 
 def test_the_readme_shows_commands_and_a_program_to_run(tool: ModuleType) -> None:

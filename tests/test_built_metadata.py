@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import subprocess
@@ -14,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from support.loaded import load
+
 pytest.importorskip("hatchling")
 
 ROOT = Path(__file__).parents[1]
@@ -24,13 +25,8 @@ ADDRESS = "https://code.example/triptych"
 
 def shown(repository: str) -> dict[str, Any]:
     """What the hook adds to the metadata, with this setting."""
-    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
     metadata: dict[str, Any] = {"version": "1.2.3"}
-    module.IndexHook(str(ROOT), {"repository": repository}).update(metadata)
+    load("hatch_build.py").IndexHook(str(ROOT), {"repository": repository}).update(metadata)
     return metadata
 
 

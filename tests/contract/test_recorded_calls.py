@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import triptych
+from support.loaded import load
 from support.postgres import PostgresServer
 
-TOOL = Path(__file__).parents[2] / "tools" / "recorded_calls.py"
 DIFFERS = {"beyond", "terms"}
 """What each store says of what purging it does not reach."""
-
-
-def load() -> Any:
-    spec = importlib.util.spec_from_file_location("recorded_calls", TOOL)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def without(value: Any) -> Any:
@@ -32,7 +22,7 @@ def without(value: Any) -> Any:
 
 
 def answers_alike(url: str, seed: int) -> None:
-    tool = load()
+    tool = load("tools/recorded_calls.py")
     given: Any = {"embedder": "hash", "llm": tool.Model(), "sparse_encoder": tool.Sparse()}
     with triptych.open("memory://", **given) as kb, triptych.open(url, **given) as other:
         calls, others = tool.Calls(kb, seed), tool.Calls(other, seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from collections.abc import Callable
@@ -13,24 +12,14 @@ import pytest
 
 from support.cli_run import Shell, fresh_shell
 from support.doc_pages import COMMUNITY, ISSUE_FORMS, PAGES, prose
+from support.loaded import load
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 GENERATED = ("command-line.md", "settings.md", "../how-to/write-a-backend.md")
 
 
-def _tool() -> Any:
-    spec = importlib.util.spec_from_file_location(
-        "generate_reference", ROOT / "tools/generate_reference.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-TOOL = _tool()
+TOOL = load("tools/generate_reference.py")
 ALL = tuple(name for name, _ in TOOL.commands())
 
 

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from support.doc_pages import KINDS, anchors, blocks, prose
+from support.loaded import load
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -21,16 +20,7 @@ _IMPORT = re.compile(r"^from (triptych[\w.]*) import ([\w, ]+)$", re.MULTILINE)
 _LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]+))?\)")
 
 
-def _tool(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, ROOT / f"tools/{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-API, BUILD = _tool("generate_api"), _tool("build_site")
+API, BUILD = load("tools/generate_api.py"), load("tools/build_site.py")
 
 
 def test_the_pages_of_the_api_are_those_that_the_tool_writes() -> None:

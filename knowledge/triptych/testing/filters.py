@@ -205,6 +205,17 @@ class FilterTests(HarnessTests):
         for query in both_lanes("fish", "d", where=where):
             assert ids(store.chunks.search(query)) == [("a", 1)]
 
+    def test_sections_of_one_chunk_are_found_by_each_heading(self, store: Store) -> None:
+        fill(store, "d", {"a": "# Left / Right\nfish", "b": "# Left\nfish"})
+        for heading, wanted in (
+            ("LEFT", [("a", 0), ("b", 0)]),
+            ("right", [("a", 0)]),
+            ("Left / Right", [("a", 0)]),
+            ("Left /", []),
+        ):
+            for query in both_lanes("fish", "d", where=filter_of(heading=heading)):
+                assert sorted(ids(store.chunks.search(query))) == wanted, heading
+
     def test_a_heading_may_hold_any_character(self, store: Store) -> None:
         path = ("he\0ad", "he\1\1", "\\0", "\1\2", "Z" * 5_000)
         for name, heading in zip("abcde", path, strict=True):

@@ -19,7 +19,7 @@ TEXT_WEIGHT: Final = 2
 BESIDE: Final = " / "
 """Stands between the titles of sections that are one chunk, in the last part of its path."""
 
-_ENDING: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
+_ENDING: Final = re.compile(r"(?<=[^/])\.[A-Za-z][A-Za-z0-9]{0,4}$")
 _PADDED: Final = re.compile(r"(?<![0-9.])0+([1-9][0-9]{0,30})(?![0-9])")
 
 
