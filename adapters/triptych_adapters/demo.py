@@ -30,7 +30,7 @@ from triptych_adapters.cli.session import Exit, exit_for
 
 DATASET = "triptych-docs"
 QUESTIONS = (
-    "What happens when the embedding model fails?",
+    "Is a document lost if the embedding model fails?",
     "How do I see whether a search result is still up to date?",
     "sqlite in several processes",
 )
