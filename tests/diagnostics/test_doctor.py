@@ -689,3 +689,18 @@ def test_the_command_sees_what_syncs_remember(shell: Shell) -> None:
         assert "1 unchanged" in shell("sync", "docs").text
         assert state.exists()
         assert shell("doctor").code == 0
+
+
+@pytest.mark.parametrize("scheme", ["memory", "sqlite", "files"])
+def test_a_title_whose_chunks_are_not_made_again_yet_is_no_other_word_than_the_index_has(
+    scheme: str, tmp_path: Path
+) -> None:
+    url = "memory://" if scheme == "memory" else f"{scheme}:///{tmp_path / 'kb'}"
+    with triptych.open(url, embedder=None) as kb:
+        kb.put_document("d", "a.md", "text", {"title": "Lantern"})
+        assert kb.search("lantern", dataset_id="d").hits
+        new = NewDocument(name="a.md", content="text", metadata={"title": "Ferry"})
+        kb.documents.put("d", new)
+        assert kb.search("ferry", dataset_id="d").hits
+        assert not kb.search("lantern", dataset_id="d").hits
+        assert "index.words" not in names(kb.doctor())

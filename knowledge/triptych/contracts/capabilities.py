@@ -100,7 +100,8 @@ class DocLevelSearcher(Protocol):
         """What BM25 is made of: all chunks of these datasets, and those that hold each term.
 
         ``terms`` are the analyzer's; a term that no chunk holds has no entry. ``within`` is that of
-        a `Filter`: only chunks of documents that pass it count.
+        a `Filter`: only chunks of documents that pass it count. A term of a label is half a term of
+        the length, which is rounded down.
         """
         ...
 

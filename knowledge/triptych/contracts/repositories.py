@@ -360,15 +360,18 @@ class ChunkRepo(ChunkSigReader, VectorRepo, Protocol):
         """One lane: the best ``query.top_k`` chunks that pass ``query.filter``.
 
         ``query.mode`` BM25 scores by Lucene's formula with statistics pooled over
-        ``query.dataset_ids``, and returns only chunks that hold a query term, as `Candidates` whose
-        ``matches`` tell which of the query's terms each holds. VECTOR scores by the dot product of
-        unit vectors and returns chunks that have a vector in ``query.embed_sig``. "sparse", in a
-        store that keeps such vectors, scores by the dot product
-        with ``query.vector`` and returns only chunks of sets that do not wait, in datasets that the
-        space serves, that share a term with it. Scores are rounded to 1e-6; ties come in order of
-        document name, chunk index, dataset. The filter acts before the cut: the answer has
-        min(top_k, matches) entries. Its ``within`` bounds the statistics too: scores are those of a
-        store that holds nothing else. Unknown datasets hold nothing.
+        ``query.dataset_ids``, and returns only chunks that hold a query term, as
+        `Candidates` whose ``matches`` tell how often each holds them. A chunk holds the
+        terms of its content, and those of its label as halves (`triptych.text.label_of` of
+        its document's name, title and the chunk's heading path); a new title counts at the
+        latest with the next chunk set. VECTOR scores by the dot product of unit vectors and
+        returns chunks that have a vector in ``query.embed_sig``. "sparse", in a store that
+        keeps such vectors, scores by the dot product with ``query.vector`` and returns only
+        chunks of sets that do not wait, in datasets that the space serves, that share a
+        term with it. Scores are rounded to 1e-6; ties come in order of document name, chunk
+        index, dataset. The filter acts before the cut: the answer has min(top_k, matches)
+        entries. Its ``within`` bounds the statistics too: scores are those of a store that
+        holds nothing else. Unknown datasets hold nothing.
         """
         ...
 
