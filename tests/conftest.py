@@ -28,7 +28,7 @@ from support.targets import TARGETS, has_none_of, runs_in
 
 # The tests of providers and of the client run over either of the two packages: make test-httpx.
 if os.environ.get("TRIPTYCH_TEST_OVER") == "httpx":
-    sys.modules["httpx2"] = None  # type: ignore[assignment]
+    sys.modules.update({"httpx2": None})  # an import of it fails
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

@@ -251,7 +251,7 @@ def elsewhere(wheel: Path, tools: Path, versions: Iterable[str]) -> None:
             command = [tools / "python", "-m", "pip", "install", "--dry-run", "--ignore-installed"]
             command += ["--quiet", "--only-binary", ":all:", "--target", "unused", *asked]
             done = subprocess.run(
-                [*command, f"{wheel}{extra}"], capture_output=True, text=True, check=False
+                [*map(str, command), f"{wheel}{extra}"], capture_output=True, text=True, check=False
             )
             errors = [each for each in done.stderr.splitlines() if each.startswith("ERROR")]
             told = errors[-1] if errors else f"exit code {done.returncode}"
@@ -310,15 +310,16 @@ def _size(environment: Path) -> float:
     return sum(each.stat().st_size for each in files if "__pycache__" not in each.parts) / 2**20
 
 
-def run(command: Sequence[str | Path], **options: object) -> str:
+def run(
+    command: Iterable[object], *, cwd: Path | None = None, env: dict[str, str] | None = None
+) -> str:
     """What a program prints; raises `ArtifactError` with all it said if it fails."""
-    done = subprocess.run(  # type: ignore[call-overload]  # options are those of run
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
-    )
+    words = list(map(str, command))
+    out, errors = subprocess.PIPE, subprocess.STDOUT
+    done = subprocess.run(words, stdout=out, stderr=errors, text=True, cwd=cwd, env=env)
     if done.returncode:
-        words = shlex.join(map(str, command))
-        raise ArtifactError(f"exit code {done.returncode} of: {words}\n{done.stdout}")
-    return str(done.stdout)
+        raise ArtifactError(f"exit code {done.returncode} of: {shlex.join(words)}\n{done.stdout}")
+    return done.stdout
 
 
 def say(text: str) -> None:

@@ -97,7 +97,7 @@ class Lengths:
 
 @attrs.frozen
 class Recording(ZScoreRanker):
-    """Keeps the ranges that it is told."""
+    """A ranker that records the cosine range of each list."""
 
     told: dict[str, object] = attrs.field(factory=dict)
 

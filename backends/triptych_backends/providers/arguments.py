@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     httpx = httpx2  # by this name it is exported
 else:
     try:
-        import httpcore2  # noqa: F401
+        import httpcore2  # noqa: F401  # loaded now, not at the first request
         import httpx2 as httpx
     except ModuleNotFoundError as missing:
         try:
-            import httpcore  # noqa: F401
+            import httpcore  # noqa: F401  # loaded now, not at the first request
             import httpx
         except ModuleNotFoundError:
             raise lacking(

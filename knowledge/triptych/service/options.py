@@ -119,7 +119,7 @@ class ServiceOptions:
         chunkers: which chunker serves which kind of document.
         embedder: makes vectors and enables the vector lane; None leaves both out.
         next_embedder: serves the datasets that were swapped to its vectors (`triptych.spaces`);
-            ``embedder`` serves all others, also new ones. None: there is no second embedder.
+            ``embedder`` serves all other datasets, new ones included. None: no second embedder.
         sparse_encoder: makes sparse vectors and adds the lane "sparse"; None leaves both out.
         language: the analyzer's language for new datasets.
         ranker: fuses the lanes of hybrid search; None is `ZScoreRanker`. A `SearchEngine` of your

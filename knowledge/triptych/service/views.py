@@ -66,7 +66,7 @@ def _of_dataset(
 
     signature = inspect.signature(method)
     own = [each for name, each in signature.parameters.items() if name != "dataset_id"]
-    call.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+    vars(call)["__signature__"] = signature.replace(parameters=own)
     call.__doc__ = f"`Service.{of_service}`."
     return call
 
