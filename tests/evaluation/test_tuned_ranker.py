@@ -29,7 +29,7 @@ from triptych.evaluation.tuning import Tuning, default_grid, tune
 from triptych.records import DatasetConfig, HealthCheck
 from triptych.records.serialization import from_dict, to_dict
 from triptych.search import Pipeline
-from triptych.search.answerability import forget_settings
+from triptych.search.dataset_settings import forget_settings
 from triptych.search.fusion import ZScoreRanker, chosen_ranker
 from triptych.search.tuned import TunedRanking
 

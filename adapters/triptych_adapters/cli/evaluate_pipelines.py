@@ -188,7 +188,7 @@ def tune(
     """
     from triptych.evaluation import evaluation_json
     from triptych.evaluation.tuning import default_grid, grid_of, tune as search_grid
-    from triptych.search.answerability import TUNED_SETTINGS, forget_settings
+    from triptych.search.dataset_settings import TUNED_SETTINGS, forget_settings
 
     if reset:
         with session.service() as service:

@@ -12,7 +12,7 @@ from psycopg import sql
 
 from triptych.contracts import Capabilities
 from triptych.records import NewDocument, SourceDocument, check_whole
-from triptych.search.answerability import DATASET_SETTINGS
+from triptych.search.dataset_settings import DATASET_SETTINGS
 from triptych.search.file_location import FOLDER_SETTINGS
 from triptych_backends.postgres.database import PostgresDatabase
 from triptych_backends.postgres.diagnostics import PostgresDiagnostics

@@ -40,7 +40,7 @@ from triptych.records import (
     ScrubReport,
     StoredUnit,
 )
-from triptych.search.answerability import dataset_of
+from triptych.search.dataset_settings import dataset_of
 from triptych.search.question_log import LoggedQuestion, QuestionLog
 from triptych.text.tokenizers import CorpusStats
 

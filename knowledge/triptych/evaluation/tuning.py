@@ -27,7 +27,7 @@ from triptych.evaluation.targets import find_targets
 from triptych.records import DatasetConfig, Mode
 from triptych.records.queries import SearchOptions
 from triptych.records.serialization import to_dict
-from triptych.search.answerability import TUNED_SETTINGS
+from triptych.search.dataset_settings import TUNED_SETTINGS
 from triptych.search.fusion import WEIGHT, chosen_ranker
 from triptych.search.pipeline_record import Pipeline
 from triptych.search.tuned import TunedRanking, described_ranker

@@ -19,6 +19,7 @@ from triptych.contracts import ChunkRepo, DocLevelSearcher, SettingsStore, Store
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import Answerability, Candidates, DatasetConfig, RankedList, ResolvedQuery
 from triptych.records.serialization import from_dict, to_dict
+from triptych.search.dataset_settings import CALIBRATION_SETTINGS, set_at_last
 from triptych.search.request import Found, SearchRequest
 from triptych.text import CorpusStats, get_analyzer
 
@@ -67,12 +68,6 @@ def _best(candidates: Candidates) -> float:
 
 CALIBRATION_VERSION = 1
 """That of the signals and of the record's form: one of another version is not used."""
-
-CALIBRATION_SETTINGS = "answerability/"
-TUNED_SETTINGS = "tuned/"
-"""The ranker that a dataset is tuned to: `triptych.search.tuned`."""
-
-DATASET_SETTINGS = (CALIBRATION_SETTINGS, TUNED_SETTINGS)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -190,11 +185,6 @@ def calibration_text(settings: SettingsStore, dataset_id: str) -> str | None:
     return settings.get_setting(CALIBRATION_SETTINGS + dataset_id)
 
 
-def dataset_of(key: str) -> str | None:
-    """The dataset that the setting ``key`` is of, None if it is of none."""
-    return next((key[len(p) :] for p in DATASET_SETTINGS if key.startswith(p)), None)
-
-
 def parse_calibration(text: str) -> Calibration:
     """The calibration in ``text``, as `save_calibration` keeps it.
 
@@ -217,21 +207,7 @@ def save_calibration(
     """
     if settings is None:
         raise NotAvailableError("the store keeps no settings, and so no calibration")
-    _set(settings, CALIBRATION_SETTINGS + dataset_id, json.dumps(to_dict(calibration)))
-
-
-def forget_settings(
-    settings: SettingsStore | None, dataset_id: str, of: Sequence[str] = DATASET_SETTINGS
-) -> None:
-    """Remove what is kept of a dataset."""
-    if settings is not None:
-        for prefix in of:
-            _set(settings, prefix + dataset_id, None)
-
-
-def _set(settings: SettingsStore, key: str, text: str | None) -> None:
-    while not settings.set_setting(key, text, expected=settings.get_setting(key)):
-        pass
+    set_at_last(settings, CALIBRATION_SETTINGS + dataset_id, json.dumps(to_dict(calibration)))
 
 
 _Lists = Sequence[tuple[ResolvedQuery, RankedList]]

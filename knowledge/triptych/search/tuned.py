@@ -17,7 +17,7 @@ from triptych.contracts import Ranker, SettingsStore
 from triptych.errors import ValidationError
 from triptych.records import DatasetConfig
 from triptych.records.serialization import from_dict
-from triptych.search.answerability import TUNED_SETTINGS
+from triptych.search.dataset_settings import TUNED_SETTINGS
 from triptych.search.fusion import chosen_ranker
 from triptych.search.request import Choice
 

@@ -11,7 +11,7 @@ from triptych import telemetry
 from triptych.derivation.living_documents import remove_expired
 from triptych.errors import CorruptStoreError, ValidationError
 from triptych.records import DatasetConfig, check_identifier, check_whole
-from triptych.search.answerability import forget_settings
+from triptych.search.dataset_settings import forget_settings
 from triptych.service.base import ServiceBase, check_names
 from triptych.service.operations import Effect, operation
 from triptych.service.options import check_language
