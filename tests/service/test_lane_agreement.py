@@ -73,3 +73,15 @@ def test_the_command_says_it_and_ends_well(tmp_path: Path, monkeypatch: pytest.M
     assert ran.code == 0
     assert "its keyword and vector lanes agree on" in ran.err
     assert len(shell("doctor", "--json").json["advice"]) == 1
+
+
+def test_of_many_datasets_some_are_asked_and_the_others_named() -> None:
+    with triptych.open("memory://", embedder="hash") as kb:
+        for at in range(21):
+            kb.create_dataset(f"{at:02}")
+        kb.put_documents("20", {**NOTES, **OTHERS})
+        report = kb.doctor()
+        (said,) = [each for each in report.skipped if "lanes agree" in each]
+        assert said.startswith("1 dataset: ")
+        assert said.endswith("'20'")
+        assert (report.advice, len(kb.doctor(dataset_id="20").advice)) == ((), 1)

@@ -14,6 +14,9 @@ from triptych.search.pipeline import SearchPipeline
 from triptych.search.query import has_words
 from triptych.search.question_log import unlogged
 
+MOST_DATASETS = 20
+"""Datasets of a store that are asked at once; each takes up to forty searches."""
+
 _PROBES = 20
 _WORDS = 12
 _FEWEST = 5  # fewer lines that both lanes answer say nothing

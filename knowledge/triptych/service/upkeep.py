@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from triptych import telemetry
+from triptych._internal.wording import counted
 from triptych.errors import CancelledError, NotAvailableError, TriptychError, ValidationError
 from triptych.records import CacheStats
 from triptych.service.base import ServiceBase
@@ -137,8 +138,8 @@ class Upkeep(ServiceBase):
         That takes time in proportion to the store; `health` is the quick look. Others may write
         meanwhile.
 
-        The keyword and the vector lane are searched with lines of each dataset. If they agree less
-        than usual, ``advice`` says what to try; that is no finding.
+        The keyword and the vector lane are searched with lines of each dataset, of 20 at most. If
+        they agree less than usual, ``advice`` says what to try; that is no finding.
 
         ``repair`` repairs what can be made again from the truth, and checks again: the report
         then has what is left. It never removes or alters a source document.
@@ -151,7 +152,7 @@ class Upkeep(ServiceBase):
         """
         from triptych.derivation.batches import check_progress
         from triptych.diagnostics.doctor import Doctor
-        from triptych.search.agreement import disagreement
+        from triptych.search.agreement import MOST_DATASETS, disagreement
 
         check_progress(progress)
         if dataset_id is None:
@@ -162,7 +163,8 @@ class Upkeep(ServiceBase):
         doctor = Doctor(self.store, self.capabilities, self._parts.deriver, self._parts.rebuilds)
         report = doctor.report(datasets, repair=repair, progress=progress)
         advice, skipped = list[str](), list(report.skipped)
-        for each in datasets() if report.clean else ():
+        compared = datasets() if report.clean else ()
+        for each in compared[:MOST_DATASETS]:
             try:
                 said = disagreement(self.searches, self.chunks, self._parts.deriver, each)
                 advice += [said] if said else []
@@ -170,4 +172,9 @@ class Upkeep(ServiceBase):
                 raise
             except (TriptychError, TypeError, ValueError) as error:  # as the doctor's own reading
                 skipped.append(f"dataset {each!r}: whether its lanes agree ({error})")
+        if rest := compared[MOST_DATASETS:]:
+            skipped.append(
+                f"{counted(len(rest), 'dataset')}: whether their lanes agree, which is asked of "
+                f"{MOST_DATASETS} at a time: name one, such as {rest[0]!r}"
+            )
         return attrs.evolve(report, advice=tuple(advice), skipped=tuple(skipped))
