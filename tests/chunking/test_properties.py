@@ -16,6 +16,7 @@ from triptych.chunking import (
     line_starts,
     start_lines,
 )
+from triptych.text import BESIDE
 
 pytestmark = pytest.mark.property
 
@@ -155,12 +156,15 @@ def test_windows_cover_the_text(content: str, size: int, data: st.DataObject) ->
 @settings(max_examples=examples(200), deadline=None)
 @given(MARKDOWN)
 def test_paths_are_titles_and_the_first_heading_is_among_them(content: str) -> None:
-    specs = MarkdownChunker(size=10_000).chunk(content)
     title = first_heading(content)
-    paths = [spec.heading_path for spec in specs if spec.heading_path]
-    assert (title is None) == (not paths)
-    assert all(part and part == part.strip() for path in paths for part in path)
-    assert title is None or paths[0][0] == title
+    for joins in (False, True):
+        specs = MarkdownChunker(size=10_000, joins=joins).chunk(content)
+        paths = [spec.heading_path for spec in specs if spec.heading_path]
+        assert (title is None) == (not paths)
+        assert all(part and part == part.strip() for path in paths for part in path)
+        if title is not None:
+            first = paths[0][0]
+            assert first == title or (joins and first.startswith(f"{title}{BESIDE}"))
 
 
 @settings(max_examples=examples(200), deadline=None)
