@@ -168,6 +168,9 @@ def test_a_set_chooses_by_kind_and_its_signature_covers_all() -> None:
         (None, ("A", "B"), "A > B\ntext"),
         ("Guide", ("A", "B"), "Guide > A > B\ntext"),
         ("A", ("A", "B"), "A > B\ntext"),
+        ("A", ("A / B",), "A / B\ntext"),
+        ("A", ("AB",), "A > AB\ntext"),
+        ("A / B", ("A",), "A / B > A\ntext"),
         (" two\nlines ", ("A",), "two lines > A\ntext"),
     ],
 )

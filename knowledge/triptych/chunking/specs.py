@@ -8,6 +8,7 @@ from typing import Protocol
 import attrs
 
 from triptych.errors import ValidationError
+from triptych.text import BESIDE
 
 MIN_SIZE = 16
 
@@ -149,7 +150,8 @@ def byte_offsets(content: str, specs: Sequence[ChunkSpec]) -> list[int]:
 def embedding_text(title: str | None, heading_path: Sequence[str], chunk_content: str) -> str:
     """Return what the embedder reads of a chunk: "title > heading > heading", then the chunk.
 
-    The title is left out where it is empty or is the outermost heading; with neither title nor
+    The title is left out where it is empty or is the outermost heading, or the first of several
+    that are one chunk; with neither title nor
     headings the chunk stands alone. A pure function of its arguments: its digest decides whether
     a chunk is embedded again.
     """
@@ -162,6 +164,6 @@ def _lead(title: str | None, heading_path: tuple[str, ...]) -> str:
     # A section's chunks come one after the other.
     parts = [" ".join(heading.split()) for heading in heading_path]
     name = " ".join(title.split()) if title else ""
-    if name and parts[:1] != [name]:
+    if name and not f"{''.join(parts[:1])}{BESIDE}".startswith(f"{name}{BESIDE}"):
         parts.insert(0, name)
     return " > ".join([part for part in parts if part])
