@@ -63,6 +63,7 @@ def create_app(
     dataset: str = "default",
     sync: Callable[[Service], SyncReport] | None = None,
     metrics: Metrics | None = None,
+    console: bool = False,
 ) -> Starlette:
     """An app that serves ``service``; mount it, or give it to an ASGI server.
 
@@ -81,6 +82,7 @@ def create_app(
         sync: syncs folders into ``service``, for ``/ingest`` of keys to everything.
         metrics: what ``/metrics`` shows, such as a `PrometheusObserver` that was given to
             `triptych.telemetry.observe`; None leaves the route out.
+        console: whether pages for people are served at ``/``; it needs Jinja2.
 
     Raises:
         ValidationError: ``service`` is none, or one of ``origins`` can be no page's.
@@ -111,6 +113,10 @@ def create_app(
         *nadir_routes(server),
         *metrics_routes(server, metrics),
     ]
+    if console:
+        from triptych_adapters.console.pages import console_routes
+
+        routes += console_routes(server)
     _allow_together(routes)
     app = Starlette(
         routes=routes,

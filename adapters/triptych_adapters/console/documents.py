@@ -1,0 +1,224 @@
+"""Datasets, their documents, and all that is known of one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, Final, NamedTuple, Protocol
+
+import attrs
+
+from triptych.chunking import (
+    Chunker,
+    ChunkSpec,
+    FixedWindowChunker,
+    MarkdownChunker,
+    SentenceWindowChunker,
+)
+from triptych.errors import TriptychError
+from triptych.records import Hit, Layer
+from triptych.service import Service
+from triptych_adapters.console.site import Made, see_other
+from triptych_adapters.console.visit import Visit, path_of, where_of
+
+_LISTED: Final = 200
+_CHUNKS: Final = 2_000
+_DRAWN: Final = 400_000
+"""Code points of a document that are drawn; what comes after is left out, with a word."""
+SORTS: Final = {
+    "$name": "name",
+    "-$updated_at": "changed last",
+    "$updated_at": "changed first",
+    "$expires_at": "expires first",
+}
+
+
+def datasets(visit: Visit) -> Made:
+    """All datasets with their counts."""
+    return {"stats": visit.service.stats(), "failed": None}
+
+
+def listing(visit: Visit) -> Made:
+    """A page of a dataset's documents."""
+    dataset_id = visit.request.path_params["dataset_id"]
+    prefix, after, sort = visit.one("prefix"), visit.one("after"), visit.one("sort", "$name")
+    sort = sort if sort in SORTS else "$name"
+    where = where_of(visit) or None
+    asked: dict[str, Any] = {"prefix": prefix, "limit": _LISTED + 1, "sort": sort}
+    if after:
+        asked["after"] = after
+    found = list(visit.service.list_documents(dataset_id, where=where, **asked))
+    (stats,) = visit.service.stats(dataset_id)
+    return {
+        "dataset_id": dataset_id,
+        "stats": stats,
+        "infos": found[:_LISTED],
+        "more": found[_LISTED - 1].name if len(found) > _LISTED else None,
+        "prefix": prefix,
+        "sort": sort,
+        "sorts": SORTS,
+    }
+
+
+@attrs.frozen(kw_only=True)
+class Piece:
+    """A part of a document's text: of one chunk, of two that overlap, or of none.
+
+    ``chunks`` are the indexes of those that it is part of; ``passage`` says that it is of the
+    passage that was asked for.
+    """
+
+    text: str
+    chunks: tuple[int, ...]
+    passage: bool = False
+
+
+class _Spanning(Protocol):
+    @property
+    def chunk_index(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+
+
+class Span(NamedTuple):
+    """Where a chunk begins and ends in its text, in code points."""
+
+    chunk_index: int
+    start: int
+    end: int
+
+
+def pieces(content: str, chunks: Sequence[_Spanning], passage: tuple[int, int]) -> list[Piece]:
+    """A text cut wherever a chunk, or the passage, begins or ends; joined it is the text."""
+    start, end = passage
+    edges = {0, len(content), *(min(each, len(content)) for each in passage)}
+    for chunk in chunks:
+        edges |= {min(chunk.start, len(content)), min(chunk.end, len(content))}
+    found = []
+    ordered = sorted(edges)
+    open_chunks = sorted(chunks, key=lambda each: each.start)
+    for left, right in pairwise(ordered):
+        of = tuple(each.chunk_index for each in open_chunks if each.start <= left < each.end)
+        text = content[left:right]
+        found.append(Piece(text=text, chunks=of, passage=start <= left < end))
+    return found
+
+
+def document(visit: Visit) -> Made:
+    """A document: its text with its chunks, its layers, its versions."""
+    service = visit.service
+    dataset_id, name = (visit.request.path_params[each] for each in ("dataset_id", "name"))
+    history = list(service.history(dataset_id, name))
+    wanted = visit.number("v", 0, most=10**9)
+    current = service.get_document(dataset_id, name)
+    shown = current
+    if wanted and wanted != current.version:
+        shown = service.get_document(dataset_id, name, version=wanted)
+    chunks = chunks_of(service, dataset_id, name) if shown is current else []
+    passage = (visit.number("from", 0, most=10**9), visit.number("to", 0, most=10**9))
+    content = shown.content[:_DRAWN]
+    return {
+        "dataset_id": dataset_id,
+        "name": name,
+        "shown": shown,
+        "current": current,
+        "history": history,
+        "chunks": chunks,
+        "pieces": pieces(content, chunks, passage),
+        "cut": len(shown.content) - len(content),
+        "layers": {each: service.layer(dataset_id, name, each) for each in ("L0", "L1")},
+        "diff": _diff(visit, dataset_id, name),
+    }
+
+
+def chunks_of(service: Service, dataset_id: str, name: str) -> list[Hit]:
+    """A document's chunks in their order, with what is stale of them."""
+    result = service.search(
+        "", dataset_id=dataset_id, layer=Layer.DETAIL, where={"doc_name": name}, top_k=_CHUNKS
+    )
+    return list(result.hits)
+
+
+def _diff(visit: Visit, dataset_id: str, name: str) -> list[tuple[str, str]]:
+    """The lines of the difference that was asked for, each with its kind."""
+    old = visit.number("old", 0, most=10**9)
+    if not old:
+        return []
+    new = visit.number("new", 0, most=10**9) or None
+    kinds = {"+": "added", "-": "removed", "@": "place"}
+    lines = visit.service.diff(dataset_id, name, old, new).splitlines()
+    return [(kinds.get(line[:1], "same"), line) for line in lines]
+
+
+def change_document(visit: Visit) -> Made:
+    """Restore a version, make what is stale again, or delete a document that was named in full."""
+    service = visit.service
+    dataset_id, name = (visit.request.path_params[each] for each in ("dataset_id", "name"))
+    here = path_of("documents", dataset_id, name)
+    match visit.one("do"):
+        case "restore":
+            service.restore(dataset_id, name, visit.number("version", 0, least=1, most=10**9))
+        case "rebuild":
+            service.rebuild(dataset_id=dataset_id, doc_name=name)
+        case "delete" if visit.one("confirm") == name:
+            service.delete_document(dataset_id, name)
+            return see_other(visit, path_of("datasets", dataset_id))
+        case "delete":
+            return see_other(visit, f"{here}?unconfirmed=1#delete")
+    return see_other(visit, here)
+
+
+def put(visit: Visit) -> Made:
+    """Store a text that was typed or dropped."""
+    dataset_id, name = visit.one("dataset", "default"), visit.one("name")
+    content = dict(visit.form).get("content", "").replace("\r\n", "\n")
+    visit.service.put_document(dataset_id, name, content)
+    return see_other(visit, path_of("documents", dataset_id, name))
+
+
+def new(visit: Visit) -> Made:
+    """The form of a new document."""
+    return {"datasets": list(visit.service.list_datasets())}
+
+
+# Chunkers
+
+
+_CHUNKERS: Final[dict[str, Callable[[int, int], Chunker]]] = {
+    "markdown": lambda size, overlap: MarkdownChunker(size=size, overlap=overlap),
+    "fixed windows": lambda size, overlap: FixedWindowChunker(size=size, overlap=overlap),
+    "sentence windows": lambda size, overlap: SentenceWindowChunker(size=size),
+}
+_SIZE: Final = 800
+
+
+def sandbox(visit: Visit) -> Made:
+    """A text cut by a chunker, with its sizes; nothing is written.
+
+    The text is a document of a dataset, or one that was pasted.
+    """
+    text, failed = visit.one("text"), None
+    if (dataset_id := visit.one("dataset")) and (name := visit.one("name")):
+        text = visit.service.get_document(dataset_id, name).content
+    text = text[:_DRAWN].replace("\r\n", "\n")
+    chosen = visit.one("chunker", "markdown")
+    size = visit.number("size", _SIZE, least=50, most=20_000)
+    overlap = visit.number("overlap", 0, most=10_000)
+    specs: Sequence[ChunkSpec] = ()
+    try:
+        specs = _CHUNKERS.get(chosen, _CHUNKERS["markdown"])(size, overlap).chunk(text)
+    except TriptychError as error:
+        failed = error
+    spans = [Span(at, each.start, each.end) for at, each in enumerate(specs)]
+    return {
+        "chunkers": list(_CHUNKERS),
+        "chosen": chosen,
+        "size": size,
+        "overlap": overlap,
+        "text": text,
+        "specs": specs,
+        "pieces": pieces(text, spans, (0, 0)),
+        "failed": failed,
+    }

@@ -1,0 +1,178 @@
+"""The search bench: a query with all its settings in the URL, its hits, its lanes, and why."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from triptych.errors import NotAvailableError, NotFoundError, TriptychError
+from triptych.records import Explanation, Layer, Mode, Result
+from triptych.service import Service
+from triptych_adapters.console.site import Made
+from triptych_adapters.console.visit import Visit, where_of
+
+_DEPTH: Final = 10
+_MOST: Final = 100
+_FACETS: Final = 400
+"""Documents that are looked at for values to filter by."""
+_SHOWN_VALUES: Final = 8
+
+
+@attrs.frozen(kw_only=True)
+class Bench:
+    """What the bench searches for."""
+
+    text: str
+    dataset_ids: tuple[str, ...]
+    options: Mapping[str, Any]
+    pipeline: str = ""
+
+    @classmethod
+    def of(cls, visit: Visit, known: Sequence[str]) -> Bench:
+        """The search that a URL describes; without datasets it is over all of them."""
+        chosen = tuple(each for each in visit.several("d") if each in known)
+        options: dict[str, Any] = {"top_k": visit.number("k", _DEPTH, least=1, most=_MOST)}
+        if offset := visit.number("from", 0, most=10_000):
+            options["offset"] = offset
+        if where := where_of(visit):
+            options["where"] = dict(where)
+        for name in ("mode", "layer", "as_of"):
+            if value := visit.one(name):
+                options[name] = value
+        for name in ("syntax", "fresh_only"):
+            if visit.one(name):
+                options[name] = True
+        if str(options.get("as_of", "")).isdigit():
+            options["as_of"] = int(options["as_of"])
+        return cls(
+            text=visit.one("q"),
+            dataset_ids=chosen,
+            options=options,
+            pipeline=visit.one("pipeline"),
+        )
+
+    @property
+    def places(self) -> dict[str, Any]:
+        """Where to search, as the Service takes it."""
+        if len(self.dataset_ids) == 1:
+            return {"dataset_id": self.dataset_ids[0]}
+        if self.dataset_ids:
+            return {"dataset_ids": list(self.dataset_ids)}
+        return {"scope": "all"}
+
+    def search(self, service: Service, **changes: Any) -> Result:
+        """Search as the API does; ``changes`` replace options."""
+        runs: Any = service.pipeline(self.pipeline) if self.pipeline else service
+        return runs.search(self.text, **self.places, **{**self.options, **changes})
+
+    def explain(self, service: Service, name: str) -> Explanation:
+        """Why a document is shown, or is not."""
+        runs: Any = service.pipeline(self.pipeline) if self.pipeline else service
+        return runs.explain(self.text, name, **self.places, **self.options)
+
+    def calls(self, url: str) -> dict[str, str]:
+        """The same search in Python, on the command line, over HTTP and as an MCP call."""
+        arguments = {"query": self.text, **self.places, **self.options}
+        named = ", ".join(f"{name}={value!r}" for name, value in list(arguments.items())[1:])
+        runs = f"kb.pipeline({self.pipeline!r})" if self.pipeline else "kb"
+        body = json.dumps(arguments, ensure_ascii=False)
+        path = f"/v1/pipelines/{self.pipeline}/search" if self.pipeline else "/v1/search"
+        words = ["triptych", "search", self.text, *self._flags()]
+        return {
+            "Python": f"{runs}.search({self.text!r}, {named})",
+            "Shell": shlex.join(words),
+            "curl": f"curl -s {url}{path} -H 'Content-Type: application/json' "
+            f"-d {shlex.quote(body)}",
+            "MCP": json.dumps({"name": "knowledge_search", "arguments": arguments}, indent=1),
+        }
+
+    def _flags(self) -> list[str]:
+        found = [part for each in self.dataset_ids for part in ("--dataset", each)]
+        found += [] if self.dataset_ids else ["--all"]
+        for name, value in self.options.items():
+            if name == "where":
+                for key, values in value.items():
+                    several = values if isinstance(values, list) else [values]
+                    found += [part for each in several for part in ("--where", f"{key}={each}")]
+            elif value is True:
+                found.append(f"--{name.replace('_', '-')}")
+            else:
+                found += [f"--{name.replace('_', '-')}", str(value)]
+        return found
+
+
+def bench(visit: Visit) -> Made:
+    """The first page: the query and what it finds."""
+    service = visit.service
+    known = list(service.list_datasets())
+    asked = Bench.of(visit, known)
+    made: dict[str, Any] = {
+        "asked": asked,
+        "datasets": known,
+        "modes": [str(Mode.HYBRID), *service.lanes],
+        "layers": [str(layer) for layer in reversed(Layer)],
+        "pipelines": sorted(service.pipelines),
+        "facets": facets(service, asked.dataset_ids or tuple(known[:5])),
+        "result": None,
+        "lanes": {},
+        "why": None,
+        "failed": None,
+        "empty": not known,
+        "recent": _recent(service, known) if not asked.text else [],
+        "calls": {},
+    }
+    if not asked.text:
+        return made
+    try:
+        made["result"] = asked.search(service)
+        if visit.one("lanes"):
+            made["lanes"] = lanes(service, asked)
+        if name := visit.one("why"):
+            made["why"] = asked.explain(service, name)
+    except (NotFoundError, NotAvailableError) as error:
+        made["failed"] = error
+    except TriptychError as error:
+        made["failed"] = error
+    url = f"{visit.request.url.scheme}://{visit.request.url.netloc}{visit.root}"
+    made["calls"] = asked.calls(url)
+    return made
+
+
+def lanes(service: Service, asked: Bench) -> dict[str, Result | TriptychError]:
+    """What each lane finds alone, beside what fusion made of them."""
+    found: dict[str, Result | TriptychError] = {}
+    for lane in service.lanes:
+        try:
+            found[lane] = asked.search(service, mode=lane)
+        except TriptychError as error:
+            found[lane] = error
+    return found
+
+
+def facets(service: Service, dataset_ids: Sequence[str]) -> dict[str, list[tuple[str, int]]]:
+    """Metadata that documents have, with their most frequent values: what can be clicked."""
+    counts: dict[str, Counter[str]] = {}
+    for dataset_id in dataset_ids:
+        for info in service.list_documents(dataset_id, limit=_FACETS):
+            for key, value in info.metadata.items():
+                values = value if isinstance(value, list | tuple) else [value]
+                counts.setdefault(key, Counter()).update(
+                    each for each in values if isinstance(each, str)
+                )
+    shown = {key: found.most_common(_SHOWN_VALUES) for key, found in sorted(counts.items())}
+    return {key: values for key, values in shown.items() if values and values[0][1] > 1}
+
+
+def _recent(service: Service, known: Sequence[str]) -> list[tuple[str, Any]]:
+    """The documents that changed last, of the first datasets."""
+    found = [
+        (dataset_id, info)
+        for dataset_id in known[:10]
+        for info in service.list_documents(dataset_id, sort="-$updated_at", limit=8)
+    ]
+    return sorted(found, key=lambda each: each[1].updated_at, reverse=True)[:8]

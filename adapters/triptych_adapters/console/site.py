@@ -1,0 +1,212 @@
+"""What all pages share: templates, static files, headers, and how a failure is shown."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+import triptych
+from triptych.errors import AuthenticationError, TriptychError
+from triptych.text import matches
+from triptych_adapters.console.visit import (
+    KEY_COOKIE,
+    TOKEN_COOKIE,
+    TOKEN_FIELD,
+    Visit,
+    path_of,
+    visit_of,
+)
+from triptych_adapters.http.preconditions import etag, is_unchanged
+from triptych_adapters.http.responses import ProblemError, problem_of
+from triptych_adapters.http.routes import RawRoute
+from triptych_adapters.http.server import Server
+
+_HERE: Final = Path(__file__).parent
+_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_POLICY: Final = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS: Final = {
+    "Content-Security-Policy": _POLICY,
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "private, no-store",
+}
+
+Made = Mapping[str, Any] | Response
+"""What a page's template is given, or another answer in its place."""
+
+
+def marked(text: str, terms: tuple[str, ...]) -> Markup:
+    """A text with the words of a query marked, as HTML."""
+    parts, at = [], 0
+    for start, end, _ in matches(text, terms):
+        if start >= at:
+            parts += [Markup.escape(text[at:start]), Markup("<mark>%s</mark>") % text[start:end]]
+            at = end
+    return Markup("").join([*parts, Markup.escape(text[at:])])
+
+
+def moment(value: datetime | None) -> Markup:
+    """A moment as a person reads it, and as a machine does."""
+    if value is None:
+        return Markup("–")
+    iso = value.isoformat(timespec="seconds")
+    return Markup('<time datetime="%s">%s</time>') % (iso, f"{value:%Y-%m-%d %H:%M}")
+
+
+def score(value: float | None) -> str:
+    """A score with as many digits as tell two apart."""
+    return "–" if value is None else f"{value:.4g}"
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    made.filters |= {"marked": marked, "moment": moment, "score": score}
+    made.globals |= {"static": _static_path, "token_field": TOKEN_FIELD, "path_of": path_of}
+    return made
+
+
+@cache
+def _static() -> dict[str, tuple[bytes, str]]:
+    """The bytes of each static file, and a digest of them."""
+    files = {path.name: path.read_bytes() for path in sorted((_HERE / "static").iterdir())}
+    return {name: (body, hashlib.sha256(body).hexdigest()[:12]) for name, body in files.items()}
+
+
+def _static_path(name: str) -> str:
+    return f"/console/static/{name}?v={_static()[name][1]}"
+
+
+def render(template: str, visit: Visit | None, **values: Any) -> bytes:
+    """The bytes of a page."""
+    made = _environment().get_template(f"{template}.html")
+    common = {
+        "visit": visit,
+        "root": "" if visit is None else visit.root,
+        "signed_in": visit is not None and KEY_COOKIE in visit.request.cookies,
+        "version": triptych.__version__,
+    }
+    return made.render(common | values).encode()
+
+
+class Site:
+    """The pages of one server."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+
+    def page(
+        self,
+        path: str,
+        template: str,
+        make: Callable[[Visit], Made],
+        *,
+        posts: Callable[[Visit], Made] | None = None,
+        long: bool = False,
+    ) -> Iterator[RawRoute]:
+        """The route of a page, which ``make`` gives its values; and the one of its form."""
+        name = f"console_{template}"
+        show = partial(self._answer, template, make, False)
+        yield RawRoute(path, show, methods=["GET"], name=name)
+        if posts is not None:
+            post = partial(self._answer, template, posts, long)
+            yield RawRoute(path, post, methods=["POST"], name=f"{name}_post")
+
+    async def _answer(
+        self, template: str, make: Callable[[Visit], Made], long: bool, request: Request
+    ) -> Response:
+        visit: Visit | None = None
+        try:
+            visit = asked = await visit_of(self.server, request)
+            if request.method == "POST" and not asked.can_write:
+                raise ProblemError(
+                    403,
+                    "READ_ONLY",
+                    "here nothing can be changed",
+                    hint="the server must run with --write, and the key must be one that writes",
+                )
+
+            def answer() -> Response:
+                made = make(asked)
+                return made if isinstance(made, Response) else html(render(template, asked, **made))
+
+            async with self.server.calls.caller(request, long=long) as caller:
+                response = await caller.run(answer)
+        except AuthenticationError as error:
+            return sign_in_page(request, _refused(request, error), 401)
+        except (ProblemError, TriptychError) as error:
+            problem = problem_of(error)
+            response = html(render("error", visit, problem=problem), problem.status)
+        if visit is not None and TOKEN_COOKIE not in request.cookies:
+            set_cookie(response, request, TOKEN_COOKIE, visit.token)
+        return response
+
+    def static(self) -> Iterator[RawRoute]:
+        """The route of the style sheet and the scripts."""
+
+        async def answer(request: Request) -> Response:
+            name = request.path_params["file"]
+            if name not in _static():
+                raise ProblemError(404, "NOT_FOUND", "there is no such file")
+            body, digest = _static()[name]
+            headers = {"ETag": etag(digest.encode()), "Content-Type": _TYPES[Path(name).suffix]}
+            headers["Cache-Control"] = "public, max-age=31536000, immutable"
+            if is_unchanged(request, headers["ETag"]):
+                return Response(status_code=304, headers=headers)
+            return Response(body, headers=headers)
+
+        yield RawRoute("/console/static/{file}", answer, methods=["GET"], name="console_static")
+
+
+def _refused(request: Request, error: AuthenticationError) -> str:
+    """Why a key was refused; nothing where none was sent."""
+    return "" if not request.cookies.get(KEY_COOKIE) else str(error)
+
+
+def sign_in_page(request: Request, refused: str, status: int = 200) -> Response:
+    """The form that takes a key."""
+    token = request.cookies.get(TOKEN_COOKIE) or secrets.token_urlsafe(24)
+    root = request.scope.get("root_path", "").rstrip("/")
+    page = render("sign_in", None, refused=refused, form_token=token, root=root)
+    response = html(page, status)
+    set_cookie(response, request, TOKEN_COOKIE, token)
+    return response
+
+
+def html(body: bytes, status: int = 200) -> Response:
+    """A page."""
+    return Response(body, status, dict(HEADERS), "text/html")
+
+
+def see_other(visit: Visit, path: str) -> Response:
+    """On to a page after a form was taken: a reload of it sends nothing again."""
+    return RedirectResponse(visit.root + path, 303, dict(HEADERS))
+
+
+def set_cookie(response: Response, request: Request, name: str, value: str | None) -> None:
+    """Set a cookie that no script reads and no other site sends; None takes it away."""
+    root = request.scope.get("root_path", "") or "/"
+    secure = request.url.scheme == "https"
+    if value is None:
+        response.delete_cookie(name, path=root, secure=secure, httponly=True, samesite="strict")
+    else:
+        response.set_cookie(name, value, path=root, secure=secure, httponly=True, samesite="strict")

@@ -1,0 +1,182 @@
+"""One request for a page: who asks, what was typed, and links that keep the rest of the page."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final
+from urllib.parse import parse_qsl, quote, urlencode
+
+import attrs
+from starlette.requests import Request
+
+from triptych.access.service import RestrictedService
+from triptych.errors import ValidationError
+from triptych.service import Service
+from triptych_adapters.http.responses import ProblemError
+from triptych_adapters.http.routes import query_of
+from triptych_adapters.http.server import Server, sender_of
+
+KEY_COOKIE: Final = "triptych_key"
+TOKEN_COOKIE: Final = "triptych_form"
+TOKEN_FIELD: Final = "form_token"
+_FORM_TYPE: Final = "application/x-www-form-urlencoded"
+_MOST_FIELDS: Final = 1_000
+
+Pairs = Sequence[tuple[str, str]]
+
+
+def path_of(*parts: str) -> str:
+    """A path of the console, each part one segment, whatever it holds."""
+    return "/".join(["/console", *(quote(part, safe="") for part in parts)])
+
+
+@attrs.frozen(kw_only=True)
+class Visit:
+    """One request of a person.
+
+    Attributes:
+        request: as it was sent.
+        service: what its sender may use.
+        can_write: whether changes are offered, and accepted.
+        token: what each form sends back, so that no other site can post one.
+        form: the fields of a form that was posted.
+    """
+
+    request: Request
+    service: Service
+    can_write: bool
+    token: str
+    form: Pairs = ()
+
+    @cached_property
+    def _typed(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name, value in (*query_of(self.request), *self.form):
+            found.setdefault(name, []).append(value)
+        return found
+
+    def one(self, name: str, default: str = "") -> str:
+        """What a field holds, without white space around it."""
+        return self._typed.get(name, [default])[-1].strip()
+
+    def several(self, name: str) -> list[str]:
+        """All values of a field that hold something."""
+        return [value for value in map(str.strip, self._typed.get(name, ())) if value]
+
+    def number(self, name: str, default: int, *, least: int = 0, most: int = 1_000) -> int:
+        """A whole number.
+
+        Raises:
+            ValidationError: it is none, or out of range.
+        """
+        text = self.one(name)
+        if not text:
+            return default
+        if not text.isascii() or not text.isdigit() or not least <= int(text[:9]) <= most:
+            raise ValidationError(f"{name} is a whole number from {least} to {most:,}")
+        return int(text)
+
+    def kept(self, *without: str) -> Pairs:
+        """The fields of this URL that a form of the page sends again."""
+        return [(name, value) for name, value in query_of(self.request) if name not in without]
+
+    @property
+    def root(self) -> str:
+        """Where the app is mounted; before every path of a link."""
+        found: str = self.request.scope.get("root_path", "").rstrip("/")
+        return found
+
+    def link(self, *, to: str | None = None, **changes: Any) -> str:
+        """This page, or another one, with these fields in place of those it has; None drops one."""
+        path = self.request.scope["path"].removeprefix(self.root) if to is None else to
+        kept = query_of(self.request) if to is None else []
+        pairs = [(name, value) for name, value in kept if name not in changes and value]
+        for name, value in changes.items():
+            values = value if isinstance(value, list | tuple) else [value]
+            pairs += [(name, str(each)) for each in values if each is not None and each != ""]
+        safe = quote(path, safe="/%") if to is None else path
+        return f"{self.root}{safe}" + (f"?{urlencode(pairs)}" if pairs else "")
+
+
+async def visit_of(server: Server, request: Request) -> Visit:
+    """Who asks, and for what.
+
+    Raises:
+        AuthenticationError: the server has keys, and the request has none that is valid.
+        ProblemError: a form comes from another site, or is no form.
+    """
+    form = await posted(request) if request.method == "POST" else ()
+    service = await service_of(server, request)
+    access = service.access if isinstance(service, RestrictedService) else None
+    return Visit(
+        request=request,
+        service=service,
+        can_write=server.write and (access is None or access.can_write),
+        token=request.cookies.get(TOKEN_COOKIE) or secrets.token_urlsafe(24),
+        form=form,
+    )
+
+
+async def service_of(server: Server, request: Request, *, key: str | None = None) -> Service:
+    """What a key may use: the one given, the one in the header, or the one in the cookie.
+
+    Raises:
+        TriptychError: the key is refused.
+    """
+    if server.authenticate is None or (key is None and "authorization" in request.headers):
+        return await server.service_of(request)
+    key = request.cookies.get(KEY_COOKIE) if key is None else key
+    return await sender_of(request.scope).admit(
+        server.authenticate,
+        None if key is None else f"Bearer {key}",
+        server.calls.apart,
+        server.limits.seconds,
+    )
+
+
+async def posted(request: Request) -> Pairs:
+    """The fields of a form of this console.
+
+    Raises:
+        ProblemError: it is none: it has another type, or not the token that our pages set.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != _FORM_TYPE:
+        raise ProblemError(415, "UNSUPPORTED_MEDIA_TYPE", f"a form is sent as {_FORM_TYPE}")
+    try:
+        form = parse_qsl(
+            (await request.body()).decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=_MOST_FIELDS,
+        )
+    except ValueError:
+        raise ProblemError(400, "INVALID_REQUEST", "the form is not readable") from None
+    token = request.cookies.get(TOKEN_COOKIE, "")
+    sent = dict(form).get(TOKEN_FIELD, "")
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    if not token or not secrets.compare_digest(sent.encode(), token.encode()):
+        raise _foreign()
+    if site not in ("same-origin", "none"):
+        raise _foreign()
+    return [(name, value) for name, value in form if name != TOKEN_FIELD]
+
+
+def _foreign() -> ProblemError:
+    return ProblemError(
+        403,
+        "FORBIDDEN",
+        "this form was not sent by a page of this console",
+        hint="open the page again, and send the form from there; cookies must be allowed",
+    )
+
+
+def where_of(visit: Visit) -> Mapping[str, Any]:
+    """The filter of a page: fields ``f.KEY=VALUE``, those of one key mean any of its values."""
+    found: dict[str, list[str]] = {}
+    for name, value in query_of(visit.request):
+        if name.startswith("f.") and value:
+            found.setdefault(name[2:], []).append(value)
+    return {key: values[0] if len(values) == 1 else values for key, values in found.items()}
