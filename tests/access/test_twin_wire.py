@@ -159,7 +159,111 @@ OTHERS: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
 }
 """Routes beside those of the operations."""
 
-WRITING = ("build_layers", "embed_index", "embed_delete", "embed_delete_by_query")
+_DOCUMENTS = [
+    f"/console/documents/{each}"
+    for each in (
+        "kb/ours%2Ftide.md",
+        "kb/theirs%2Fzebra.md",
+        "zoo/animals.md",
+        "none/none.md",
+        "log/ours%2Fday.md",
+    )
+]
+
+
+def _pages(*paths: str) -> list[tuple[str, str, dict[str, Any]]]:
+    return [("GET", path, {}) for path in paths]
+
+
+def _forms(path: str, *forms: dict[str, str]) -> list[tuple[str, str, dict[str, Any]]]:
+    """The forms as a page of the console sends them, and one that none of them sent."""
+    cookie = {"Cookie": "triptych_form=token"}
+    sent: list[tuple[str, str, dict[str, Any]]] = [
+        ("POST", path, {"data": {"form_token": "token", **form}, "headers": cookie})
+        for form in forms
+    ]
+    return [*sent, ("POST", path, {"data": forms[0]})]
+
+
+CONSOLE: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
+    "console_static": _pages("/console/static/console.css", "/console/static/none"),
+    "console_search": _pages(
+        "/",
+        "/?q=zebra+anchor&lanes=1&numbers=1",
+        "/?q=zebra+anchor&d=kb&mode=bm25&f.team=theirs",
+        "/?q=zebra&d=zoo",
+        "/?q=anchor&d=kb&why=ours/tide.md",
+        "/?q=anchor&d=kb&why=theirs/zebra.md",
+        "/?q=anchor&why=none.md&pipeline=all",
+        "/?q=rope&d=kb&as_of=1&layer=L0",
+    ),
+    "console_ask": _pages("/console/ask", "/console/ask?q=Where+is+the+zebra?&d=kb"),
+    "console_datasets": _pages("/console/datasets"),
+    "console_listing": _pages(
+        "/console/datasets/kb",
+        "/console/datasets/kb?prefix=theirs/",
+        "/console/datasets/kb?f.team=theirs&sort=-$updated_at",
+        "/console/datasets/zoo",
+        "/console/datasets/none",
+    ),
+    "console_document": _pages(
+        *_DOCUMENTS, *(f"{each}?v=1&old=1&from=2&to=9" for each in _DOCUMENTS)
+    ),
+    "console_document_post": [
+        each
+        for path in _DOCUMENTS
+        for each in _forms(
+            path,
+            {"do": "restore", "version": "1"},
+            {"do": "rebuild"},
+            {"do": "delete", "confirm": "other"},
+            {"do": "delete", "confirm": "ours/tide.md"},
+            {"do": "delete", "confirm": "theirs/zebra.md"},
+        )
+    ],
+    "console_put": _pages("/console/put"),
+    "console_put_post": _forms(
+        "/console/put",
+        {"dataset": "kb", "name": "ours/new.md", "content": "Zebra anchor."},
+        {"dataset": "kb", "name": "free.md", "content": "Zebra anchor."},
+    ),
+    "console_sandbox": _pages(
+        "/console/sandbox?text=One.+Two.&chunker=fixed+windows&size=50&overlap=60",
+        "/console/sandbox?dataset=kb&name=ours/tide.md",
+        "/console/sandbox?dataset=kb&name=theirs/zebra.md",
+    ),
+    "console_work": _pages("/console/work", "/console/work?plan=kb", "/console/work?doctor=1"),
+    "console_work_post": _forms(
+        "/console/work",
+        *({"do": each, "dataset": "kb"} for each in ("rebuild", "embed", "expired", "layers")),
+        {"do": "repair"},
+        {"do": "rebuild", "dataset": "zoo"},
+    ),
+    "console_gaps": _pages("/console/gaps"),
+    "console_golden": _pages(
+        "/console/golden", "/console/golden?dataset=kb&a=mode%3Dbm25&b=mode%3Dhybrid"
+    ),
+    "console_golden_post": _forms(
+        "/console/golden",
+        {"q": "anchor", "dataset": "kb", "name": "theirs/zebra.md", "verdict": "right"},
+    ),
+    "console_connect": _pages("/console/connect"),
+    "console_keys": _pages("/console/keys"),
+    "console_keys_post": _forms("/console/keys", {"do": "add", "name": "more"}),
+    "console_see_as": _forms("/console/see-as", {"id": "0" * 12}),
+    "console_sign_in": _pages("/console/sign-in"),
+    "console_sign_in_post": _forms("/console/sign-in", {"key": "tk_none"}),
+    "console_sign_out": _forms("/console/sign-out", {}),
+}
+OTHERS |= CONSOLE
+
+WRITING = (
+    "build_layers",
+    "embed_index",
+    "embed_delete",
+    "embed_delete_by_query",
+    *CONSOLE,  # when a document came here is another moment in each store
+)
 
 UNLIKE = ("x-request-id", "date")
 """Headers that no two answers share."""
@@ -169,6 +273,7 @@ UNLIKE = ("x-request-id", "date")
 def pair(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[KeyPair]:
     # What is drawn at random for each answer, and differs between equal ones: names of fences.
     monkeypatch.setattr(secrets, "token_hex", lambda count: "0f" * count)
+    monkeypatch.setattr(secrets, "token_urlsafe", lambda count: "0f" * count)
     with key_pair(FILTERS[request.param]) as made:
         yield made
 

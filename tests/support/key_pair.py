@@ -65,7 +65,7 @@ class KeyPair:
         from triptych_adapters.http.app import create_app
 
         keys = KeyAuthenticator(service, KeyStore.of(service))
-        return create_app(service, authenticate=keys, write=True, dataset="kb")
+        return create_app(service, authenticate=keys, write=True, dataset="kb", console=True)
 
     def restricted(self) -> tuple[Service, Service]:
         """What the key opens of each, as a server gives it."""

@@ -26,7 +26,7 @@ PANELS = {
     "See what is fresh": "status history diff@history changes@history rebuild@maintain "
     "embed@maintain layers",
     "Evaluate": "eval",
-    "Serve": "serve mcp@serve",
+    "Serve": "serve console@serve mcp@serve",
     "Keep safe": "doctor@status backup@copies copy@copies export@copies restore@history",
     "Administer": "work@maintain admin",
 }

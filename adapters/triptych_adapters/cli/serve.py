@@ -46,6 +46,9 @@ def serve(
     key_share: Annotated[
         float, option("--key-share PART", "The most of the server that one key may have; 1: all.")
     ] = 0.5,
+    console: Annotated[
+        bool, option("--console --no-console", "Whether to serve pages for people, at /.")
+    ] = True,
     metrics: Annotated[bool, option("--metrics", "Serve /metrics for Prometheus.")] = False,
     otel: Annotated[
         bool, option("--otel", "Give spans and metrics to the OpenTelemetry SDK this is run with.")
@@ -64,12 +67,11 @@ def serve(
 
     from triptych.installation import lacking
 
-    try:
-        from triptych_adapters.http.limits import Limits
-        from triptych_adapters.http.processes import default_workers
-        from triptych_adapters.http.workers import ServeOptions, serve as run
-    except ImportError as error:
-        raise lacking(f"serving needs {error.name}, which is not installed", "server") from error
+    _require_server(console)
+    from triptych_adapters.http.limits import Limits
+    from triptych_adapters.http.processes import default_workers
+    from triptych_adapters.http.workers import ServeOptions, serve as run
+
     for wanted, flag, package in (
         (metrics, "--metrics", "prometheus_client"),
         (otel, "--otel", "opentelemetry"),
@@ -91,6 +93,7 @@ def serve(
         limits=Limits(body=max_body, seconds=timeout, share=key_share),
         dataset=dataset,
         metrics=metrics,
+        console=console,
         otel=otel,
     )
 
@@ -98,6 +101,55 @@ def serve(
         session.output.show({"url": url, "workers": workers, "write": write}, lines=[url])
 
     run(options, started)
+
+
+def _require_server(console: bool) -> None:
+    """Say which extra is missing.
+
+    Raises:
+        NotAvailableError: a package that serves is not installed.
+    """
+    from importlib.util import find_spec
+
+    from triptych.installation import lacking
+
+    for package in ("starlette", "uvicorn", *(["jinja2"] if console else [])):
+        if find_spec(package) is None:
+            raise lacking(f"serving needs {package}, which is not installed", "server")
+
+
+@command(
+    "triptych console                         search and look at everything in the browser",
+    "triptych console --write                 restore, judge and mend there, too",
+)
+def console(
+    session: Session,
+    write: Annotated[bool, option("--write", "Offer what changes documents, too.")] = False,
+    port: Annotated[
+        int, option("--port -p", "Where to listen; 0: any free port.", min=0, max=65535)
+    ] = 0,
+    browser: Annotated[
+        bool, option("--browser --no-browser", "Whether to open the page in a browser.")
+    ] = True,
+) -> None:
+    """Look at the knowledge base in the browser, until Ctrl-C.
+
+    This is `triptych serve` on a free port of this machine; its URL is on stdout.
+    """
+    _require_server(True)
+    from triptych_adapters.http.workers import ServeOptions, serve as run
+    from triptych_factory.backends import check_local
+
+    check_local(session.settings(), "serving")
+
+    def started(url: str) -> None:
+        session.output.show({"url": url, "write": write}, lines=[url])
+        if browser:
+            import webbrowser
+
+            webbrowser.open(url)
+
+    run(ServeOptions(settings=session.settings(), port=port, write=write), started)
 
 
 class AgentChoice(StrEnum):

@@ -1,7 +1,6 @@
-"""Golden questions: hits judged right or wrong, kept as a document, and two settings compared.
+"""Golden questions: hits judged right or wrong, kept, and two settings compared on them.
 
-They are kept as a document ``DATASET.json`` of the dataset ``golden``, which has versions and keys
-as all documents have, and is what ``triptych eval`` reads.
+They are kept in the store's settings, where no search finds them, as ``triptych eval`` reads them.
 """
 
 from __future__ import annotations
@@ -10,61 +9,72 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 from starlette.responses import Response
 
-from triptych.errors import ConflictError, NotFoundError, ValidationError
+from triptych.access.service import RestrictedService
+from triptych.contracts import SettingsStore
+from triptych.errors import AccessDeniedError, ConflictError, ValidationError
 from triptych.evaluation import bootstrap, randomisation_test
 from triptych.evaluation.metrics import ndcg_at
 from triptych.service import Service
 from triptych_adapters.console.site import HEADERS, Made, see_other
 from triptych_adapters.console.visit import Visit
 
-DATASET: Final = "golden"
-_TRIES: Final = 5
+_SETTING: Final = "golden/"
+_TRIES: Final = 20
 _RIGHT: Final = 2
 _DEPTH: Final = 10
 _MOST: Final = 200
+_KEPT: Final = 1_000
+_LOOKED_AT: Final = 20
+"""Datasets whose judgements a search shows."""
 _SETTINGS: Final = ("mode", "pipeline", "layer", "syntax")
 
 Question = dict[str, Any]
 
 
-def read(service: Service, dataset_id: str) -> tuple[list[Question], int]:
-    """The questions on a dataset, and the version they are of; 0 where there are none."""
-    try:
-        kept = service.get_document(DATASET, f"{dataset_id}.json")
-    except NotFoundError:
-        return [], 0
-    try:
-        return list(json.loads(kept.content)["queries"]), kept.version
-    except (ValueError, KeyError, TypeError):
-        raise ValidationError(
-            f"the document {dataset_id}.json of the dataset {DATASET} holds no golden questions: "
-            "restore an earlier version of it"
-        ) from None
+def _settings(visit: Visit, dataset_id: str) -> SettingsStore | None:
+    """Where the questions are kept; None for whom not all of the dataset is."""
+    service = visit.service
+    if isinstance(service, RestrictedService):
+        access = service.access
+        if access.tree is not None or not access.names(dataset_id):
+            return None
+    return visit.server.service.capabilities.settings
 
 
-def change(
-    service: Service, dataset_id: str, edit: Callable[[list[Question]], list[Question]]
-) -> None:
+def read(visit: Visit, dataset_id: str) -> list[Question]:
+    """The questions that are kept on a dataset; none for whom a part of it is hidden."""
+    settings = _settings(visit, dataset_id)
+    text = None if settings is None else settings.get_setting(_SETTING + dataset_id)
+    return _questions(text)
+
+
+def _questions(text: str | None) -> list[Question]:
+    return [] if text is None else list(json.loads(text)["queries"])
+
+
+def change(visit: Visit, dataset_id: str, edit: Callable[[list[Question]], list[Question]]) -> None:
     """Keep other questions; what somebody else keeps meanwhile is not lost.
 
     Raises:
+        AccessDeniedError: a part of the dataset is hidden from the visitor.
         ConflictError: others changed them again and again.
     """
-    for left in reversed(range(_TRIES)):
-        questions, version = read(service, dataset_id)
-        text = json.dumps({"queries": edit(questions)}, ensure_ascii=False, indent=1)
-        try:
-            service.put_document(
-                DATASET, f"{dataset_id}.json", text + "\n", if_version=version, embed="later"
-            )
+    settings = _settings(visit, dataset_id)
+    if settings is None:
+        raise AccessDeniedError(
+            "golden questions are kept by keys that see the whole dataset, in stores that keep "
+            "settings"
+        )
+    for _ in range(_TRIES):
+        before = settings.get_setting(_SETTING + dataset_id)
+        text = json.dumps({"queries": edit(_questions(before))[-_KEPT:]}, ensure_ascii=False)
+        if settings.set_setting(_SETTING + dataset_id, text, expected=before):
             return
-        except ConflictError:
-            if not left:
-                raise
+    raise ConflictError("others judge at the same moment: try again")
 
 
 def judge(visit: Visit) -> Made:
@@ -86,15 +96,17 @@ def judge(visit: Visit) -> Made:
             grades[name] = _RIGHT if verdict == "right" else 0
         return [*others, {**kept, "relevance": grades}]
 
-    change(visit.service, dataset_id, edit)
-    return see_other(visit, visit.one("back", "/console/golden"))
+    change(visit, dataset_id, edit)
+    back = visit.one("back")
+    own = back.startswith(("/?", "/console/"))
+    return see_other(visit, back if own else f"/console/golden?dataset={quote(dataset_id)}")
 
 
-def grades_of(service: Service, dataset_ids: Sequence[str], text: str) -> dict[str, int]:
+def grades_of(visit: Visit, dataset_ids: Sequence[str], text: str) -> dict[str, int]:
     """The judgements on a question, by document."""
     found: dict[str, int] = {}
-    for dataset_id in dataset_ids:
-        for each in read(service, dataset_id)[0]:
+    for dataset_id in dataset_ids[:_LOOKED_AT]:
+        for each in read(visit, dataset_id):
             if each.get("question") == text:
                 found |= each.get("relevance", {})
     return found
@@ -103,9 +115,9 @@ def grades_of(service: Service, dataset_ids: Sequence[str], text: str) -> dict[s
 def golden(visit: Visit) -> Made:
     """The kept questions of a dataset; two settings compared on them; or the file itself."""
     service = visit.service
-    known = [each for each in service.list_datasets() if each != DATASET]
+    known = list(service.list_datasets())
     dataset_id = visit.one("dataset") or (known[0] if known else "")
-    questions = read(service, dataset_id)[0] if dataset_id else []
+    questions = read(visit, dataset_id) if dataset_id else []
     if visit.one("download"):
         text = json.dumps({"queries": questions}, ensure_ascii=False, indent=1) + "\n"
         saved = {"Content-Disposition": 'attachment; filename="golden.json"'}

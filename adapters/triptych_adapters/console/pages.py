@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from triptych.errors import AuthenticationError, NotAvailableError, TriptychError
-from triptych_adapters.console import asking, documents, golden, searching, upkeep
+from triptych_adapters.console import asking, documents, golden, keys, searching, upkeep
 from triptych_adapters.console.site import (
     HEADERS,
     Made,
@@ -45,6 +45,8 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
     yield from site.page("/console/gaps", "gaps", gaps)
     yield from site.page("/console/golden", "golden", golden.golden, posts=golden.judge)
     yield from site.page("/console/connect", "connect", connect)
+    yield from site.page("/console/keys", "keys", keys.keys, posts=keys.change_keys)
+    yield from site.form("/console/see-as", "see_as", keys.see_as)
     yield from sessions(server)
 
 

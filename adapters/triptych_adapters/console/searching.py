@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import attrs
 
-from triptych.errors import NotAvailableError, NotFoundError, TriptychError
+from triptych.errors import TriptychError
 from triptych.records import Explanation, Layer, Mode, Result
 from triptych.service import Service
+from triptych_adapters.console.golden import grades_of
 from triptych_adapters.console.site import Made
 from triptych_adapters.console.visit import Visit, where_of
 
@@ -125,17 +126,17 @@ def bench(visit: Visit) -> Made:
         "empty": not known,
         "recent": _recent(service, known) if not asked.text else [],
         "calls": {},
+        "grades": {},
     }
     if not asked.text:
         return made
     try:
+        made["grades"] = grades_of(visit, asked.dataset_ids or known, asked.text)
         made["result"] = asked.search(service)
         if visit.one("lanes"):
             made["lanes"] = lanes(service, asked)
         if name := visit.one("why"):
             made["why"] = asked.explain(service, name)
-    except (NotFoundError, NotAvailableError) as error:
-        made["failed"] = error
     except TriptychError as error:
         made["failed"] = error
     url = f"{visit.request.url.scheme}://{visit.request.url.netloc}{visit.root}"

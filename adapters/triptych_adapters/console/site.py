@@ -125,19 +125,30 @@ class Site:
     ) -> Iterator[RawRoute]:
         """The route of a page, which ``make`` gives its values; and the one of its form."""
         name = f"console_{template}"
-        show = partial(self._answer, template, make, False)
+        show = partial(self._answer, template, make, long)
         yield RawRoute(path, show, methods=["GET"], name=name)
         if posts is not None:
-            post = partial(self._answer, template, posts, long)
+            post = partial(self._answer, template, posts, long, writes=True)
             yield RawRoute(path, post, methods=["POST"], name=f"{name}_post")
 
+    def form(self, path: str, name: str, take: Callable[[Visit], Response]) -> Iterator[RawRoute]:
+        """The route of a form that changes nothing that is stored."""
+        post = partial(self._answer, "", take, False)
+        yield RawRoute(path, post, methods=["POST"], name=f"console_{name}")
+
     async def _answer(
-        self, template: str, make: Callable[[Visit], Made], long: bool, request: Request
+        self,
+        template: str,
+        make: Callable[[Visit], Made],
+        long: bool,
+        request: Request,
+        *,
+        writes: bool = False,
     ) -> Response:
         visit: Visit | None = None
         try:
             visit = asked = await visit_of(self.server, request)
-            if request.method == "POST" and not asked.can_write:
+            if writes and not asked.can_write:
                 raise ProblemError(
                     403,
                     "READ_ONLY",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from triptych.errors import TriptychError
 from triptych.layers import ExtractiveSummarizer, LayerBuilder
 from triptych.records import HealthCheck
 from triptych.service import Service
 from triptych_adapters.console.site import Made, see_other
 from triptych_adapters.console.visit import Visit
+from triptych_adapters.wire.build_layers import check_may_build
 
 _LISTED: Final = 50
 
@@ -37,6 +37,7 @@ def _plan(visit: Visit) -> Any:
     dataset_id = visit.one("plan")
     if not dataset_id:
         return None
+    check_may_build(visit.service)
     return LayerBuilder(visit.service, _summarizer(visit)).plan(dataset_id)
 
 
@@ -60,14 +61,10 @@ def mend(visit: Visit) -> Made:
         case "expired":
             service.remove_expired(dataset_id or None)
         case "layers":
+            check_may_build(service)
             builder = LayerBuilder(service, _summarizer(visit))
             most = visit.number("max_calls", 100, most=1_000_000)
             builder.apply(builder.plan(dataset_id), max_calls=most)
         case "repair":
             service.doctor(repair=True)
     return see_other(visit, "/console/work")
-
-
-def failed(error: TriptychError) -> str:
-    """What a person reads of a failure."""
-    return str(error)

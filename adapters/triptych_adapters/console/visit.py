@@ -12,13 +12,15 @@ import attrs
 from starlette.requests import Request
 
 from triptych.access.service import RestrictedService
-from triptych.errors import ValidationError
+from triptych.errors import TriptychError, ValidationError
 from triptych.service import Service
 from triptych_adapters.http.responses import ProblemError
 from triptych_adapters.http.routes import query_of
 from triptych_adapters.http.server import Server, sender_of
+from triptych_adapters.keys import KeyStore
 
 KEY_COOKIE: Final = "triptych_key"
+AS_COOKIE: Final = "triptych_as"
 TOKEN_COOKIE: Final = "triptych_form"
 TOKEN_FIELD: Final = "form_token"
 _FORM_TYPE: Final = "application/x-www-form-urlencoded"
@@ -38,14 +40,20 @@ class Visit:
 
     Attributes:
         request: as it was sent.
-        service: what its sender may use.
+        server: what it was sent to.
+        own: what its sender may use.
+        service: what the page shows: ``own``, or what the key sees that it is seen as.
+        seen_as: the name of that key; "" where it is the sender's own.
         can_write: whether changes are offered, and accepted.
         token: what each form sends back, so that no other site can post one.
         form: the fields of a form that was posted.
     """
 
     request: Request
+    server: Server
+    own: Service
     service: Service
+    seen_as: str = ""
     can_write: bool
     token: str
     form: Pairs = ()
@@ -83,6 +91,11 @@ class Visit:
         return [(name, value) for name, value in query_of(self.request) if name not in without]
 
     @property
+    def here(self) -> str:
+        """This page, for a form that leads back to it."""
+        return self.link().removeprefix(self.root)
+
+    @property
     def root(self) -> str:
         """Where the app is mounted; before every path of a link."""
         found: str = self.request.scope.get("root_path", "").rstrip("/")
@@ -108,15 +121,33 @@ async def visit_of(server: Server, request: Request) -> Visit:
         ProblemError: a form comes from another site, or is no form.
     """
     form = await posted(request) if request.method == "POST" else ()
-    service = await service_of(server, request)
-    access = service.access if isinstance(service, RestrictedService) else None
+    own = await service_of(server, request)
+    access = own.access if isinstance(own, RestrictedService) else None
+    seen_as, service = "", own
+    if key_id := request.cookies.get(AS_COOKIE, ""):
+        seen_as, service = await server.calls.apart(lambda: _as_key(server, own, key_id))
     return Visit(
         request=request,
+        server=server,
+        own=own,
         service=service,
-        can_write=server.write and (access is None or access.can_write),
+        seen_as=seen_as,
+        can_write=server.write and not seen_as and (access is None or access.can_write),
         token=request.cookies.get(TOKEN_COOKIE) or secrets.token_urlsafe(24),
         form=form,
     )
+
+
+def _as_key(server: Server, own: Service, key_id: str) -> tuple[str, Service]:
+    """A key's name and what it sees; the sender's own, where there is no such key or no right."""
+    try:
+        server.check_sees_all(own, "seeing as a key is")
+        key = KeyStore.of(server.service).get(key_id)
+    except TriptychError:
+        return "", own
+    if key is None:
+        return "", own
+    return key.name or key.id, server.service.restricted(attrs.evolve(key.access, can_write=False))
 
 
 async def service_of(server: Server, request: Request, *, key: str | None = None) -> Service:

@@ -104,6 +104,7 @@ class ServeOptions:
         limits: of requests.
         dataset: what the routes serve that name no dataset.
         metrics: whether ``/metrics`` is served, with the numbers of all workers.
+        console: whether the pages for people are served.
         otel: whether spans and metrics go to the OpenTelemetry SDK of the process.
         drain_seconds: how long a stop waits for requests under way.
         authenticator: makes of the opened Service what says who asks; None of it serves everybody
@@ -121,6 +122,7 @@ class ServeOptions:
     limits: Limits = attrs.field(factory=Limits)
     dataset: str = "default"
     metrics: bool = False
+    console: bool = True
     otel: bool = False
     drain_seconds: float = 30.0
     authenticator: Callable[[Service], Authenticator | None] = authenticator
@@ -190,6 +192,7 @@ def _app(options: ServeOptions, shared: Path | None) -> ASGIApp:
         dataset=options.dataset,
         sync=functools.partial(_sync, options.settings),
         metrics=shown,
+        console=options.console,
     )
     return ClosingApp(app, held)
 

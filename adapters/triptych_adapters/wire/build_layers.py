@@ -55,6 +55,21 @@ class _BuildLayers(Operation):
         return _build(service, **arguments)
 
 
+def check_may_build(service: Service) -> None:
+    """Refuse whoever does not see whole datasets, or may not write.
+
+    Raises:
+        AccessDeniedError: it is so.
+    """
+    if isinstance(service, RestrictedService) and (
+        service.access.tree is not None or not service.access.can_write
+    ):
+        raise AccessDeniedError(
+            "layers sum up all documents of a dataset: ask for an access that may write, without a "
+            "filter"
+        )
+
+
 def _build(
     service: Service,
     dataset_id: str,
@@ -66,13 +81,7 @@ def _build(
     retry_quarantined: bool = False,
     rewrite: bool = False,
 ) -> LayerBuild:
-    if isinstance(service, RestrictedService) and (
-        service.access.tree is not None or not service.access.can_write
-    ):
-        raise AccessDeniedError(
-            "layers sum up all documents of a dataset: ask for an access that may write, without a "
-            "filter"
-        )
+    check_may_build(service)
     builder = LayerBuilder(service, ExtractiveSummarizer() if extractive else None)
     plan = builder.plan(
         dataset_id, names=names, retry_quarantined=retry_quarantined, rewrite=rewrite

@@ -1,0 +1,78 @@
+"""The keys of a server: listed, made and revoked; and the console as one of them sees it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from starlette.responses import Response
+
+from triptych.errors import ValidationError
+from triptych_adapters.console.site import Made, html, render, see_other, set_cookie
+from triptych_adapters.console.visit import AS_COOKIE, Visit
+from triptych_adapters.keys import KeyStore
+
+_MOST_DAYS = 3_650
+
+
+def _store(visit: Visit) -> KeyStore:
+    """The keys, for whoever may see everything.
+
+    Raises:
+        AccessDeniedError: the key is restricted.
+        NotAvailableError: the store keeps no keys.
+    """
+    visit.server.check_sees_all(visit.own, "keys are")
+    return KeyStore.of(visit.server.service)
+
+
+def keys(visit: Visit) -> Made:
+    """All keys, valid or not."""
+    now = datetime.now(UTC)
+    return {
+        "keys": [(each, each.state(now)) for each in _store(visit).list()],
+        "asked_for": visit.server.authenticate is not None,
+        "datasets": list(visit.service.list_datasets()),
+        "token": "",
+    }
+
+
+def change_keys(visit: Visit) -> Made:
+    """Make a key, which is shown once, or revoke one."""
+    store = _store(visit)
+    match visit.one("do"):
+        case "add":
+            days = visit.number("days", 0, most=_MOST_DAYS)
+            made = store.add(
+                visit.one("name"),
+                dataset_ids=visit.several("dataset") or None,
+                can_write=bool(visit.one("write")),
+                where=_where(visit.one("where")),
+                expires_at=datetime.now(UTC) + timedelta(days=days) if days else None,
+            )
+            values: dict[str, Any] = {**keys(visit), "token": made.token}
+            return html(render("keys", visit, **values))
+        case "revoke":
+            store.revoke(visit.one("id"))
+    return see_other(visit, "/console/keys")
+
+
+def _where(text: str) -> dict[str, Any] | None:
+    """Conditions ``KEY=VALUE``, one a line."""
+    found: dict[str, Any] = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        key, equals, value = line.partition("=")
+        if not equals:
+            raise ValidationError(f"a condition is KEY=VALUE, not {line!r:.60}")
+        found.setdefault(key.strip(), []).append(value.strip())
+    return found or None
+
+
+def see_as(visit: Visit) -> Response:
+    """Show the console as a key sees it, or as oneself again."""
+    key_id = visit.one("id")
+    if key_id:
+        visit.server.check_sees_all(visit.own, "seeing as a key is")
+    response = see_other(visit, "/")
+    set_cookie(response, visit.request, AS_COOKIE, key_id or None)
+    return response
