@@ -35,7 +35,7 @@ SORTS: Final = {
 
 def datasets(visit: Visit) -> Made:
     """All datasets with their counts."""
-    return {"stats": visit.service.stats(), "failed": None}
+    return {"stats": visit.service.stats()}
 
 
 def listing(visit: Visit) -> Made:

@@ -28,6 +28,10 @@ def _store(visit: Visit) -> KeyStore:
 
 def keys(visit: Visit) -> Made:
     """All keys, valid or not."""
+    return _values(visit)
+
+
+def _values(visit: Visit) -> dict[str, Any]:
     now = datetime.now(UTC)
     return {
         "keys": [(each, each.state(now)) for each in _store(visit).list()],
@@ -50,8 +54,7 @@ def change_keys(visit: Visit) -> Made:
                 where=_where(visit.one("where")),
                 expires_at=datetime.now(UTC) + timedelta(days=days) if days else None,
             )
-            values: dict[str, Any] = {**keys(visit), "token": made.token}
-            return html(render("keys", visit, **values))
+            return html(render("keys", visit, **_values(visit) | {"token": made.token}))
         case "revoke":
             store.revoke(visit.one("id"))
     return see_other(visit, "/console/keys")

@@ -68,12 +68,12 @@ class Bench:
 
     def search(self, service: Service, **changes: Any) -> Result:
         """Search as the API does; ``changes`` replace options."""
-        runs: Any = service.pipeline(self.pipeline) if self.pipeline else service
+        runs = service.pipeline(self.pipeline) if self.pipeline else service
         return runs.search(self.text, **self.places, **{**self.options, **changes})
 
     def explain(self, service: Service, name: str) -> Explanation:
         """Why a document is shown, or is not."""
-        runs: Any = service.pipeline(self.pipeline) if self.pipeline else service
+        runs = service.pipeline(self.pipeline) if self.pipeline else service
         return runs.explain(self.text, name, **self.places, **self.options)
 
     def calls(self, url: str) -> dict[str, str]:

@@ -1,0 +1,419 @@
+"""The console's pages over a real store: what they show, and what they let a person do."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given, strategies as st
+
+pytest.importorskip("starlette")
+
+import triptych
+from support.asgi import Client
+from triptych.service import Service
+from triptych_adapters.console.documents import Span, pieces
+from triptych_adapters.http import create_app
+from triptych_adapters.keys import KeyAuthenticator, KeyStore
+
+TOKEN = {"Cookie": "triptych_form=token"}
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}"
+
+
+@pytest.fixture
+def kb(tmp_path: Path) -> Iterator[Service]:
+    with triptych.open(tmp_path / "kb.db", embedder="hash") as opened:
+        docs = opened.dataset("docs")
+        docs.put("guide/tea.md", "# Tea\n\nGreen tea steeps for two minutes.", {"kind": "guide"})
+        docs.put("guide/tea.md", "# Tea\n\nGreen tea steeps for three minutes.", {"kind": "guide"})
+        docs.put("coffee.md", "# Coffee\n\nBeans are roasted.", {"kind": "note"})
+        yield opened
+
+
+@pytest.fixture
+def ask(kb: Service) -> Client:
+    return Client(create_app(kb, write=True, console=True))
+
+
+def post(ask: Client, path: str, **form: str) -> Any:
+    return ask("POST", path, data={"form_token": "token", **form}, headers=TOKEN)
+
+
+class _Tags(HTMLParser):
+    """Counts the tags that are open at the end, and what a page would run or load."""
+
+    VOID = frozenset({"meta", "link", "input", "br", "img"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.active: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in self.VOID:
+            self.open.append(tag)
+        given = dict(attrs)
+        if tag in ("script", "img", "iframe", "style", "object"):
+            self.active.append(f"{tag} {given.get('src')}")
+        self.active += [name for name in given if name.startswith("on") or name == "style"]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def read(text: str) -> _Tags:
+    tags = _Tags()
+    tags.feed(text)
+    tags.close()
+    return tags
+
+
+PAGES = [
+    "/",
+    "/?q=green+tea&lanes=1&numbers=1&why=coffee.md",
+    "/?q=nothing+of+the+kind&mode=bm25",
+    "/?q=tea&d=docs&f.kind=note",
+    "/?q=tea&as_of=nonsense",
+    "/console/ask",
+    "/console/datasets",
+    "/console/datasets/docs",
+    "/console/documents/docs/guide%2Ftea.md?old=1&new=2&from=0&to=5",
+    "/console/put",
+    "/console/sandbox?text=One.+Two.",
+    "/console/work?plan=docs&doctor=1",
+    "/console/gaps",
+    "/console/golden",
+    "/console/connect",
+    "/console/keys",
+    "/console/sign-in",
+]
+
+
+@pytest.mark.parametrize("write", [True, False])
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_is_whole_and_runs_nothing_but_the_console_s_script(
+    path: str, write: bool, kb: Service
+) -> None:
+    answer = Client(create_app(kb, write=write, console=True))("GET", path)
+    assert answer.status_code == 200
+    tags = read(answer.text)
+    assert tags.open == []
+    assert all(each.startswith("script /console/static/") for each in tags.active)
+    assert len(tags.active) == 1
+    policy = answer.headers["content-security-policy"]
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy
+    assert answer.headers["cache-control"] == "private, no-store"
+    offers = re.findall(r'<form method="post"[^>]*action="([^"]*)', answer.text)
+    assert write or not [each for each in offers if "sign" not in each and "see-as" not in each]
+
+
+def test_a_search_marks_words_and_links_to_the_passage(ask: Client) -> None:
+    text = ask("GET", "/?q=green+tea&d=docs").text
+    assert "<mark>Green</mark> <mark>tea</mark> steeps for three" in text
+    assert re.search(r"/console/documents/docs/guide%2Ftea\.md\?v=2&amp;from=\d+&amp;to=\d+", text)
+    assert "kb.search(&#39;green tea&#39;, dataset_id=&#39;docs&#39;, top_k=10)" in text
+
+
+def test_the_copied_calls_find_the_same(kb: Service, ask: Client) -> None:
+    text = ask("GET", "/?q=green+tea&d=docs&f.kind=guide&mode=bm25&k=3").text
+    body = re.search(r"-d &#39;(\{.*?\})&#39;</code>", text)
+    assert body is not None
+    arguments = json.loads(body[1].replace("&#34;", '"'))
+    assert arguments == {
+        "query": "green tea",
+        "dataset_id": "docs",
+        "top_k": 3,
+        "where": {"kind": "guide"},
+        "mode": "bm25",
+    }
+    found = ask("POST", "/v1/search", json=arguments).json()
+    assert [hit["doc_name"] for hit in found["hits"]] == ["guide/tea.md"]
+
+
+def test_it_says_why_a_document_is_not_found(ask: Client) -> None:
+    text = ask("GET", "/?q=green+tea&d=docs&mode=bm25&why=coffee.md").text
+    assert "is not among the hits" in text
+    assert "not_found" in text
+    assert "green, tea" in text
+
+
+def test_a_document_shows_chunks_versions_and_their_difference(ask: Client) -> None:
+    path = "/console/documents/docs/guide%2Ftea.md"
+    text = ask("GET", f"{path}?old=1&new=2").text
+    assert 'class="chunk-a"' in text
+    assert '<span class="added">+Green tea steeps for three minutes.</span>' in text
+    earlier = ask("GET", f"{path}?v=1").text
+    assert "two minutes" in earlier
+    assert "an earlier state" in earlier
+
+
+def test_a_version_is_restored_and_a_reload_does_nothing(kb: Service, ask: Client) -> None:
+    path = "/console/documents/docs/guide%2Ftea.md"
+    answer = post(ask, path, do="restore", version="1")
+    assert (answer.status_code, answer.headers["location"]) == (303, path)
+    assert "two minutes" in kb.get_document("docs", "guide/tea.md").content
+
+
+def test_a_document_is_deleted_only_when_its_whole_name_is_typed(kb: Service, ask: Client) -> None:
+    path = "/console/documents/docs/coffee.md"
+    answer = post(ask, path, do="delete", confirm="coffee")
+    assert "unconfirmed" in answer.headers["location"]
+    assert kb.get_document("docs", "coffee.md").version == 1
+    post(ask, path, do="delete", confirm="coffee.md")
+    assert [each.name for each in kb.list_documents("docs")] == ["guide/tea.md"]
+
+
+def test_hits_are_judged_kept_compared_and_exported(kb: Service, ask: Client) -> None:
+    for question, name in (("green tea", "guide/tea.md"), ("roasted beans", "coffee.md")):
+        for verdict in ("wrong", "right"):
+            form = {"q": question, "dataset": "docs", "name": name, "verdict": verdict}
+            assert post(ask, "/console/golden", **form).status_code == 303
+    assert 'aria-pressed="true">right' in ask("GET", "/?q=green+tea&d=docs").text
+    text = ask("GET", "/console/golden?dataset=docs&a=mode%3Dbm25&b=mode%3Dhybrid").text
+    assert "paired, 2 questions" in text
+    saved = ask("GET", "/console/golden?dataset=docs&download=1")
+    assert {each["question"] for each in saved.json()["queries"]} == {"green tea", "roasted beans"}
+    assert saved.json()["queries"][0]["relevance"] == {"guide/tea.md": 2}
+    # No search finds them.
+    assert {hit.dataset_id for hit in kb.search("green tea", scope="all")} == {"docs"}
+    post(ask, "/console/golden", q="green tea", dataset="docs", verdict="drop")
+    assert "green tea" not in ask("GET", "/console/golden?dataset=docs").text
+
+
+def test_what_is_exported_is_what_eval_reads(kb: Service, ask: Client, tmp_path: Path) -> None:
+    from triptych.evaluation import read_golden
+
+    form = {"q": "green tea", "dataset": "docs", "name": "guide/tea.md", "verdict": "right"}
+    post(ask, "/console/golden", **form)
+    path = tmp_path / "golden.json"
+    path.write_bytes(ask("GET", "/console/golden?dataset=docs&download=1").content)
+    (query,) = read_golden(path).queries
+    assert query.text == "green tea"
+
+
+def test_the_work_list_makes_layers_within_a_budget(kb: Service, ask: Client) -> None:
+    assert "2 layers" not in ask("GET", "/console/work").text
+    planned = ask("GET", "/console/work?plan=docs").text
+    assert "Make them" in planned
+    post(ask, "/console/work", do="layers", dataset="docs", max_calls="0")
+    assert kb.layer("docs", "coffee.md", "L0") is not None  # extracts cost no call
+
+
+def test_the_sandbox_writes_nothing(kb: Service, ask: Client) -> None:
+    before = kb.stats()
+    text = ask(
+        "GET", "/console/sandbox?text=One+two.+Three+four.&chunker=fixed+windows&size=50"
+    ).text
+    assert "chunks</h2>" in text
+    assert kb.stats() == before
+
+
+def test_a_text_is_put(kb: Service, ask: Client) -> None:
+    answer = post(ask, "/console/put", dataset="new", name="a b/ä.md", content="One.\r\nTwo.")
+    assert answer.headers["location"] == "/console/documents/new/" + quote("a b/ä.md", safe="")
+    assert kb.get_document("new", "a b/ä.md").content == "One.\nTwo."
+
+
+def test_an_empty_store_says_what_to_do_first(tmp_path: Path) -> None:
+    with triptych.open(tmp_path / "empty.db", embedder="hash") as kb:
+        text = Client(create_app(kb, write=True, console=True))("GET", "/").text
+        assert "There is no document yet" in text
+        assert "triptych add FOLDER" in text
+
+
+# Hostile texts
+
+
+def test_no_text_of_a_document_becomes_part_of_a_page(tmp_path: Path) -> None:
+    with triptych.open(tmp_path / "hostile.db", embedder="hash") as kb:
+        name = f"{HOSTILE}.md"
+        content = f"# {HOSTILE}\n\n{HOSTILE} green tea"
+        for text in (content, content + " more"):
+            kb.put_document("docs", name, text, {"key": HOSTILE, HOSTILE[:60]: "value"})
+        kb.put_document("docs", "second.md", content, {"key": HOSTILE})
+        kb.put_document_layer("docs", name, "L0", HOSTILE, source_version=2)
+        ask = Client(create_app(kb, write=True, console=True))
+        form = {"q": HOSTILE, "dataset": "docs", "name": name, "verdict": "right"}
+        post(ask, "/console/golden", **form)
+        one = f"/console/documents/docs/{quote(name, safe='')}"
+        typed = quote(HOSTILE)
+        for path in (
+            "/",
+            f"/?q={typed}&lanes=1&numbers=1&why={quote(name)}&f.key={typed}",
+            f"/?q={typed}&mode={typed}&pipeline={typed}&as_of={typed}",
+            f"/?q=tea&why={typed}",
+            f"{one}?old=1&new=2",
+            f"/console/documents/docs/{typed.replace('/', '%2F')}",
+            "/console/datasets/docs",
+            f"/console/datasets/docs?prefix={typed}&f.key={typed}&sort={typed}",
+            f"/console/golden?dataset=docs&a={typed}&b={typed}",
+            f"/console/sandbox?text={typed}&chunker={typed}",
+            f"/console/work?plan={typed}",
+            "/console/work?doctor=1",
+        ):
+            answer = ask("GET", path)
+            assert answer.status_code in (200, 400, 404, 422), (path, answer.text)
+            active = read(answer.text).active
+            assert [each.partition("?")[0] for each in active] == [
+                "script /console/static/console.js"
+            ], path
+
+
+# Who asks
+
+
+@pytest.fixture
+def keyed(kb: Service) -> tuple[Client, dict[str, str]]:
+    store = KeyStore.of(kb)
+    tokens = {
+        "all": store.add("the owner", can_write=True).token,
+        "notes": store.add("notes only", where={"kind": "note"}).token,
+    }
+    app = create_app(kb, authenticate=KeyAuthenticator(kb, store), write=True, console=True)
+    return Client(app), tokens
+
+
+def test_a_key_is_asked_for_kept_in_a_cookie_and_never_in_a_url(
+    keyed: tuple[Client, dict[str, str]],
+) -> None:
+    ask, tokens = keyed
+    answer = ask("GET", "/")
+    assert answer.status_code == 401
+    assert "This server asks for a key" in answer.text
+    assert "www-authenticate" not in answer.headers
+    refused = post(ask, "/console/sign-in", key="tk_nothing")
+    assert refused.status_code == 401
+    assert "set-cookie" not in {name for name in refused.headers if "triptych_key" in name}
+    answer = post(ask, "/console/sign-in", key=tokens["all"])
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    (cookie,) = [each for each in answer.headers.get_list("set-cookie") if "triptych_key" in each]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    headers = {"Cookie": f"triptych_key={tokens['all']}"}
+    assert ask("GET", "/?q=tea", headers=headers).status_code == 200
+    # The API takes no cookie: no page of another site could use it.
+    assert ask("GET", "/v1/datasets", headers=headers).status_code == 401
+
+
+def test_what_a_key_may_not_see_is_on_no_page(keyed: tuple[Client, dict[str, str]]) -> None:
+    ask, tokens = keyed
+    headers = {"Cookie": f"triptych_key={tokens['notes']}"}
+    for path in PAGES:
+        text = ask("GET", path.replace("guide%2Ftea.md", "coffee.md"), headers=headers).text
+        assert "steeps" not in text
+        assert not re.search(r"guide/tea|guide%2Ftea", text.replace("green+tea", "")), path
+    assert ask("GET", "/console/keys", headers=headers).status_code == 403
+    put = {"data": {"form_token": "token", "name": "x", "content": "y"}}
+    put["headers"] = {"Cookie": f"triptych_form=token; triptych_key={tokens['notes']}"}
+    assert ask("POST", "/console/put", **put).status_code == 403
+
+
+def test_the_owner_sees_as_a_key(keyed: tuple[Client, dict[str, str]], kb: Service) -> None:
+    ask, tokens = keyed
+    (other,) = [each for each in KeyStore.of(kb).list() if each.name == "notes only"]
+    cookie = f"triptych_form=token; triptych_key={tokens['all']}"
+    form = {"form_token": "token", "id": other.id}
+    answer = ask("POST", "/console/see-as", data=form, headers={"Cookie": cookie})
+    assert f"triptych_as={other.id}" in answer.headers["set-cookie"]
+    seen = {"Cookie": f"{cookie}; triptych_as={other.id}"}
+    text = ask("GET", "/console/datasets/docs", headers=seen).text
+    assert "coffee.md" in text
+    assert "guide/tea.md" not in text
+    assert "notes only" in text
+    assert "Put a document" not in ask("GET", "/console/datasets", headers=seen).text
+    # A restricted key has no such right, whatever its cookie says.
+    mine = {"Cookie": f"triptych_key={tokens['notes']}; triptych_as={other.id}"}
+    assert "sees it" not in ask("GET", "/", headers=mine).text
+
+
+# Forms of other sites
+
+
+@pytest.mark.parametrize(
+    ("headers", "form"),
+    [
+        ({}, {"form_token": "token"}),
+        (TOKEN, {}),
+        (TOKEN, {"form_token": "other"}),
+        (TOKEN | {"Sec-Fetch-Site": "cross-site"}, {"form_token": "token"}),
+        (TOKEN | {"Sec-Fetch-Site": "same-site"}, {"form_token": "token"}),
+        (TOKEN | {"Origin": "https://evil.example"}, {"form_token": "token"}),
+    ],
+)
+def test_a_form_of_another_site_is_refused(
+    headers: dict[str, str], form: dict[str, str], kb: Service, ask: Client
+) -> None:
+    data = {**form, "dataset": "docs", "name": "evil.md", "content": "Evil."}
+    assert ask("POST", "/console/put", data=data, headers=headers).status_code == 403
+    assert len(list(kb.list_documents("docs"))) == 2
+
+
+def test_a_form_must_be_a_form(ask: Client) -> None:
+    answer = ask("POST", "/console/put", json={"form_token": "token"}, headers=TOKEN)
+    assert answer.status_code == 415
+    raw = {
+        "content": b"\xff",
+        "headers": TOKEN | {"Content-Type": "application/x-www-form-urlencoded"},
+    }
+    assert ask("POST", "/console/put", **raw).status_code == 400
+
+
+def test_a_read_only_console_takes_no_form(kb: Service) -> None:
+    ask = Client(create_app(kb, console=True))
+    assert post(ask, "/console/documents/docs/coffee.md", do="rebuild").status_code == 403
+
+
+def test_without_the_console_its_pages_are_not_there(kb: Service) -> None:
+    ask = Client(create_app(kb, write=True))
+    assert ask("GET", "/").status_code == 404
+    assert ask("GET", "/console/static/console.css").status_code == 404
+
+
+def test_a_mounted_app_links_below_its_root(kb: Service) -> None:
+    from starlette.applications import Starlette
+    from starlette.routing import Mount
+
+    ask = Client(Starlette(routes=[Mount("/kb", create_app(kb, write=True, console=True))]))
+    text = ask("GET", "/kb/?q=green+tea&d=docs").text
+    links = re.findall(r'(?:href|action|src)="([^"#]*)', text)
+    assert links
+    assert all(each.startswith("/kb/") for each in links if each)
+    back = re.search(r'name="back" value="([^"]*)"', text)
+    assert back is not None
+    form = {"q": "green tea", "dataset": "docs", "name": "coffee.md", "verdict": "wrong"}
+    answer = post(ask, "/kb/console/golden", **form, back=back[1].replace("&amp;", "&"))
+    assert answer.headers["location"].startswith("/kb/?q=green+tea")
+
+
+@given(
+    st.text(max_size=60),
+    st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=5),
+    st.tuples(st.integers(0, 90), st.integers(0, 90)),
+)
+def test_pieces_are_the_text_and_say_of_which_chunks_they_are(
+    text: str, spans: list[tuple[int, int]], passage: tuple[int, int]
+) -> None:
+    chunks = [
+        Span(at, min(each), max(each))
+        for at, each in enumerate(spans)
+        if min(each) < max(each) <= len(text)
+    ]
+    found = pieces(text, chunks, passage)
+    assert "".join(each.text for each in found) == text
+    at = 0
+    for piece in found:
+        for place in range(at, at + len(piece.text)):
+            assert piece.chunks == tuple(
+                chunk.chunk_index
+                for chunk in sorted(chunks, key=lambda each: each.start)
+                if chunk.start <= place < chunk.end
+            )
+            assert piece.passage == (passage[0] <= place < passage[1])
+        at += len(piece.text)
