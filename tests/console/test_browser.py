@@ -1,0 +1,276 @@
+"""The console in a real browser: the main tasks by keyboard, contrast and names, narrow windows.
+
+`make console-tests` installs what these tests need; without it they are skipped, and say so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette")
+
+import triptych
+from support.servers import served
+from triptych.service import Service
+from triptych_adapters.keys import KeyAuthenticator, KeyStore
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, _NAMES)), "")
+TOOLS = Path(__file__).parents[2] / "build" / "console" / "node_modules"
+PAGES = [
+    "/",
+    "/?q=green+tea&d=docs&lanes=1&numbers=1&why=coffee.md",
+    "/console/ask",
+    "/console/datasets",
+    "/console/datasets/docs",
+    "/console/documents/docs/guide%2Ftea.md?old=1&new=2&from=0&to=20",
+    "/console/put",
+    "/console/sandbox?text=One.+Two.+Three.&size=50",
+    "/console/work?plan=docs&doctor=1",
+    "/console/gaps",
+    "/console/golden?dataset=docs&a=mode%3Dbm25&b=mode%3Dhybrid",
+    "/console/connect",
+    "/console/keys",
+    "/console/sign-in",
+    "/console/documents/docs/none",
+]
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(not CHROMIUM, reason="no Chromium: `make console-tests` installs one"),
+]
+needs_tools = pytest.mark.skipif(
+    not TOOLS.is_dir(), reason="axe-core and html-validate: `make console-tests` installs them"
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    reason = "playwright is not installed: `make console-tests` does that"
+    playwright: Any = pytest.importorskip("playwright.sync_api", reason=reason)
+    with playwright.sync_playwright() as started:
+        options = ["--no-sandbox"] if os.geteuid() == 0 else []
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=options)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def kb(tmp_path: Path) -> Iterator[Service]:
+    with triptych.open(tmp_path / "kb.db", embedder="hash") as opened:
+        docs = opened.dataset("docs")
+        for minutes in ("two", "three"):
+            text = f"# Tea\n\nGreen tea steeps for {minutes} minutes."
+            docs.put("guide/tea.md", text, {"kind": "guide"})
+        docs.put("coffee.md", "# Coffee\n\nBeans are roasted, and never steeped.", {"kind": "note"})
+        docs.put(f"{'very-long-' * 20}name.md", "Long " + "x" * 300, {"k" * 60: "v" * 200})
+        docs.put("עברית.md", "# כותרת\n\nתה ירוק מושרה שלוש דקות.", {"kind": "note"})
+        yield opened
+
+
+@pytest.fixture
+def url(kb: Service) -> Iterator[str]:
+    with served(kb, write=True, console=True) as started:
+        yield started
+
+
+class Watched:
+    """A page that fails at the end where its console said something."""
+
+    def __init__(self, browser: Any, url: str, **options: Any) -> None:
+        self.page = browser.new_context(base_url=url, **options).new_page()
+        self.said: list[str] = []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+
+    def __enter__(self) -> Any:
+        return self.page
+
+    def __exit__(self, *raised: object) -> None:
+        self.page.context.close()
+        if raised[0] is None:
+            # Chromium says of each answer of 4xx that it is one.
+            assert [each for each in self.said if "Failed to load resource" not in each] == []
+
+
+def press(page: Any, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def tab_to(page: Any, name: str) -> None:
+    """Press Tab until what has this name, or text, has the focus."""
+    for _ in range(120):
+        page.keyboard.press("Tab")
+        said = page.evaluate(
+            "(e => e.name + ' ' + (e.value ?? '') + ' ' + (e.textContent ?? ''))"
+            "(document.activeElement)"
+        )
+        if name in said:
+            return
+    raise AssertionError(f"no Tab leads to {name}")
+
+
+def test_a_document_is_found_judged_and_opened_by_keyboard(browser: Any, url: str) -> None:
+    with Watched(browser, url) as page:
+        page.goto("/console/connect")
+        page.goto("/")
+        press(page, "Escape")
+        page.evaluate("document.activeElement.blur()")
+        press(page, "/")
+        page.keyboard.type("green tea")
+        press(page, "Enter")
+        page.wait_for_url("**q=green+tea*")
+        press(page, "j", "j", "k")
+        assert page.evaluate("document.activeElement.id") == "hit-1"
+        press(page, "r")
+        page.wait_for_selector('#hit-1 [aria-pressed="true"]')
+        press(page, "j", "Enter")
+        page.wait_for_url("**/console/documents/**")
+        assert page.locator("#passage").is_visible()
+
+
+def test_why_a_document_is_not_found_by_keyboard(browser: Any, url: str) -> None:
+    with Watched(browser, url) as page:
+        page.goto("/?q=green&d=docs&mode=bm25")
+        tab_to(page, "why")
+        page.keyboard.type("coffee.md")
+        press(page, "Enter")
+        page.wait_for_selector(".why")
+        assert "is not among the hits" in page.inner_text(".why")
+
+
+def test_a_layer_is_made_within_a_budget_by_keyboard(browser: Any, url: str, kb: Service) -> None:
+    with Watched(browser, url) as page:
+        page.goto("/console/work")
+        tab_to(page, "Show what it costs")
+        press(page, "Enter")
+        page.wait_for_selector(".why")
+        tab_to(page, "Make them")
+        press(page, "Enter")
+        page.wait_for_url("**/console/work")
+        assert kb.layer("docs", "coffee.md", "L0") is not None
+
+
+def test_a_version_is_restored_by_keyboard(browser: Any, url: str, kb: Service) -> None:
+    with Watched(browser, url) as page:
+        page.goto("/console/documents/docs/guide%2Ftea.md")
+        tab_to(page, "Restore")
+        press(page, "Enter")
+        page.wait_for_function("document.querySelector('.note').textContent.includes('version 3')")
+        assert "two minutes" in kb.get_document("docs", "guide/tea.md").content
+
+
+def test_two_settings_are_compared_by_keyboard(browser: Any, url: str, kb: Service) -> None:
+    with Watched(browser, url) as page:
+        page.goto("/?q=green+tea&d=docs")
+        press(page, "j", "r")
+        page.wait_for_selector('[aria-pressed="true"]')
+        page.goto("/console/golden")
+        tab_to(page, "Compare")
+        press(page, "Enter")
+        page.wait_for_url("**b=*")
+        assert "paired, 1 questions" in page.inner_text("main")
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_pages_fit_a_narrow_window_with_and_without_script(
+    browser: Any, url: str, script: bool
+) -> None:
+    options = {"viewport": {"width": 375, "height": 700}, "java_script_enabled": script}
+    with Watched(browser, url, **options) as page:
+        for path in PAGES:
+            page.goto(path)
+            box = page.locator("main").bounding_box()
+            assert box["x"] + box["width"] <= 375, path
+            widest = page.locator("main :is(h1, h2, p, form, table, pre)").evaluate_all(
+                "all => Math.max(0, ...all.map(e => e.getBoundingClientRect().right))"
+            )
+            assert widest <= 375, path
+
+
+def test_the_policy_of_a_page_stops_what_is_injected(browser: Any, url: str) -> None:
+    page = browser.new_context(base_url=url).new_page()
+    page.goto("/")
+    page.evaluate(
+        "document.body.append(Object.assign(document.createElement('script'), "
+        "{textContent: 'window.ran = 1'}))"
+    )
+    assert page.evaluate("window.ran") is None
+    page.context.close()
+
+
+def test_a_key_signs_in_and_out(browser: Any, kb: Service) -> None:
+    keys = KeyStore.of(kb)
+    token = keys.add("reader", where={"kind": "note"}).token
+    authenticate = KeyAuthenticator(kb, keys)
+    with served(kb, authenticate=authenticate, write=True, console=True) as url:
+        page = browser.new_context(base_url=url).new_page()
+        page.goto("/")
+        page.fill("[name=key]", token)
+        press(page, "Enter")
+        page.wait_for_selector("nav")
+        assert page.evaluate("document.cookie") == ""
+        assert token not in page.url
+        page.goto("/console/datasets/docs")
+        assert "tea.md" not in page.inner_text("main")
+        assert "coffee.md" in page.inner_text("main")
+        page.click("text=Sign out")
+        page.wait_for_selector("[name=key]")
+        page.goto("/")
+        assert "This server asks for a key" in page.inner_text("main")
+        page.context.close()
+
+
+@needs_tools
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(browser: Any, url: str, scheme: str) -> None:
+    source = (TOOLS / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+    context = browser.new_context(base_url=url, color_scheme=scheme, bypass_csp=True)
+    page = context.new_page()
+    found = {}
+    for path in PAGES:
+        page.goto(path)
+        page.evaluate(source)
+        result = page.evaluate("axe.run()")
+        found[path] = [
+            (each["id"], [node["html"][:120] for node in each["nodes"]])
+            for each in result["violations"]
+        ]
+    context.close()
+    assert {path: each for path, each in found.items() if each} == {}
+
+
+@needs_tools
+def test_html_validate_finds_nothing(browser: Any, url: str, tmp_path: Path) -> None:
+    request = browser.new_context(base_url=url).request
+    for at, path in enumerate(PAGES):
+        (tmp_path / f"{at}.html").write_text(request.get(path).text(), encoding="utf-8")
+    rules = {"extends": ["html-validate:recommended"], "rules": RULES}
+    (tmp_path / ".htmlvalidate.json").write_text(json.dumps(rules), encoding="utf-8")
+    node = shutil.which("node") or "node"
+    program = TOOLS / "html-validate" / "bin" / "html-validate.mjs"
+    done = subprocess.run(
+        [node, program, *sorted(tmp_path.glob("*.html"))],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+RULES = {
+    "no-trailing-whitespace": "off",
+    "long-title": "off",  # a title names its document
+    "no-implicit-button-type": "off",  # buttons of forms send them
+    "void-style": "off",
+}
