@@ -198,6 +198,9 @@ CONSOLE: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         "/?q=rope&d=kb&as_of=1&layer=L0",
     ),
     "console_ask": _pages("/console/ask", "/console/ask?q=Where+is+the+zebra?&d=kb"),
+    "console_ask_stream": _pages(
+        "/console/ask/stream?q=Where+is+the+zebra?&d=kb", "/console/ask/stream?q="
+    ),
     "console_datasets": _pages("/console/datasets"),
     "console_listing": _pages(
         "/console/datasets/kb",

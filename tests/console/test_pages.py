@@ -18,6 +18,7 @@ pytest.importorskip("starlette")
 import triptych
 from support.asgi import Client
 from triptych.service import Service
+from triptych.testing.fakes import FakeLLM
 from triptych_adapters.console.documents import Span, pieces
 from triptych_adapters.http import create_app
 from triptych_adapters.keys import KeyAuthenticator, KeyStore
@@ -213,6 +214,39 @@ def test_the_sandbox_writes_nothing(kb: Service, ask: Client) -> None:
     ).text
     assert "chunks</h2>" in text
     assert kb.stats() == before
+
+
+@pytest.fixture
+def answering(tmp_path: Path) -> Iterator[Client]:
+    llm = FakeLLM(lambda prompt, text: "Three minutes [1]. Or not.")
+    with triptych.open(tmp_path / "asked.db", embedder="hash", llm=llm) as kb:
+        kb.put_document("docs", "tea.md", "# Tea\n\nGreen tea steeps for <b>three</b> minutes.")
+        yield Client(create_app(kb, console=True))
+
+
+def test_an_answer_links_its_citations_and_marks_what_cites_nothing(answering: Client) -> None:
+    text = answering("GET", "/console/ask?q=How+long+does+green+tea+steep?").text
+    assert 'Three minutes <a class="cite" href="#source-1">[1]</a>.' in text
+    assert '<span class="uncited">Or not.</span>' in text
+    assert re.search(r'<li id="source-1" value="1"><a href="[^"]*&amp;to=\d+#passage">', text)
+    assert '<span class="badge ok">fresh</span>' in text
+    assert "&lt;b&gt;three" in text
+
+
+def test_an_answer_is_streamed_and_ends_with_the_page_s_part(answering: Client) -> None:
+    asked = answering("GET", "/console/ask/stream?q=How+long+does+green+tea+steep?")
+    events = re.findall(r"event: (\w+)\ndata: (.*)\n\n", asked.text)
+    assert [name for name, _ in events][-1] == "answer"
+    said = "".join(json.loads(data)["text"] for name, data in events if name == "text")
+    assert said == "Three minutes [1]. Or not."
+    shown = json.loads(events[-1][1])["html"].partition("<details>")[0]
+    assert "source-1" in shown
+    assert shown.strip() in answering("GET", "/console/ask?q=How+long+does+green+tea+steep?").text
+
+
+def test_without_a_model_asking_says_what_to_set(ask: Client) -> None:
+    assert "TRIPTYCH_LLM" in ask("GET", "/console/ask?q=tea").text
+    assert ask("GET", "/console/ask/stream?q=tea").status_code == 501
 
 
 def test_a_text_is_put(kb: Service, ask: Client) -> None:

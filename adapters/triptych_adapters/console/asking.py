@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import aclosing
 from typing import Any, Final
 
 from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
 
-from triptych.answers import Answer
+from triptych.answers import Answer, AnswerStream
 from triptych.errors import TriptychError
 from triptych.records.serialization import to_json
+from triptych.service import Service
 from triptych_adapters.console.searching import Bench
-from triptych_adapters.console.site import Made
-from triptych_adapters.console.visit import Visit
+from triptych_adapters.console.site import Made, render
+from triptych_adapters.console.visit import Visit, visit_of
+from triptych_adapters.http.responses import problem_of
+from triptych_adapters.http.server import Caller, Server
+from triptych_adapters.http.streams import COMMENT, Parts, StreamedResponse, event, pieces_of
 
 _CITED: Final = re.compile(r"\[(\d{1,4})\]")
 _BUDGET: Final = 2_000
@@ -28,32 +35,74 @@ def ask(visit: Visit) -> Made:
         "asked": asked,
         "datasets": known,
         "has_model": service.llm is not None,
-        "budget": visit.number("budget", _BUDGET, least=100, most=1_000_000),
+        "budget": _budget(visit),
         "answer": None,
-        "verified": {},
         "failed": None,
     }
-    if not asked.text or service.llm is None:
-        return made
-    options = {name: value for name, value in asked.options.items() if name != "top_k"}
-    options.pop("offset", None)
-    try:
-        answer = service.ask(asked.text, token_budget=made["budget"], **asked.places, **options)
-        made["verified"] = {each.number: service.verify(each.citation) for each in answer.citations}
-    except TriptychError as error:
-        made["failed"] = error
-        return made
-    made["answer"] = answer
-    made["text"] = linked(answer)
-    made["receipt"] = json.dumps(to_json(answer.receipt), ensure_ascii=False, indent=1)
+    if asked.text and service.llm is not None:
+        try:
+            answer = service.ask(asked.text, **_options(visit, asked))
+            made |= _shown(service, answer)
+        except TriptychError as error:
+            made["failed"] = problem_of(error).message
     return made
+
+
+def _budget(visit: Visit) -> int:
+    return visit.number("budget", _BUDGET, least=100, most=1_000_000)
+
+
+def _options(visit: Visit, asked: Bench) -> dict[str, Any]:
+    """What `Service.ask` is given beside the question."""
+    options = {
+        name: each for name, each in asked.options.items() if name not in ("top_k", "offset")
+    }
+    return {**asked.places, **options, "token_budget": _budget(visit)}
+
+
+def _shown(service: Service, answer: Answer) -> dict[str, Any]:
+    """What the page shows of an answer; its citations are verified."""
+    return {
+        "answer": answer,
+        "text": linked(answer),
+        "verified": {each.number: service.verify(each.citation) for each in answer.citations},
+        "receipt": json.dumps(to_json(answer.receipt), ensure_ascii=False, indent=1),
+        "failed": None,
+    }
 
 
 def linked(answer: Answer) -> Markup:
     """The answer's text, its citations as links to the list below, bare sentences marked."""
     parts = []
     for sentence in answer.sentences:
-        text = Markup.escape(sentence.text)
-        text = Markup(_CITED.sub(r'<a class="cite" href="#source-\1">[\1]</a>', str(text)))
+        text = str(Markup.escape(sentence.text))
+        text = Markup(_CITED.sub(r'<a class="cite" href="#source-\1">[\1]</a>', text))
         parts.append(text if sentence.numbers else Markup('<span class="uncited">%s</span>') % text)
     return Markup(" ").join(parts) if parts else Markup.escape(answer.text)
+
+
+async def stream(server: Server, request: Request) -> Response:
+    """The answer as the model writes it, then the part of the page that shows it whole."""
+    visit = await visit_of(server, request)
+    service = visit.service
+
+    def begin() -> AnswerStream:
+        asked = Bench.of(visit, list(service.list_datasets()))
+        return service.ask_stream(asked.text, **_options(visit, asked))
+
+    async def parts(caller: Caller, answering: AnswerStream) -> Parts:
+        async with aclosing(pieces_of(caller, answering)) as pieces:
+            async for piece in pieces:
+                yield event("text", {"text": piece}) if piece else COMMENT
+
+        def whole() -> bytes:
+            return render("answer", visit, **_shown(service, answering.answer))
+
+        yield event("answer", {"html": (await caller.run(whole)).decode()})
+
+    def failed(error: BaseException) -> bytes:
+        return event("error", problem_of(error).json())
+
+    return await StreamedResponse.start(
+        server, request, begin, parts, failed=failed, long=True, close=AnswerStream.close
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -36,6 +37,12 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
     yield from site.static()
     yield from site.page("/", "search", searching.bench)
     yield from site.page("/console/ask", "ask", asking.ask, long=True)
+    yield RawRoute(
+        "/console/ask/stream",
+        partial(asking.stream, server),
+        methods=["GET"],
+        name="console_ask_stream",
+    )
     yield from site.page("/console/datasets", "datasets", documents.datasets)
     yield from site.page("/console/datasets/{dataset_id}", "listing", documents.listing)
     yield from site.page(one, "document", documents.document, posts=documents.change_document)

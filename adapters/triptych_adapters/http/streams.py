@@ -124,7 +124,7 @@ async def streamed_answer(
     async def render(caller: Caller, stream: AnswerStream) -> Parts:
         for part in first(stream):
             yield part
-        async with aclosing(_pieces_of(caller, stream)) as pieces:
+        async with aclosing(pieces_of(caller, stream)) as pieces:
             async for each in pieces:
                 if each:
                     yield piece(each)
@@ -145,7 +145,7 @@ async def streamed_answer(
     )
 
 
-async def _pieces_of(caller: Caller, stream: AnswerStream) -> AsyncGenerator[str, None]:
+async def pieces_of(caller: Caller, stream: AnswerStream) -> AsyncGenerator[str, None]:
     """The pieces of an answer, read in a thread; "" when none has come for `QUIET` seconds."""
     while True:
         # No StopIteration may leave a future.

@@ -56,3 +56,34 @@ for (const form of document.querySelectorAll("form[data-drop]")) {
     form.elements.content.value = await file.text();
   });
 }
+
+// An answer is read as the model writes it; the whole of it, with its sources, comes last.
+for (const form of document.querySelectorAll("form[data-stream]")) {
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const asked = new URLSearchParams(new FormData(form));
+    const shown = document.querySelector("[data-answer]");
+    history.replaceState(null, "", `?${asked}`);
+    shown.replaceChildren(Object.assign(document.createElement("p"), { className: "answer" }));
+    shown.firstChild.textContent = "…";
+    try {
+      const answer = await fetch(`${form.dataset.stream}?${asked}`, { headers: { Accept: "text/event-stream" } });
+      if (!answer.ok) throw new Error((await answer.json()).error.message);
+      let text = "", rest = "";
+      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      for (let part; !(part = await reader.read()).done; ) {
+        const events = (rest + part.value).split("\n\n");
+        rest = events.pop();
+        for (const [, name, data] of events.map((each) => each.match(/^event: (\w+)\ndata: (.*)$/)).filter(Boolean)) {
+          const value = JSON.parse(data);
+          if (name === "text") shown.firstChild.textContent = text += value.text;
+          else if (name === "answer") shown.innerHTML = value.html;
+          else throw new Error(value.error.message);
+        }
+      }
+    } catch (error) {
+      shown.firstChild.textContent = error.message;
+      shown.firstChild.className = "failed";
+    }
+  });
+}
