@@ -239,7 +239,7 @@ def test_an_answer_is_streamed_and_ends_with_the_page_s_part(answering: Client) 
     assert [name for name, _ in events][-1] == "answer"
     said = "".join(json.loads(data)["text"] for name, data in events if name == "text")
     assert said == "Three minutes [1]. Or not."
-    shown = json.loads(events[-1][1])["html"].partition("<details>")[0]
+    shown = json.loads(events[-1][1])["html"].partition("What the model saw")[0]
     assert "source-1" in shown
     assert shown.strip() in answering("GET", "/console/ask?q=How+long+does+green+tea+steep?").text
 
