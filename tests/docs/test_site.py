@@ -68,7 +68,7 @@ def test_a_page_is_read_by_the_site_as_by_a_forge(page: Path) -> None:
     assert leaving == [], "the site has no page for these: name the file instead"
 
 
-# Thirty tasks, each two clicks from the start page
+# Tasks, each two clicks from the start page
 
 TASKS = {
     "install": ("how-to/my-notes.md", "", "triptych add"),
@@ -103,6 +103,14 @@ TASKS = {
     "replicas of PostgreSQL": ("how-to/replicas.md", "", "replica"),
     "change the embedder": ("how-to/change-the-embedder.md", "", "triptych admin spaces"),
     "at a moment": ("how-to/history.md", "search-an-earlier-state", "as_of"),
+    "receipts": ("how-to/receipts.md", "", "AnswerReceipt"),
+    "prompt cache": ("how-to/prompt-cache.md", "", "prefix_tokens"),
+    "giving a model orders": ("how-to/hostile-documents.md", "", "fence=True"),
+    "judge answers": ("how-to/judge-answers.md", "", "triptych eval rag"),
+    "nothing answers": ("how-to/no-answer.md", "", "triptych eval calibrate"),
+    "pip install": ("reference/extras.md", "", "`local-multilingual`"),
+    "why each dependency": ("explanation/dependencies.md", "", "licence"),
+    "publish a release": ("how-to/release.md", "", "make artifacts"),
     "commands": ("reference/command-line.md", "exit-codes", "`triptych search"),
     "classes, methods, functions": ("reference/api/triptych.md", "triptych.Service", "Service"),
 }
