@@ -118,6 +118,7 @@ TASKS = {
     "keep the copy up to date": ("how-to/follow-a-table.md", "", "triptych -s ./kb.db follow"),
     "BEIR": ("how-to/beir.md", "", "--beir"),
     "words of the query": ("how-to/keyword-boost.md", "", "keyword_boost"),
+    "what layers cost": ("how-to/layer-costs.md", "", "--dry-run"),
     "refusals": ("how-to/quarantined-layers.md", "", "--retry-quarantined"),
     "layers with your own calls": ("how-to/layer-functions.md", "", "generate_document_context"),
     "node of a graph": ("how-to/graph-node.md", "", "knowledge_node"),
