@@ -114,6 +114,7 @@ TASKS = {
     "many documents": ("how-to/bulk.md", "", "put_many"),
     "leave files of a folder out": ("how-to/choose-files.md", "", ".triptychignore"),
     "from a program": ("how-to/sync-in-a-program.md", "", "DirectorySync"),
+    "other encodings": ("how-to/encodings.md", "choose-the-encoding", "DecodedText"),
     "read another format": ("how-to/write-a-parser.md", "", "triptych.parsers"),
     "keep the copy up to date": ("how-to/follow-a-table.md", "", "triptych -s ./kb.db follow"),
     "BEIR": ("how-to/beir.md", "", "--beir"),
