@@ -111,6 +111,8 @@ TASKS = {
     "pip install": ("reference/extras.md", "", "`local-multilingual`"),
     "why each dependency": ("explanation/dependencies.md", "", "licence"),
     "publish a release": ("how-to/release.md", "", "make artifacts"),
+    "use OpenAI": ("how-to/providers.md", "", "OPENAI_API_KEY"),
+    "vLLM": ("how-to/model-server.md", "", "base_url"),
     "many documents": ("how-to/bulk.md", "", "put_many"),
     "leave files of a folder out": ("how-to/choose-files.md", "", ".triptychignore"),
     "from a program": ("how-to/sync-in-a-program.md", "", "DirectorySync"),
