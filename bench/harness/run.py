@@ -94,7 +94,8 @@ class Bench:
                 scans.append(self._scan(stop))
                 if system.persists:
                     numbers["reopen"] = self._reopen(name, folder / "store", stop)
-                    numbers["processes"] = self._processes(name, folder / "store", stop)
+                    if system.shared:
+                        numbers["processes"] = self._processes(name, folder / "store", stop)
                     numbers["fsyncs"] = self._fsyncs(name, stop)
                 else:
                     numbers["reopen"] = numbers["fsyncs"] = "nothing persists"

@@ -52,6 +52,7 @@ class System(ABC):
         filters: whether its searches keep to ``where``, a field of the documents and its value.
         most: chunks above which it takes hours; None where it takes minutes.
         persists: whether a new process can open what this one wrote.
+        shared: whether two processes may have it open at the same time.
         updates: how a document is replaced, for the reader of the results.
         setup: how it is set up, for the reader of the results.
     """
@@ -65,6 +66,7 @@ class System(ABC):
     filters: ClassVar[bool] = False
     most: ClassVar[int | None] = None
     persists: ClassVar[bool] = True
+    shared: ClassVar[bool] = True
     updates: ClassVar[str]
     setup: ClassVar[str]
 
