@@ -72,6 +72,7 @@ PAGE_OF = {
     "layers": "../how-to/layers.md",
     "eval": "../how-to/evaluate.md",
     "serve": "../how-to/serve.md",
+    "console": "../how-to/console.md",
 }
 """The page that tells more of a command, or of a group of them."""
 FILE_ONLY = ("pipelines",)

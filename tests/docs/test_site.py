@@ -81,6 +81,7 @@ TASKS = {
     "tune a search": ("how-to/tune.md", "", "triptych eval tune"),
     "why a document is not found": ("how-to/why.md", "", "--why"),
     "by MCP": ("how-to/mcp.md", "", "triptych mcp"),
+    "in the browser": ("how-to/console.md", "", "triptych console"),
     "over HTTP": ("how-to/serve.md", "", "triptych serve"),
     "keys": ("how-to/keys.md", "", "admin keys add"),
     "come from LangChain": ("how-to/frameworks.md", "langchain", "TriptychVectorStore"),
