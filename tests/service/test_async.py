@@ -53,7 +53,7 @@ def test_every_call_has_its_coroutine(facade: Any, of: type) -> None:
 
 
 def test_each_method_has_the_documentation_of_the_services() -> None:
-    words = "Find chunks (L2), abstracts (L0) or overviews (L1)."
+    words = "Search for chunks (L2), abstracts (L0) or overviews (L1)."
     for found in (triptych.Dataset, AsyncService, triptych.AsyncDataset, triptych.Service):
         assert words in inspect.getdoc(found.search)  # type: ignore[operator]
     assert "Store a document" in inspect.getdoc(triptych.AsyncDataset.put)  # type: ignore[operator]
