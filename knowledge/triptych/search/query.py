@@ -1,7 +1,4 @@
-"""All query validation of Triptych: what `Service.search` calls.
-
-Who keeps a query's fields for later, as a graph node does, calls it when they are given too.
-"""
+"""The validation of queries, for `Service.search` and for code that stores a query's fields."""
 
 from __future__ import annotations
 
@@ -29,11 +26,11 @@ from triptych.records import (
 from triptych.records.queries import check_option_names
 
 DEFAULT_THRESHOLD = 0.1 / 2.2
-"""A keyword score below which a chunk says little, for ``min_scores={"bm25": …}``. Nothing uses
-it by itself.
+"""A keyword score below which chunks are hardly relevant, for ``min_scores={"bm25": …}``. No code
+uses it by default.
 
-The reference's value is 0.1. Its BM25 has the same idf, k1 and b as ours, and the constant factor
-``k1 + 1`` = 2.2, which Lucene's formula leaves out. The quotient keeps the same chunks here."""
+The reference implementation uses 0.1 with a BM25 of the same idf, k1 and b, but with the constant
+factor ``k1 + 1`` = 2.2, which Lucene's formula omits. The quotient keeps the same chunks here."""
 
 MAX_TOP_K = 10_000
 _MAX_QUERY = 100_000
@@ -42,7 +39,7 @@ _LEAST_DEPTH = 30  # candidates a lane brings to fusion at least: docs/explanati
 
 
 Moment = int | datetime
-"""A time in UTC, or the greatest version that a document may have."""
+"""A time in UTC, or the maximum version of documents."""
 
 _MOMENTS = (
     "give a datetime, its ISO 8601 text such as '2026-11-01T12:00', or a version from 1 up as a "
@@ -138,9 +135,9 @@ def query_of(query: Query | str, options: Mapping[str, Any]) -> Query:
 def resolve_mode(
     mode: Mode | str | None, *, has_embedder: bool, lanes: Collection[str] = ()
 ) -> Mode | str:
-    """Return the mode that a search runs in: None is hybrid with an embedder, else keyword.
+    """Return the mode of a search: None is hybrid with an embedder, else keyword.
 
-    The name of one of ``lanes`` is a mode too: that lane only.
+    The name of one of ``lanes`` is also a mode, for that lane only.
 
     Raises:
         ValidationError: there is no such mode.
