@@ -1,4 +1,4 @@
-"""What a caller may do, and what that shows of a store: the rules that its repositories share."""
+"""The access of a caller, and the rules by which repositories restrict a store to it."""
 
 from __future__ import annotations
 
@@ -68,15 +68,14 @@ def _where(given: Any) -> Mapping[str, Any] | None:
 
 @attrs.frozen(kw_only=True, slots=False)
 class Access:
-    """What a caller may do, for `Service.restricted`.
+    """The permissions of a caller, for `Service.restricted`.
 
     Attributes:
-        dataset_ids: the datasets that the caller may name; None for all. They need not exist yet.
+        dataset_ids: the datasets that the caller may use; None for all. They need not exist.
         can_write: whether the caller may change documents.
-        where: a filter that every document of the caller passes, as in `Query`; None for all
-            documents. What does not pass does not exist for the caller: it is not found, not
-            counted, and has no part in a score. Conditions are on metadata, ``doc_name``,
-            ``doc_prefix`` and ``$expires_at``.
+        where: a filter as in `Query` on metadata, ``doc_name``, ``doc_prefix`` and ``$expires_at``;
+            None allows all documents. Documents that do not match do not exist for the caller: they
+            are not found or counted, and affect no score.
     """
 
     dataset_ids: tuple[str, ...] | None = attrs.field(default=None, converter=_datasets)
@@ -90,15 +89,15 @@ class Access:
 
     @cached_property
     def tree(self) -> FilterTree | None:
-        """``where`` as a tree; None lets every document pass."""
+        """``where`` as a tree; None matches every document."""
         return None if self.where is None else parse_filter(self.where)
 
     def names(self, dataset_id: str) -> bool:
-        """Whether the caller may name this dataset."""
+        """Return whether the caller may use this dataset."""
         return self.dataset_ids is None or dataset_id in self.dataset_ids
 
     def admits(self, subject: Subject) -> bool:
-        """Whether a document is one of the caller's."""
+        """Return whether the caller may use this document."""
         return self.tree is None or self.tree.admits(subject)
 
 

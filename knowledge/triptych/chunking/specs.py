@@ -1,4 +1,4 @@
-"""What a chunker gives: chunks, their lines and bytes, and the text that is embedded."""
+"""The results of a chunker: chunks, their lines and bytes, and the text to embed."""
 
 import re
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ MIN_SIZE = 16
 class ChunkConfig:
     """Sizes of the default chunker, in Unicode code points.
 
-    `size` is the most a chunk may hold; `overlap` is how much of a chunk the next one repeats.
-    Raises ValidationError unless `size >= 16` and `0 <= overlap < size`.
+    `size` is the maximum size of a chunk; `overlap` is the size of the part that the next chunk
+    repeats. Raises ValidationError unless `size >= 16` and `0 <= overlap < size`.
     """
 
     size: int = 512
