@@ -53,7 +53,7 @@ class Folders:
         str | None,
         option(
             "--dataset -d",
-            "The dataset they go into; by default that they are remembered for, or default.",
+            "The dataset of the documents. By default the remembered one, else 'default'.",
         ),
     ] = None
     include: Annotated[
@@ -69,25 +69,25 @@ class Folders:
         list[str] | None,
         option(
             "--prefix",
-            "What each document's name begins with, such as docs/. Given once for all folders, or "
-            "once for each, in their order.",
+            "Prefix of the documents' names, such as docs/. Give it once for all folders, or once "
+            "for each in order.",
         ),
     ] = None
     key: Annotated[
         str | None,
         option(
             "--key NAME",
-            "What the folder is known by, in place of its path and machine: give it where those "
-            "change from run to run, such as in CI. For one folder.",
+            "Identifies the folder instead of its path and machine, if these change between runs, "
+            "as in CI. For one folder.",
         ),
     ] = None
     max_bytes: Annotated[
         int | None,
-        option("--max-bytes N", "Leave out larger files; by default those over 16 MiB.", min=1),
+        option("--max-bytes N", "Skip larger files. By default 16 MiB.", min=1),
     ] = None
     delete: Annotated[
         bool | None,
-        option("--delete/--no-delete", "Delete documents whose file is gone; by default yes."),
+        option("--delete/--no-delete", "Delete documents whose file is gone. By default yes."),
     ] = None
     adopt: Annotated[
         bool | None,
@@ -97,7 +97,9 @@ class Folders:
     ] = None
     yes: Annotated[
         bool,
-        option("--yes -y", "Delete also where more than half of a folder's documents would go."),
+        option(
+            "--yes -y", "Delete even if more than half of a folder's documents would be deleted."
+        ),
     ] = False
 
     def check(self) -> None:

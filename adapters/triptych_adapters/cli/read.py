@@ -35,18 +35,18 @@ def get(
     names: Annotated[list[str], argument("NAME", "Documents: NAME, NAME:LINE, NAME:FIRST-LAST.")],
     dataset: Annotated[str | None, option("--dataset -d", "Look in this dataset only.")] = None,
     version: Annotated[
-        int | None, option("--version N", "An old version, as `triptych history` lists.", min=1)
+        int | None, option("--version N", "An old version, as listed by `triptych history`.", min=1)
     ] = None,
     info: Annotated[
-        bool, option("--info", "Print what is known about it, not its content.")
+        bool, option("--info", "Print information about the document instead of its content.")
     ] = False,
 ) -> None:
-    """Print the text of documents: what was put, unchanged.
+    """Print the exact stored text of documents.
 
-    NAME:50 prints line 50, NAME:50-89 forty lines, NAME:50- all from there. The file of a synced
-    folder names its document too, and so does DATASET/NAME. Of a file that was converted (PDF,
-    office, HTML, reStructuredText, tables, notebooks, other encodings than UTF-8) the text that was
-    made from it is printed, and a remark says so.
+    NAME:50 prints line 50, NAME:50-89 forty lines, NAME:50- all from line 50. NAME can also be the
+    file of a synced folder, or DATASET/NAME. For a file that was converted (PDF, office, HTML,
+    reStructuredText, tables, notebooks, other encodings than UTF-8) it prints the extracted text
+    with a note.
     """
     settings = session.settings().without_llm()
     found = []
@@ -171,18 +171,18 @@ def list_(
     ] = None,
     datasets: Annotated[bool, option("--datasets", "List the datasets instead.")] = False,
     folders: Annotated[
-        bool, option("--folders", "List the folders that `triptych add` has instead.")
+        bool, option("--folders", "List the folders of `triptych add` instead.")
     ] = False,
     pipelines: Annotated[
         bool,
         option(
             "--pipelines",
-            "List the pipelines of triptych.toml instead, and check each: the exit code is 1 "
-            "where one cannot be used.",
+            "List the pipelines of triptych.toml instead, and check each; the exit code is 1 if "
+            "one cannot be used.",
         ),
     ] = False,
-    count: Annotated[bool, option("--count", "Print how many documents there are.")] = False,
-    prefix: Annotated[str, option("--prefix", "Only names that begin with this.")] = "",
+    count: Annotated[bool, option("--count", "Print the number of documents.")] = False,
+    prefix: Annotated[str, option("--prefix", "Only names that start with this.")] = "",
     after: Annotated[str, option("--after", "Only names after this one.")] = "",
     limit: Annotated[int | None, option("--limit", "Maximum number of documents.", min=1)] = None,
     where: Where = None,
