@@ -165,16 +165,16 @@ LIVE: Final = RouteDescription(
     name="live",
     method="GET",
     path=LIVE_PATH,
-    summary="Whether the process answers; it looks at nothing else.",
-    answers={200: answer("It does.")},
+    summary="Check that the process responds; nothing else is checked.",
+    answers={200: answer("It responds.")},
     secured=False,
 )
 SERVICE: Final = RouteDescription(
     name="service",
     method="GET",
     path=SERVICE_PATH,
-    summary="What is served: the version, the embedder, the lanes, the pipelines, the limit.",
-    answers={200: ("What is served.", {"application/json": ServerFacts})},
+    summary="The server's version, embedder, lanes, pipelines and limit.",
+    answers={200: ("The properties of the server.", {"application/json": ServerFacts})},
 )
 OPENAPI: Final = RouteDescription(
     name="openapi",
@@ -243,8 +243,8 @@ METRICS: Final = RouteDescription(
     name="metrics",
     method="GET",
     path="/metrics",
-    summary="Metrics for Prometheus: of all processes, and of the whole store. Without keys it "
-    "answers this machine, with keys those whose access is unrestricted.",
+    summary="Metrics for Prometheus, of all processes and the whole store. Without keys only for "
+    "this machine, with keys only for unrestricted ones.",
     answers={
         200: (
             "The metrics.",

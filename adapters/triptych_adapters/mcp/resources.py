@@ -95,19 +95,20 @@ TEMPLATES: Final[Sequence[dict[str, Any]]] = (
         "uriTemplate": _ROOT + "/document/{+name}",
         "name": "document",
         "title": "A document",
-        "description": "The text of a document, as it was put.",
+        "description": "The exact stored text of a document.",
     },
     {
         "uriTemplate": _ROOT + "/version/{version}/{+name}",
         "name": "document-version",
         "title": "An earlier version of a document",
-        "description": "The text of a document as it was in a version that is kept.",
+        "description": "The text of a kept version of a document.",
     },
     {
         "uriTemplate": _ROOT + "/layer/{layer}/{+name}",
         "name": "layer",
         "title": "The abstract or overview of a document or folder",
-        "description": "layer is L0 (one sentence) or L1 (an overview); a folder ends in a slash.",
+        "description": "layer is L0 (one sentence) or L1 (an overview); a folder's name ends in a "
+        "slash.",
     },
     {
         "uriTemplate": _ROOT + "/layer/{layer}",
