@@ -1,4 +1,4 @@
-"""What a check is called, why it matters and what repairs it; and the counting of findings."""
+"""The checks of the doctor with their explanations, and collecting findings."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import attrs
 from triptych.records import Finding
 
 EXAMPLES = 5
-"""So many of a finding's places are named; the others are counted, however many."""
+"""The maximum number of examples of a finding; all are counted."""
 
 
 @attrs.frozen
 class Check:
-    """What one kind of finding says; its fields are those of `Finding`."""
+    """A kind of finding; its fields are as in `Finding`."""
 
     name: str
     detail: str
@@ -185,7 +185,7 @@ CHECKS = {
 
 
 class FindingCollector:
-    """Findings in the making: one a check and place, with a count and a few names."""
+    """Collects findings: one for each check and place, with a count and a few names."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], Finding] = {}
@@ -200,7 +200,7 @@ class FindingCollector:
         count: int = 1,
         remedy: str | None = None,
     ) -> None:
-        """Note what ``check`` found at ``place``; ``remedy`` replaces its own."""
+        """Add a finding of ``check`` at ``place``; ``remedy`` overrides the check's."""
         check = CHECKS[check] if isinstance(check, str) else check
         known = self._found.get((check.name, place))
         if known is None:
@@ -223,10 +223,10 @@ class FindingCollector:
         )
 
     def extend(self, findings: Iterable[Finding]) -> None:
-        """Take over what a backend found."""
+        """Add the findings of a backend."""
         for finding in findings:
             self._found.setdefault((finding.check, finding.place), finding)
 
     def findings(self) -> tuple[Finding, ...]:
-        """All of them, in the order in which they were found."""
+        """Return all findings, in the order in which they were found."""
         return tuple(self._found.values())

@@ -1,7 +1,6 @@
-"""Layers by a language model: pure functions from text to abstracts and overviews.
+"""Functions that generate abstracts and overviews with a language model.
 
-They ask the model and do nothing else: no storing, no caching, no retries. Whoever calls them
-decides when, how often, and what becomes of the answer.
+They only call the model: they do not store, cache or retry.
 """
 
 from __future__ import annotations
@@ -51,16 +50,16 @@ def generate_document_context(
     abstract_max_tokens: int = ABSTRACT_MAX_TOKENS,
     overview_max_tokens: int = OVERVIEW_MAX_TOKENS,
 ) -> DocumentContext:
-    """A document's abstract, then its overview: two calls of the model, each on the content.
+    """Generate a document's abstract, then its overview, with a call of the model for each.
 
-    Of a long document the first ``input_limit`` code points are shown, and the prompt says so.
-    An abstract is one line; both are without white space around them. A blank document has
-    an empty context and needs no call.
+    For a long document the prompt has the first ``input_limit`` code points, and says so. An
+    abstract is one line; both are stripped of white space. A blank document has an empty context
+    and needs no call.
 
     Raises:
-        ValidationError: an argument is invalid; the model was not asked.
-        DerivationError: the model failed, answered nothing, or did not finish within its
-            ceiling. ``partial`` is the context with what was made: nothing, or the abstract.
+        ValidationError: an argument is invalid; the model was not called.
+        DerivationError: the model failed, returned nothing, or reached its token limit. ``partial``
+            is the context so far: empty, or with the abstract.
         CancelledError: the deadline passed, before or between the calls.
     """
     check_llm(llm)
@@ -92,15 +91,15 @@ def generate_dataset_context(
     abstract_max_tokens: int = ABSTRACT_MAX_TOKENS,
     overview_max_tokens: int = OVERVIEW_MAX_TOKENS,
 ) -> DatasetContext:
-    """A dataset's overview from its documents' abstracts, then its abstract from the overview.
+    """Generate a dataset's overview from its documents' abstracts, then its abstract from that.
 
-    The model sees lines ``- name: abstract``, by name, whatever the order of ``summaries``.
-    When they are longer than ``input_limit`` code points it sees an even share of them, and is
-    told. Without any abstract that is not blank the context is empty and needs no call.
+    The prompt has lines ``- name: abstract``, sorted by name. If they are longer than
+    ``input_limit`` code points, it has an evenly spread selection, and says so. Without a non-blank
+    abstract the context is empty and needs no call.
 
     Raises:
         ValidationError, CancelledError: as `generate_document_context`.
-        DerivationError: likewise; ``partial`` holds nothing, or the overview.
+        DerivationError: likewise; ``partial`` is empty or has the overview.
     """
     check_llm(llm)
     if not isinstance(summaries, Iterable):
@@ -133,12 +132,12 @@ def generate_dataset_context(
 
 
 def prompt_sig(llm: LLM, *prompts: str, input_limit: int = DEFAULT_PROMPT_INPUT_LIMIT) -> str:
-    """The signature to store a generated layer under: its model, prompts and input limit.
+    """Return the signature of a generated layer: of its model, prompts and input limit.
 
-    A layer made in two steps, as a dataset's abstract, names the prompts of both in order.
+    A layer made in two steps, such as a dataset's abstract, includes both prompts in order.
 
     Raises:
-        ValidationError: no prompt is given, or one is blank; or ``llm`` is not an `LLM`.
+        ValidationError: no prompt is given, a prompt is blank, or ``llm`` is not an `LLM`.
     """
     check_llm(llm)
     if not prompts:
