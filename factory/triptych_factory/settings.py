@@ -266,28 +266,27 @@ class Settings:
         return settings
 
     def without_llm(self) -> Settings:
-        """The settings for what needs no language model, whose key may be missing.
+        """Return the settings without the language model, whose key may be missing.
 
-        It stays where it is the reranker too.
+        It is kept if it is also the reranker.
         """
         return self if self.reranker == "llm" else attrs.evolve(self, llm="none")
 
     def origin(self, name: str) -> Origin:
-        """Where a setting comes from; a default is as good as an argument."""
+        """Return the origin of a setting; a default is trusted like an argument."""
         source = self.sources.get(name, "argument")
         if source == "argument":
             return "argument"
         return "environment" if source == PREFIX + name.upper() else "file"
 
     def place(self, name: str) -> str:
-        """How a message names a setting and where it comes from."""
+        """Return the name and source of a setting for messages."""
         return f"{name} ({self.sources.get(name, 'argument')})"
 
     def explain(self) -> tuple[Setting, ...]:
-        """Every setting with its value and source, in the order of the fields.
+        """Return every setting with its value and source, in the order of the fields.
 
-        Of a key only whether there is one is shown, of a URL no password and no value of its
-        query.
+        Keys are only shown as set or not, URLs without passwords and values of their query.
         """
         return tuple(
             Setting(name=name, value=self._shown(name), source=self.sources.get(name, "default"))

@@ -1,4 +1,4 @@
-"""What every language model over HTTP does: checks, one answer or a stream of pieces."""
+"""The base of language models over HTTP: checks, single responses and streams."""
 
 from __future__ import annotations
 
@@ -115,7 +115,8 @@ class _Counted:
 
 
 class TextStream(_Counted, BlockingIterator[str]):
-    """The pieces of an answer; joined, they are its text. Close it when it is not read out."""
+    """The pieces of a response; joined they are its text. Close it if you do not read it to the
+    end."""
 
     def __init__(self, pieces: AsyncGenerator[str, None], gathered: _Gathered) -> None:
         super().__init__(pieces)

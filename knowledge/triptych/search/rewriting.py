@@ -225,16 +225,16 @@ class FragmentRewriter:
     def __init__(
         self, pattern: str = FRAGMENT_ENDS, *, maximum: int = 8, include_question: bool = False
     ) -> None:
-        """Take the rule of the split.
+        """Set the rule for splitting.
 
         Args:
-            pattern: a regular expression of what separates fragments. The default splits
-                "triptych.toml", too: ``r"[.?;]+\\s+"`` does not.
-            maximum: the most fragments, 1 to 31; the last one holds the rest of the question.
-            include_question: whether the whole question is searched for besides.
+            pattern: a regular expression for the separators. The default also splits
+                "triptych.toml"; ``r"[.?;]+\\s+"`` does not.
+            maximum: the maximum number of fragments, 1 to 31; the last one has the remaining text.
+            include_question: whether to search for the whole question too.
 
         Raises:
-            ValidationError: the pattern is no regular expression, or ``maximum`` is out of range.
+            ValidationError: the pattern is invalid, or ``maximum`` is out of range.
         """
         try:
             re.compile(pattern)
