@@ -38,11 +38,14 @@ _ASK_A_MODEL: Final = frozenset(
     {"ask", "search", "search_documents", "search_many", "explain", "context"}
 )
 
-_CONDITIONS: Final = "With If-Match and the ETag of the document the write succeeds only if that "
-"version is stored, with `If-None-Match: *` only if the document does not exist; else the status "
-"is 412."
-_KEYS: Final = "A repeated request with the same Idempotency-Key (1 to 255 characters) runs only "
-"once and gets the same response; the same key with another request gets 422."
+_CONDITIONS: Final = (
+    "With If-Match and the ETag of the document the write succeeds only if that version is stored, "
+    "with `If-None-Match: *` only if the document does not exist; else the status is 412."
+)
+_KEYS: Final = (
+    "A repeated request with the same Idempotency-Key (1 to 255 characters) runs only once and "
+    "gets the same response; the same key with another request gets 422."
+)
 
 _ERROR: Final = object_schema(
     "error",
