@@ -73,11 +73,11 @@ def check(doing: str = "the call") -> None:
     if scope is None:
         return
     if scope.cancelled:
-        raise CancelledError(f"{doing} was cancelled; what was committed stays")
+        raise CancelledError(f"{doing} was cancelled; committed work remains")
     if scope.remaining <= 0:
         raise CancelledError(
-            f"the deadline passed during {doing}; what was committed stays: "
-            "call again to go on, or allow more seconds"
+            f"the deadline passed during {doing}; committed work remains: call again to continue, "
+            "or allow more seconds"
         )
 
 

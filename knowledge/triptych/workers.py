@@ -355,7 +355,7 @@ class Worker:
 def _required(leases: WorkLeases | None) -> WorkLeases:
     if leases is None:
         raise NotAvailableError(
-            "this store keeps no settings, by which workers could share: rebuild it in one process"
+            "this store keeps no settings, which workers need for leases: rebuild it in one process"
         )
     return leases
 

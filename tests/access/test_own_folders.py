@@ -147,5 +147,5 @@ def test_a_caller_with_an_access_takes_over_no_archive(kb: Service) -> None:
     restricted = kb.restricted(Access(can_write=True))
     with triptych.open("memory://", embedder="hash") as other:
         other.put_documents("default", hostile(own_key(kb)))
-        with pytest.raises(NotAvailableError, match="cannot take over what another store holds"):
+        with pytest.raises(NotAvailableError, match="does not support copies"):
             copy_store(other.store, restricted.store)

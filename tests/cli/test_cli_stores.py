@@ -205,7 +205,7 @@ def test_store_is_not_copied_into_itself(shell: Shell) -> None:
     (shell.directory / "kb.db").symlink_to(shell.store)
     for other in (str(shell.store), "kb.db", "sqlite:///kb.db"):
         ran = shell("copy", str(shell.store), other, "--replace")
-        assert (ran.code, "are one store" in ran.err) == (2, True)
+        assert (ran.code, "are the same store" in ran.err) == (2, True)
 
 
 def test_copy_that_is_refused_leaves_no_store(shell: Shell) -> None:

@@ -358,7 +358,7 @@ async def test_models_with_async_methods_run_on_the_loop() -> None:
         assert model.threads == {threading.current_thread().name}
         warned = await kb.search("FAIL", dataset_id="d")
         assert "it failed" in warned.warnings[0]
-        with pytest.raises(NotAvailableError, match="would wait for itself"):
+        with pytest.raises(NotAvailableError, match="would block itself"):
             kb.service.search("red fish", dataset_id="d", mode="vector")
         llm = kb.service.llm
         assert isinstance(llm, BlockingLLM)

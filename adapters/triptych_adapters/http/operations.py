@@ -92,7 +92,7 @@ class _Handler:
         most = self._server.limits.queries
         if len(queries) > most:
             raise ValidationError(
-                f"{self._operation.name}: there are {len(queries):,} queries; {most:,} is the most "
+                f"{self._operation.name}: there are {len(queries):,} queries; the maximum is {most:,} "
                 "of one request: send several"
             )
         keys, header = self._server.authenticate, request.headers.get("authorization")

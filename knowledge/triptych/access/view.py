@@ -53,14 +53,14 @@ def _where(given: Any) -> Mapping[str, Any] | None:
     tree = parse_filter(given)
     if tree is None:
         raise ValidationError(
-            "the where of an access is empty, and everything would pass it: name a condition, or "
-            "give None for an access to all documents"
+            "the where of an access is empty, so that it would allow all documents: give a "
+            "condition, or None to allow all documents"
         )
     for condition in conditions_of(tree):
         if condition.field in _OF_A_WRITE:
             raise ValidationError(
-                f"the where of an access cannot ask for {condition.field}, which is not fixed "
-                "before a document is written, or is not of the whole document: ask for metadata, "
+                f"the where of an access cannot use {condition.field}, which is unknown before a "
+                "document is written, or not a property of the whole document: use metadata, "
                 "doc_name, doc_prefix or $expires_at"
             )
     return copy.deepcopy(dict(given))

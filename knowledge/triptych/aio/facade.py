@@ -306,7 +306,7 @@ def _wait(loop: asyncio.AbstractEventLoop, call: Callable[[], Coroutine[Any, Any
     if here is loop:
         raise NotAvailableError(
             "a model with async methods was called in the thread of its event loop, which would "
-            "wait for itself: call the knowledge base by an AsyncService"
+            "block itself: use an AsyncService"
         )
     asked = asyncio.run_coroutine_threadsafe(call(), loop)
     try:

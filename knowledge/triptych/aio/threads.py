@@ -121,7 +121,7 @@ class AsyncAnswerStream(AsyncIterator[str]):
             NotAvailableError: the stream has not been read to its end.
         """
         if self._stream is None:
-            raise NotAvailableError("the answer is not whole yet: read the stream to its end")
+            raise NotAvailableError("the answer is not complete yet: read the stream to its end")
         return self._stream.answer
 
     @property

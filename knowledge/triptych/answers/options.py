@@ -53,7 +53,7 @@ class AnswerPrompt:
     def __attrs_post_init__(self) -> None:
         for name in ("instructions", "abstention"):
             if not check_text(getattr(self, name), name).strip():
-                raise ValidationError(f"{name} is blank: say what the model, or the answer, says")
+                raise ValidationError(f"{name} is blank: give a text")
         if self.role not in ("system", "user"):
             raise ValidationError(f"role is 'system' or 'user', not {self.role!r:.60}")
 
@@ -200,7 +200,7 @@ def _layers(layers: Any) -> frozenset[Layer]:
         raise ValidationError(f"layers is a list such as ['L0', 'L2'], not {layers!r:.60}")
     kinds = frozenset(map(to_layer, layers))
     if not kinds:
-        raise ValidationError("layers names none: give at least one of 'L0', 'L1' and 'L2'")
+        raise ValidationError("layers is empty: give at least one of 'L0', 'L1' and 'L2'")
     return kinds
 
 

@@ -207,7 +207,7 @@ class AnswerStream(CloseOnExit, Iterator[str]):
             NotAvailableError: the stream has not been read to its end.
         """
         if self._answer is None:
-            raise NotAvailableError("the answer is not whole yet: read the stream to its end")
+            raise NotAvailableError("the answer is not complete yet: read the stream to its end")
         return self._answer
 
     def __next__(self) -> str:

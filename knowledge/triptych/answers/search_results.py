@@ -82,7 +82,7 @@ def cited_passage(citation: Any, shown: Shown) -> Citation:
         same = [shown_ones[at]]
     blocks = _paragraphs(same[0].text)[first : max(last, first + 1)] if same else []
     if not blocks:
-        raise ValidationError(f"the citation is of nothing that was shown: {source!r:.80}")
+        raise ValidationError(f"the citation's source is not in the given results: {source!r:.80}")
     start, end = blocks[0][0], blocks[-1][1]
     quoted = given.get("cited_text") or ""
     found = same[0].text.find(quoted.strip(), start, end) if quoted.strip() else -1

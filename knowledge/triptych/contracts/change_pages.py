@@ -141,9 +141,9 @@ def read_changes(
     if check_whole(limit, "limit", least=1) > LIMIT:
         raise ValidationError(f"limit is at most {LIMIT:,}, not {limit!r:.60}: read page by page")
     if reader is None:
-        raise NotAvailableError("this store has no log of its changes")
+        raise NotAvailableError("this store has no change log")
     if cursor is not None and max(cursor.number, cursor.until or 0) > sys.maxsize:
-        raise ValidationError(f"{since!r} is no cursor of changes: its number is too great")
+        raise ValidationError(f"{since!r} is not a cursor of changes: its number is too large")
     return reader.read_changes(cursor, dataset_id=dataset_id, limit=limit)
 
 

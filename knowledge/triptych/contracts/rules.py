@@ -60,7 +60,7 @@ def only_dataset(datasets: Sequence[str]) -> str:
         ValidationError: there are several; the message names the first ten.
     """
     if not datasets:
-        raise NotFoundError("there is no dataset yet: name the one that is to come into being")
+        raise NotFoundError("there is no dataset yet: name the dataset to create")
     if len(datasets) > 1:
         known = ", ".join(map(repr, datasets[:10]))
         raise ValidationError(f"the store has several datasets ({known}): name one")
@@ -307,8 +307,8 @@ def check_unused(document: SourceDocument, version: int, used: int) -> None:
         return
     raise ConflictError(
         f"document {document.name!r} of dataset {document.dataset_id!r} cannot be loaded as "
-        f"version {document.version}: versions up to {max(version, used)} are used up. Load "
-        "into a new store, or put it to give it a new version",
+        f"version {document.version}: versions up to {max(version, used)} were used before. Load "
+        "it into a new store, or store it with put to give it a new version",
         expected=document.version,
         actual=version,
     )
@@ -343,9 +343,9 @@ def versions_to_load(
         return versions, True
     last = versions[-1]
     raise ConflictError(
-        f"document {last.name!r} of dataset {dataset_id!r} was changed where it is to be loaded: "
-        f"its version {stored} there is not one of those to load, up to {last.version}. Load into "
-        "a new store, or delete it there",
+        f"document {last.name!r} of dataset {dataset_id!r} was changed in the destination: its "
+        f"version {stored} there is not among the versions to load, up to {last.version}. Load "
+        "into a new store, or delete it there",
         expected=last.version,
         actual=stored,
     )
@@ -425,8 +425,7 @@ def check_widths(
         if vector.shape != (known.setdefault(space, vector.shape[0]),):
             raise ModelMismatchError(
                 f"a vector has shape {vector.shape} where embedding space {space!r} of this "
-                f"dataset has {known[space]} dimensions: give the new model a signature of "
-                "its own",
+                f"dataset has {known[space]} dimensions: give the new model another signature",
                 stored=space,
                 configured=space,
             )

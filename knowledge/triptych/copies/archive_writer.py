@@ -164,6 +164,6 @@ def _refused(what: str) -> Iterator[None]:
         yield
     except (DamagedError, ValueError) as error:
         raise StoreError(
-            f"{what} cannot be in an archive, as no store would take it from there ({error}). "
-            "Check the store with `triptych doctor`, and put or delete what is wrong"
+            f"{what} cannot be in an archive, because no store would accept it ({error}). "
+            "Check the store with `triptych doctor`, and store or delete the named documents again"
         ) from error

@@ -128,7 +128,7 @@ def _parsed(text: str) -> _Mark | None:
 def _refused(why: str) -> ConflictError:
     return ConflictError(
         f"the destination is not a replica of the source: {why}. Follow into a new store, or "
-        "replace what is there"
+        "replace the data there"
     ).hinted(_MAKES_REPLICA)
 
 
@@ -180,7 +180,7 @@ def follow_store(
     has = source.capabilities
     if has.changes is None:
         raise NotAvailableError(
-            "the source has no log of its changes, and so cannot be followed: copy it now and then"
+            "the source has no change log and cannot be followed: copy it regularly instead"
         )
     check_two_stores(source, destination)
     mark = ReplicaMark(has.changes, destination, datasets)

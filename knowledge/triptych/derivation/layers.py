@@ -325,7 +325,7 @@ def _summary_layer(layer: Layer | str) -> Layer:
 def _moved_on(name: str, expected: int, actual: int) -> ConflictError:
     return ConflictError(
         f"the layer was made from version {expected} of {name!r}, which is now at version "
-        f"{actual}: make it again from the current content",
+        f"{actual}: generate it again from the current content",
         expected=expected,
         actual=actual,
     )

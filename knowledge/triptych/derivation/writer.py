@@ -379,8 +379,7 @@ class Writer:
         filler.touched.update(behind, (derivation.document.name for derivation in made))
         filler.lacking([document.name for document in documents])
         error = ConflictError(
-            f"the dataset {dataset_id!r} was deleted again and again while the chunks were "
-            "to be stored"
+            f"the dataset {dataset_id!r} was deleted repeatedly while its chunks were being stored"
         )
         return RefreshResult(
             names=(*behind, *(derivation.document.name for derivation in made)),

@@ -40,8 +40,7 @@ def answering(what: str) -> Iterator[None]:
         if scope.remaining:  # it was cancelled
             raise
         raise _SilentError(
-            f"{what} did not answer within {_PATIENCE:g} seconds: check that its server runs, and "
-            "what stands between"
+            f"{what} did not answer within {_PATIENCE:g} seconds: check its server and the network"
         ) from error
 
 

@@ -108,8 +108,8 @@ def calibrate(
             models[lanes_key(lanes)] = fit_model(usable, names)
     if not models:
         raise NotAvailableError(
-            "no lane gives signals for enough questions: the store has no statistics of terms, and "
-            "there are no vectors"
+            "no lane has signals for enough questions: the store has no term statistics, and there "
+            "are no vectors"
         )
     assert config is not None  # the dataset was searched
     warnings = few_queries_warning(len(samples))

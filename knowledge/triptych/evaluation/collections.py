@@ -113,7 +113,7 @@ class JudgedQuery:
     def __attrs_post_init__(self) -> None:
         if self.unanswerable and any(grade > 0 for grade in self.grades.values()):
             raise ValidationError(
-                f"the query {self.query_id!r} is said to have no answer, and has relevant documents"
+                f"the query {self.query_id!r} is marked as unanswerable, but has relevant documents"
             )
 
 
@@ -138,5 +138,5 @@ class Collection:
         seen: set[str] = set()
         for query in self.queries:
             if query.query_id in seen:
-                raise ValidationError(f"the query id {query.query_id!r} comes twice")
+                raise ValidationError(f"the query id {query.query_id!r} occurs twice")
             seen.add(query.query_id)

@@ -182,7 +182,7 @@ def evaluate_answers(
             )
     query_ids = tuple(sample.query_id for sample in samples)
     if not samples or not metrics or len(set(query_ids)) < len(query_ids):
-        raise ValidationError("give samples with an id of its own each, and at least one metric")
+        raise ValidationError("give samples with unique ids, and at least one metric")
     check_whole(questions, "questions", least=1)
     seat = Judge(llm=judge, max_tokens=max_tokens)
     judged: dict[str, Callable[[RagSample], float | None]] = {
@@ -316,7 +316,7 @@ def _warnings(
     if failed:
         warnings.append(f"a model failed {failed} times; those are not scored: see problems")
     if no_embedder:
-        warnings.append("answer relevance needs an embedder and none was given")
+        warnings.append("answer relevance needs an embedder, but none was given")
     short = [f"{name} {count}" for name, count in scored.items() if count < samples]
     if short:
         warnings.append(f"of {samples} samples there are values for fewer: {', '.join(short)}")
@@ -417,7 +417,7 @@ class Judge:
             ) from error
         if not isinstance(value, dict) or list(value) != [key] or not isinstance(value[key], list):
             raise MalformedJudgementError(
-                f"the answer is not an object with a list under {key!r} alone", answer=said.text
+                f"the answer is not an object with only a list under {key!r}", answer=said.text
             )
         return said.text, value[key]
 

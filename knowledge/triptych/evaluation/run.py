@@ -165,7 +165,9 @@ def evaluate(
         except NotAvailableError as error:
             if modes is not None or mode is Mode.BM25:
                 raise
-            warnings.append(f"mode {str(mode)!r} is left out, for it served no query: {error}")
+            warnings.append(
+                f"mode {str(mode)!r} is left out, because it could serve no query: {error}"
+            )
     return Evaluation(
         collection=collection.name,
         granularity=granularity,

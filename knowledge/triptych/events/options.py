@@ -126,11 +126,11 @@ class ReloaderOptions:
         check_number(self.backoff_max, "backoff_max", of="seconds", above=True)
         if self.max_delay < self.debounce:
             raise ValidationError(
-                f"max_delay ({self.max_delay}) is below debounce ({self.debounce}), which "
-                "could then never be waited for: raise the one or lower the other"
+                f"max_delay ({self.max_delay}) is below debounce ({self.debounce}), which would "
+                "then never elapse: raise max_delay or lower debounce"
             )
         if self.backoff_max < self.backoff_initial:
             raise ValidationError(
                 f"backoff_max ({self.backoff_max}) is below backoff_initial "
-                f"({self.backoff_initial}): raise the one or lower the other"
+                f"({self.backoff_initial}): raise backoff_max or lower backoff_initial"
             )

@@ -132,7 +132,7 @@ class EventReloader(CloseOnExit):
         if threading.get_ident() in self._own_threads:
             raise NotAvailableError(
                 "flush waits for a rebuild, so neither a rebuild nor on_rebuild can call it: "
-                "what is pending will be rebuilt when it is due"
+                "the pending scope will be rebuilt when it is due"
             )
         self._check_running()
         join = getattr(self._parts[1], "join", None)
@@ -165,9 +165,7 @@ class EventReloader(CloseOnExit):
         """Return whether the run may start; False if the reloader is already closed."""
         with self._changed:
             if self._claimed:
-                raise NotAvailableError(
-                    "a reloader runs once, and this one has: make a new EventReloader"
-                )
+                raise NotAvailableError("a reloader runs only once: create a new EventReloader")
             self._claimed = True
             self._running = not self._loop.closing
             return self._running

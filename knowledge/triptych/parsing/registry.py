@@ -136,7 +136,7 @@ class FileParsers:
 def not_text(name: str) -> ValidationError:
     """The error for a binary file that was named itself."""
     return ValidationError(
-        f"{name!r} is binary, and of no format that there is a parser for: convert it to text first"
+        f"{name!r} is binary, in a format without a parser: convert it to text first"
     )
 
 

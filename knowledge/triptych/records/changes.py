@@ -96,7 +96,7 @@ def _names(names: Any) -> tuple[str, ...]:
         raise ValidationError(f"doc_names are several names, not {names!r:.80}")
     found = {check_text(name, "one of doc_names") for name in names}
     if "" in found:
-        raise ValidationError("one of doc_names is empty: for all documents, name none")
+        raise ValidationError("one of doc_names is empty: for all documents, leave doc_names empty")
     return tuple(sorted(found))
 
 

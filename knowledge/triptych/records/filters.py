@@ -223,11 +223,11 @@ def parse_filter(where: Any) -> FilterTree | None:
         values += len(condition.values)
     if values > _MOST_VALUES:
         raise ValidationError(
-            f"where names {values:,} values in all; {_MOST_VALUES:,} are the most"
+            f"where names {values:,} values in total; the maximum is {_MOST_VALUES:,}"
         )
     if count > _MOST_CONDITIONS:
         raise ValidationError(
-            f"where has {count:,} conditions; {_MOST_CONDITIONS:,} are the most: name many values "
+            f"where has {count:,} conditions; the maximum is {_MOST_CONDITIONS:,}: name many values "
             "of one field with $in"
         )
     return tree
@@ -355,7 +355,7 @@ def _any_of(key: str, field: str, values: list[Any]) -> Condition:
 def _check_count(field: str, values: Collection[Any]) -> None:
     if len(values) > _MOST_VALUES:
         raise ValidationError(
-            f"where names {len(values):,} values of {field!r}; {_MOST_VALUES:,} are the most"
+            f"where names {len(values):,} values of {field!r}; the maximum is {_MOST_VALUES:,}"
         )
 
 

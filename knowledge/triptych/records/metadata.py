@@ -66,7 +66,7 @@ def optional_metadata(metadata: Any) -> dict[str, MetadataValue] | None:
 def _value(value: Any, what: str) -> MetadataValue:
     if isinstance(value, list | tuple):
         if len(value) > MAX_LIST:
-            raise ValidationError(f"{what} has {len(value):,} items; {MAX_LIST:,} are the most")
+            raise ValidationError(f"{what} has {len(value):,} items; the maximum is {MAX_LIST:,}")
         return [_scalar(item, f"{what}[{at}]") for at, item in enumerate(value)]
     return _scalar(value, what)
 
@@ -102,7 +102,7 @@ def _scalar(value: Any, what: str) -> Scalar:
         return _time(value[DATE])
     if isinstance(value, Mapping):
         raise ValidationError(
-            f"{what} must be {_CHOICE}, not {kind}: give each of its entries a key of its own"
+            f"{what} must be {_CHOICE}, not {kind}: give each of its entries a separate key"
         )
     if isinstance(value, list | tuple):
         raise ValidationError(f"{what} is a list in a list: metadata holds plain lists only")

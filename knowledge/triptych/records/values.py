@@ -153,8 +153,8 @@ def check_identifier(name: Any, what: str) -> str:
     control = None if name.isprintable() else _CONTROL.search(name)
     if control is not None:
         raise ValidationError(
-            f"{what} holds the control character {control[0]!r}: {name!r} cannot be shown "
-            "or stored safely under it"
+            f"{what} holds the control character {control[0]!r}: {name!r} cannot be shown or "
+            "stored safely"
         )
     return str(name)
 

@@ -206,7 +206,7 @@ def save_calibration(
         NotAvailableError: the store keeps no settings.
     """
     if settings is None:
-        raise NotAvailableError("the store keeps no settings, and so no calibration")
+        raise NotAvailableError("the store keeps no settings, and cannot store a calibration")
     set_at_last(settings, CALIBRATION_SETTINGS + dataset_id, json.dumps(to_dict(calibration)))
 
 

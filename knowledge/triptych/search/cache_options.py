@@ -86,7 +86,8 @@ def check_lanes(retrievers: Sequence[Retriever]) -> None:
         if not isinstance(getattr(each, "signature", None), str):
             raise ValidationError(
                 f"the lane {each.name!r} has no signature, so a semantic cache cannot tell when "
-                "its answers change: give it a text that changes with them, or leave the cache out"
+                "its answers change: give it a text that changes with its results, or leave out "
+                "the cache"
             )
 
 

@@ -108,7 +108,7 @@ class NearDuplicates:
         if self.threshold is not None:
             check_number(self.threshold, "threshold", most=1)
             if self.threshold == 0:
-                raise ValidationError("threshold is above 0: with 0 every hit is a duplicate")
+                raise ValidationError("threshold must be above 0: with 0 every hit is a duplicate")
 
     def depth(self, query: ResolvedQuery) -> int:
         """Return how many hits it chooses from."""

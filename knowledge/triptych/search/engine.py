@@ -92,8 +92,8 @@ class SearchEngine:
             for name, count in Counter(lane.name for lane in lanes).items():
                 if count > 1:
                     raise ValidationError(
-                        f"{count} {target} retrievers are called {name!r}: give each a name of its "
-                        "own, under which the ranker and a hit's scores know it"
+                        f"{count} {target} retrievers are called {name!r}: give each a unique "
+                        "name, for the ranker and the scores of hits"
                     )
         self._local = {
             id(lane)
@@ -194,8 +194,8 @@ class SearchEngine:
         if not retrievers:
             named = "" if query.lanes is None else f" of {', '.join(sorted(query.lanes))}"
             raise NotAvailableError(
-                f"no lane{named} is wired for {target} search: search what this store has lanes "
-                "for, or give the SearchEngine a retriever"
+                f"no lane{named} is wired for {target} search: use a search for which this store "
+                "has lanes, or give the SearchEngine a retriever"
             )
         ranker = chosen_ranker(query.choice, self.ranker)
         wanted = depth_of(ranker, query.top_k)

@@ -101,14 +101,14 @@ class HyDE:
             raise ValidationError(f"documents is {documents}: give a number from 1 to {_MOST}")
         check_number(threshold, "the threshold, a cosine,", least=-1, most=1)
         if prompts is not None and varied:
-            raise ValidationError("prompts are taken in turn by themselves: leave out varied")
+            raise ValidationError("prompts are already used in turn: leave out varied")
         if prompts is None:
             prompts = HYDE_PROMPTS if varied else (HYDE_PROMPT,)
         elif isinstance(prompts, str) or not prompts:
             raise ValidationError("prompts takes one prompt or more: give a list")
         for prompt in prompts:
             if not check_text(prompt, "a prompt of HyDE").strip():
-                raise ValidationError("a prompt of HyDE is blank: say what the model shall write")
+                raise ValidationError("a prompt of HyDE is blank: give instructions for the model")
         self._llm = llm
         self._prompts = [prompts[at % len(prompts)] for at in range(documents)]
         self._adaptive = adaptive

@@ -145,7 +145,7 @@ class Pipeline:
         for dataset_id in named:
             if dataset_id not in self.datasets:
                 raise ValidationError(
-                    f"the pipeline {self.name!r} looks into {', '.join(self.datasets)}, and the "
+                    f"the pipeline {self.name!r} searches {', '.join(self.datasets)}, but the "
                     f"query names {dataset_id!r}"
                 )
         return query if named else attrs.evolve(query, scope="single", dataset_ids=self.datasets)

@@ -62,7 +62,7 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
             raise ValidationError("the query is empty: give it at least one word")
         if query.threshold is not None or query.min_scores or query.keyword_boost:
             raise ValidationError(
-                "a query without words lists what passes its where, and scores nothing: leave out "
+                "a query without words lists all matches of its where, without scores: leave out "
                 "threshold, min_scores and keyword_boost"
             )
     if "\0" in text:
@@ -112,7 +112,7 @@ def check_length(text: object) -> None:
     """
     if isinstance(text, str) and len(text) > _MAX_QUERY:
         raise ValidationError(
-            f"the query is {len(text):,} characters long; {_MAX_QUERY:,} is the most: "
+            f"the query is {len(text):,} characters long; the maximum is {_MAX_QUERY:,}: "
             "search with its essential sentences"
         )
 
@@ -250,7 +250,7 @@ def _number(value: Any, what: str) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise ValidationError(f"{what} is a number beyond all scores: give a smaller one") from None
+        raise ValidationError(f"{what} is larger than any score: give a smaller number") from None
 
 
 def _share(value: Any) -> float:
@@ -295,8 +295,8 @@ def to_moment(value: Any) -> Moment:
         raise ValidationError(f"as_of lies beyond all times: {given!r:.60}; {_MOMENTS}") from None
     if moment > datetime.now(UTC):
         raise ValidationError(
-            f"as_of lies in the future: {moment.isoformat()}; leave it out to search what is "
-            "stored now"
+            f"as_of lies in the future: {moment.isoformat()}; leave it out to search the current "
+            "state"
         )
     return moment
 

@@ -151,7 +151,9 @@ class QuestionLog:
 
     def _store(self) -> SettingsStore:
         if self._settings is None:
-            raise NotAvailableError("the store keeps no settings, and so no log of questions")
+            raise NotAvailableError(
+                "the store keeps no settings, and cannot keep a log of questions"
+            )
         return self._settings
 
     def _change(

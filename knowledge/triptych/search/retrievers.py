@@ -134,12 +134,12 @@ class _ByVector(_Lane[R]):
         embedder, gate = self._of(query)
         if embedder is None:
             raise NotAvailableError(
-                "vector search needs an embedder, and none is in use: choose one, such as local, "
-                "or search in the mode bm25"
+                "vector search needs an embedder, and none is configured: choose one, such as "
+                "local, or search in the mode bm25"
             )
         if not query.vector_dataset_ids:
             raise NotAvailableError(
-                f"none of the datasets asked has vectors of {embedder.signature!r}: "
+                f"none of the searched datasets has vectors of {embedder.signature!r}: "
                 "rebuild them with this embedder, or search in the mode bm25"
             )
         if query.vector is not None:
@@ -195,7 +195,7 @@ class _BySparseVector(_Lane[R]):
         """
         if not query.sparse_dataset_ids:
             raise NotAvailableError(
-                f"none of the datasets asked has sparse vectors of {self._encoder.signature!r}: "
+                f"none of the searched datasets has sparse vectors of {self._encoder.signature!r}: "
                 "`triptych embed` adds them, or search in another mode"
             )
         return ChunkQuery(

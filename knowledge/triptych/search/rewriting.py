@@ -163,7 +163,7 @@ def _next(
     left_out = sum(map(len, made)) - len(variants)
     if left_out:
         warnings.append(
-            f"{left_out} wordings of the query were left out: {MAX_VARIANTS} is the most"
+            f"{left_out} wordings of the query were left out: the maximum is {MAX_VARIANTS}"
         )
     whole = made[0].question if len(made) == 1 else ""
     return Rewriting(

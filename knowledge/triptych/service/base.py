@@ -153,7 +153,8 @@ def _by_name(pipelines: Sequence[Pipeline], lanes: Sequence[str]) -> Mapping[str
             raise ValidationError(f"two pipelines are called {pipeline.name!r}: rename one")
         if pipeline.over is not None and not isinstance(pipeline.over, ServiceBase):
             raise ValidationError(
-                f"the pipeline {pipeline.name!r} is over {pipeline.over!r:.80}, which is no Service"
+                f"the pipeline {pipeline.name!r} is over {pipeline.over!r:.80}, which is not a "
+                "Service"
             )
         pipeline.check(lanes if pipeline.over is None else pipeline.over.lanes)
         found[pipeline.name] = pipeline

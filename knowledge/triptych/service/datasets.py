@@ -112,7 +112,8 @@ class Datasets(ServiceBase):
         tree, wanted = which_documents(names, where)
         if tree is None:
             raise ValidationError(
-                "an empty where is every document: call delete_dataset, or recreate, for that"
+                "an empty where matches every document: to delete all, call delete_dataset or "
+                "recreate"
             )
         self._require_dataset(dataset_id)
         with telemetry.operation("delete", bulk=True):

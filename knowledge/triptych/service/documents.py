@@ -150,15 +150,13 @@ class Documents(ServiceBase):
         check_progress(progress)
         if doc_names is not None:
             if dataset_id is None:
-                raise ValidationError("doc_names are of one dataset: give its dataset_id")
+                raise ValidationError("doc_names need a dataset: give its dataset_id")
             if isinstance(doc_names, str):
                 raise ValidationError("doc_names takes several names: give a list")
             doc_names = [check_text(name, "a document name") for name in doc_names]
         options = self.options
         if not options.has_embedder and options.sparse_encoder is None:
-            raise NotAvailableError(
-                "there is no embedder to make vectors with: open the knowledge base with one"
-            )
+            raise NotAvailableError("there is no embedder: open the knowledge base with one")
         if dataset_id is not None:
             check_names(dataset_id)
             self._require_dataset(dataset_id)
@@ -282,7 +280,7 @@ class Documents(ServiceBase):
         tree, wanted = which_documents(names, where)
         if tree is None:
             raise ValidationError(
-                "an empty where is every document: to change all of them, write "
+                "an empty where matches every document: to change all of them, write "
                 '{"$name": {"$exists": true}}'
             )
         self._require_dataset(dataset_id)
@@ -391,7 +389,7 @@ class Documents(ServiceBase):
         check_poll(poll)
         reader = self.capabilities.changes
         if reader is None:
-            raise NotAvailableError("this store has no log of its changes")
+            raise NotAvailableError("this store has no change log")
 
         def page_after(cursor: str | None) -> ChangePage:
             return self.changes(cursor, dataset_id=dataset_id, limit=limit)

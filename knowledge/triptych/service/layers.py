@@ -111,7 +111,9 @@ class Layers(ServiceBase):
         check_names(dataset_id, folder)
         _check_layer(content, prompt_sig)
         if not folder.endswith("/"):
-            raise ValidationError(f"{folder!r} names no folder: the name of one ends in a slash")
+            raise ValidationError(
+                f"{folder!r} is not a folder: the name of a folder ends in a slash"
+            )
         return self._parts.layers.put_folder_layer(
             dataset_id, folder, layer, content, prompt_sig, summaries
         )

@@ -262,7 +262,9 @@ def build_search(
     if options.semantic_cache is None:
         return SearchParts(engine, searches, None)
     if can.answers is None:
-        raise NotAvailableError("this store keeps no answers of searches: leave semantic_cache out")
+        raise NotAvailableError(
+            "this store does not cache results of searches: leave semantic_cache out"
+        )
     # Here, for most programs have no cache, and a command starts sooner.
     from triptych.search.cache_options import check_lanes, own_lanes
     from triptych.search.semantic_cache import CachedSearches

@@ -99,7 +99,7 @@ class Upkeep(ServiceBase):
         if self._main.cached is not None:
             return self._main.cached.stats()
         if self.capabilities.answers is None:
-            raise NotAvailableError("this store keeps no answers of searches")
+            raise NotAvailableError("this store does not cache results of searches")
         return self.capabilities.answers.cache_stats()
 
     @operation(Effect.READS, long=True)
@@ -174,7 +174,7 @@ class Upkeep(ServiceBase):
                 skipped.append(f"dataset {each!r}: whether its lanes agree ({error})")
         if rest := compared[MOST_DATASETS:]:
             skipped.append(
-                f"{counted(len(rest), 'dataset')}: whether their lanes agree, which is asked of "
+                f"{counted(len(rest), 'dataset')}: whether their lanes agree, which is checked for "
                 f"{MOST_DATASETS} at a time: name one, such as {rest[0]!r}"
             )
         return attrs.evolve(report, advice=tuple(advice), skipped=tuple(skipped))

@@ -212,7 +212,7 @@ class Dataset(DatasetMethods):
             if other not in ("", self.dataset_id):
                 raise ValidationError(
                     f"this is a view of the dataset {self.dataset_id!r}, and the query names "
-                    f"{other!r}: search that one's view, or the knowledge base itself"
+                    f"{other!r}: use a view of that dataset, or the knowledge base itself"
                 )
         if "dataset_id" in fields:
             raise ValidationError(

@@ -93,8 +93,8 @@ def space_repo(service: Service) -> VectorRepo:
     repo = service.capabilities.spaces
     if repo is None:
         raise NotAvailableError(
-            "this store keeps vectors of one embedder only, or is not shown as a whole: fill a "
-            "copy of it with the other one (`triptych copy`)"
+            "this store keeps only vectors of one embedder, or the access is restricted: fill a "
+            "copy of it with the other embedder (`triptych copy`)"
         )
     return repo
 
@@ -139,8 +139,8 @@ def next_signature(service: Service) -> str:
     embedder = service.options.next_embedder
     if embedder is None:
         raise NotAvailableError(
-            "the setting next_embedder names no embedder: set it to the one to change to, here and "
-            "where the knowledge base is served"
+            "the setting next_embedder names no embedder: set it to the new embedder, here and on "
+            "servers of this knowledge base"
         )
     return embedder.signature
 
@@ -161,7 +161,7 @@ def previous_signature(service: Service, dataset_id: str, serving: str) -> str:
         found = ", ".join(map(repr, kept)) or "none"
         raise NotFoundError(
             f"the dataset {dataset_id!r} keeps no vectors to go back to, or of several embedders "
-            f"({found}): set embedder to the one that is to serve"
+            f"({found}): set embedder to the one to use"
         )
     return kept[0]
 

@@ -55,8 +55,8 @@ def space_service(service: Service, dataset_id: str) -> Iterator[tuple[Service, 
     config = config_of(service, dataset_id)
     if service.options.scratch is None:
         raise NotAvailableError(
-            "this fills a store in memory, and there is none: give ServiceOptions(scratch=…), such "
-            "as triptych_backends.memory.MemoryStore; triptych.open does so by itself"
+            "this needs an in-memory store: give ServiceOptions(scratch=…), such "
+            "as triptych_backends.memory.MemoryStore; triptych.open sets it"
         )
     missing = 0 if config.embed_sig == space else len(lacking(service, dataset_id, space))
     scratch = service.options.scratch()
@@ -78,7 +78,7 @@ def space_service(service: Service, dataset_id: str) -> Iterator[tuple[Service, 
 def _load(store: Store, scratch: Store, dataset_id: str, space: str) -> None:
     loader = scratch.capabilities.copying
     if loader is None:
-        raise NotAvailableError("the store that scratch makes takes over no other store")
+        raise NotAvailableError("the store that scratch makes does not support copies")
     for page in document_pages(store.documents, dataset_id):
         deadlines.check("reading the dataset")
         states = [
@@ -289,7 +289,8 @@ def _incomplete(
     )
     if embedder_of(service, target) is None:
         return NotAvailableError(
-            f"{lack}, and no such embedder is in use: set it as embedder or as next_embedder, or "
+            f"{lack}, and this embedder is not configured: set it as embedder or as next_embedder, "
+            "or "
             "allow an incomplete swap"
         )
     return ConflictError(

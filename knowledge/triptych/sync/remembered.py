@@ -301,14 +301,14 @@ def _resolved(root: SyncRoot, remembered: Sequence[RememberedRoot]) -> SyncRoot:
             if other:
                 raise ValidationError(
                     f"{str(root.path)!r} is remembered with {other}: sync it without options, "
-                    "or add it again with the options it is to have from now on"
+                    "or add it again with the new options"
                 )
             return attrs.evolve(root, key=each.root.key, former_keys=each.root.former_keys)
         if each.root.dataset_id == root.dataset_id and _overlap(each.root.path, root.path):
             raise ValidationError(
                 f"{str(root.path)!r} overlaps {str(each.root.path)!r}, which is remembered for "
-                f"the dataset {root.dataset_id!r}: its files would become documents a second "
-                "time. Sync that folder, remove it first, or name another dataset"
+                f"the dataset {root.dataset_id!r}: its files would become documents twice. Sync "
+                "that folder, remove it first, or name another dataset"
             )
     return root
 

@@ -79,8 +79,8 @@ class HeldDeletions:
         more = f" more, after {self.deleted}" if self.deleted else ""
         of = f"{len(self.names)}{more} of the {self.documents} documents"
         error = DeletionHeldError(
-            f"{of} of {str(self.root)!r} have no file there any more, which may be a disk that is "
-            "not mounted: none of them was deleted; confirm it, or bring the files back",
+            f"{of} of {str(self.root)!r} have no file any more, maybe because a disk is not "
+            "mounted: none was deleted; confirm the deletion, or restore the files",
             names=self.names,
             documents=self.documents,
         )

@@ -119,9 +119,9 @@ class RowReport(Summed):
         failed = list(self.failed)
         if self.held:
             error = DeletionHeldError(
-                f"{len(self.held)} of {self.documents} documents have no row any more, which may "
-                "be a filter or a view that has changed: none of them was deleted; confirm it, or "
-                "bring the rows back",
+                f"{len(self.held)} of {self.documents} documents have no row any more, maybe "
+                "because a filter or a view has changed: none was deleted; confirm the deletion, "
+                "or restore the rows",
                 names=self.held,
                 documents=self.documents,
             )
@@ -262,8 +262,8 @@ class _Follower:
         for row in read.values():
             if row.name in repeated:
                 twice = ValidationError(
-                    f"several rows have the id {row.name!r}, and the document is of one of them: "
-                    "name a column as id that is unique"
+                    f"several rows have the id {row.name!r}, but only one of them became a "
+                    "document: name a unique column as id"
                 )
                 failed.append(Failure(dataset_id=self.dataset_id, name=row.name, error=twice))
                 if self._is_stored(row, versions.get(row.name)):
@@ -306,8 +306,8 @@ class _Follower:
         """
         if info is not None and info.system.sync_root != self.source.key and not self.adopt:
             raise ConflictError(
-                f"the document {row.name!r} came from elsewhere: follow the rows into a dataset of "
-                "their own, or adopt such documents"
+                f"the document {row.name!r} came from elsewhere: follow the rows into a separate "
+                "dataset, or adopt these documents"
             )
         return NewDocument(
             name=row.name,

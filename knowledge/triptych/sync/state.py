@@ -135,7 +135,7 @@ def forget_files(
                 file.unlink(missing_ok=True)
     except OSError as error:
         raise StoreError(
-            f"what syncs remember of files in {folder} cannot be removed ({error}): purge again"
+            f"the recorded state of files in {folder} cannot be removed ({error}): purge again"
         ) from error
 
 

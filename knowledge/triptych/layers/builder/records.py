@@ -30,7 +30,7 @@ Stop = Literal["max_calls", "max_tokens", "max_cost", "provider"]
 
 def _prompt(_: Any, attribute: attrs.Attribute[str], value: Any) -> None:
     if not check_text(value, attribute.name).strip():
-        raise ValidationError(f"{attribute.name} is blank: say what the model shall write")
+        raise ValidationError(f"{attribute.name} is blank: give instructions for the model")
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -189,7 +189,7 @@ class LayerReport:
         if self.stopped != "provider":
             least = "" if self.least is None else f"; the least that would do is {self.least}"
             raise BudgetExceededError(
-                f"{self.stopped} ended the build after {self.made} layers{least}: what was made "
-                "is stored, and the next plan goes on"
+                f"{self.stopped} ended the build after {self.made} layers{least}: completed layers "
+                "are stored, and the next plan continues"
             )
         raise self.failed[-1].error
