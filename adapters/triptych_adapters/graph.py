@@ -276,8 +276,8 @@ def _text(state: Mapping[str, Any], query_key: str) -> str:
         )
     if query_key not in state:
         raise ValidationError(
-            f"the state has no {query_key!r} to search for: set it in a node before this one, or "
-            "give knowledge_node the query_key that it has"
+            f"the state has no {query_key!r}: set it in an earlier node, or give knowledge_node "
+            "the right query_key"
         )
     text = check_text(state[query_key], f"state[{query_key!r}]")
     if not text.strip():

@@ -34,7 +34,7 @@ class PlannedLLM:
     signature: str
 
     def _refuse(self, messages: Sequence[Message], *, max_tokens: int) -> NoReturn:
-        raise NotAvailableError(f"{self.signature} is only planned with, and is not asked")
+        raise NotAvailableError(f"{self.signature} is only for planning, and cannot be called")
 
     generate = stream = _refuse
 
@@ -147,7 +147,7 @@ def build_reranker(
     if reranker == "llm":
         if llm is None:
             raise ValidationError(
-                "the reranker 'llm' asks the language model, and there is none: set llm too, such "
+                "the reranker 'llm' needs a language model: set llm too, such "
                 'as llm = "ollama:llama3.2"'
             )
         from triptych.search.model_steps import LLMReranker

@@ -163,9 +163,7 @@ def service_over(
     given = [key for key in TABLE_KEYS if key in table]
     if "tables" not in given:
         if given:
-            raise ValidationError(
-                f"{given[0]} is for a pipeline over tables, and there are none: give tables"
-            )
+            raise ValidationError(f"{given[0]} is only for a pipeline over tables: give tables")
         return None
     url, language = table.get("url"), table.get("language", "english")
     if not isinstance(url, str) or not url:
@@ -184,7 +182,7 @@ def service_over(
     made = embedder(name) if has_vectors or collections else None
     if collections and made is None and name != "none":
         raise NotAvailableError(
-            "a pipeline over collections of Qdrant needs the model that filled their vectors, such "
+            "a pipeline over collections of Qdrant needs the model that made their vectors, such "
             "as embedder = 'openai:text-embedding-3-small'; with embedder = 'none' they are "
             "searched by keyword only"
         )

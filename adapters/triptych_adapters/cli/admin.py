@@ -118,7 +118,7 @@ def add(
         )
     if not session.output.as_json:
         session.output.note(
-            f"the key {made.key.id} {_allows(made.key)}; it is shown this once: keep it secret"
+            f"the key {made.key.id} {_allows(made.key)}; it is shown only once: keep it secret"
         )
     session.output.show({"key": made.token}, _fields(made.key), lines=[made.token])
 
@@ -309,8 +309,8 @@ def swap(
     output.show(attrs.asdict(report), note=now if report.swapped else already)
     if report.pending and not output.as_json:
         output.warn(
-            f"{report.pending} documents have no vectors of it yet, and are found by keyword: "
-            "`triptych embed` adds them"
+            f"{report.pending} documents lack vectors, so that only keyword search finds them: "
+            "`triptych embed` makes them"
         )
 
 

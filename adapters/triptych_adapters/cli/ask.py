@@ -171,9 +171,9 @@ def _finish(session: Session, answer: Answer, files: SourceFiles) -> None:
         output.say(_footnote(source, files))
     output.warn(*answer.warnings)
     if answer.reason == "nothing":
-        output.note("nothing was found that answers: the model was not asked")
+        output.note("nothing was found that answers: the model was not called")
     if answer.reason == "weak":
-        output.note("what was found hardly answers: the model was not asked")
+        output.note("the hits hardly answer: the model was not called")
     if answer.uncited:
         output.note(f"{counted(len(answer.uncited), 'sentence')} without a source")
     if answer.usage.calls:
@@ -253,7 +253,7 @@ def _read(path: Path) -> tuple[Message, ...]:
         return from_dict(tuple[Message, ...], json.loads(text))
     except ValueError as error:
         raise ValidationError(
-            f'{path} holds no conversation, a JSON list of {{"role": …, "content": …}}: {error}'
+            f'{path} is not a conversation, a JSON list of {{"role": …, "content": …}}: {error}'
         ) from error
 
 

@@ -65,7 +65,7 @@ def copy(
     output = session.output
     if is_archive(Path(source)):
         if follow:
-            raise ValidationError("--follow is for a store: a backup stays as it is")
+            raise ValidationError("--follow is for a store: a backup does not change")
         load_archive(session, Path(source), destination, datasets=dataset, replace=replace)
         return Exit.OK
     with ExitStack() as held:
@@ -178,7 +178,7 @@ def save_archive(
             store, file, datasets=datasets, overwrite=overwrite, progress=progress
         )
     for each in summary.removed:
-        output.warn(f"removed {each}, which a backup left that was killed")
+        output.warn(f"removed {each}, the unfinished file of a killed backup")
     output.show(
         {"file": str(file)},
         summary,
@@ -255,8 +255,8 @@ def _show_copy(output: Output, report: CopyReport) -> None:
     if different:
         more = ", …" if different[_SHOWN:] else ""
         output.warn(
-            f"{len(different):,} settings are other in the destination, and stay as they are there "
-            f"({', '.join(different[:_SHOWN])}{more}): --replace takes over those of the source"
+            f"{len(different):,} settings of the destination differ and were kept "
+            f"({', '.join(different[:_SHOWN])}{more}): --replace copies those of the source"
         )
     columns, rows = _datasets(report.datasets)
     output.show(
@@ -342,8 +342,8 @@ def import_(
         return Exit.OK
     if replace:
         raise ValidationError(
-            f"--replace is for an archive, which {str(file)!r} is not: documents are always put in "
-            "place of those of the same name"
+            f"--replace is for an archive, which {str(file)!r} is not: documents always replace "
+            "those of the same name"
         )
     dataset = dataset or "default"
     fields = ImportFields(name=name_field, content=content_field, metadata=metadata_field)
@@ -401,7 +401,7 @@ def export(
     if to is not None:
         check_output(session, to)
         for each in left_drafts(to, remove=True):
-            session.output.warn(f"removed {each}, which an export left that was killed")
+            session.output.warn(f"removed {each}, the unfinished file of a killed export")
 
     with session.service() as service:
         if to is None:

@@ -117,15 +117,15 @@ class Folders:
                 raise ValidationError(f"{str(path)!r} is not a folder: `triptych put` takes files")
         if not paths and (prefixes or self._given()):
             raise ValidationError(
-                "these options are for folders that are named: `triptych add FOLDER` changes those "
-                "of a folder that is remembered"
+                "these options need a FOLDER: `triptych add FOLDER` changes the options of a "
+                "remembered folder"
             )
         if self.key is not None and len(paths) != 1:
-            raise ValidationError("--key is for one folder that is named: sync the others apart")
+            raise ValidationError("--key is for one named folder: sync the others separately")
         if len(prefixes) > 1 and len(prefixes) != len(paths):
             raise ValidationError(
-                f"there are {len(prefixes)} prefixes for {len(paths)} folders: give one "
-                "for all, or one for each, in their order"
+                f"there are {len(prefixes)} prefixes for {len(paths)} folders: give one for all, "
+                "or one for each in order"
             )
 
     def chosen(self, remembered: RememberedRoots | None, *, remote: bool = False) -> list[SyncRoot]:
@@ -141,8 +141,8 @@ class Folders:
             if not found:
                 where = "" if self.dataset is None else f" for the dataset {self.dataset!r}"
                 raise NotFoundError(
-                    f"this store remembers no folders{where}: name one, or let it remember one by "
-                    "`triptych add FOLDER`"
+                    f"this store remembers no folders{where}: name one, or add one with `triptych "
+                    "add FOLDER`"
                 )
             return found
         asked = self.roots(known, remote=remote)
@@ -331,7 +331,7 @@ def tell_notes(output: Output, notes: Sequence[str]) -> None:
     for note in notes[:_NAMED]:
         output.note(note)
     if len(notes) > _NAMED:
-        output.note(f"and {len(notes) - _NAMED} more remarks like these; --json lists them all")
+        output.note(f"and {len(notes) - _NAMED} more such notes; --json lists them all")
 
 
 def tell_generated(output: Output, skipped: Iterable[Skipped]) -> None:
@@ -343,4 +343,4 @@ def tell_generated(output: Output, skipped: Iterable[Skipped]) -> None:
         more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
         folders = counted(len(found), "folder")
         some = ", ".join(found[:_NAMED])
-        output.note(f"skipped {folders}: {some}{more}; --all-folders takes them")
+        output.note(f"skipped {folders}: {some}{more}; --all-folders includes them")

@@ -105,10 +105,10 @@ def restore(
     if version is None or not (version.isascii() and version.isdecimal() and int(version)):
         if is_archive(Path(name)):
             typed = shlex.join(["triptych", "copy", name, version or "copy.db"])
-            raise ValidationError(f"{name!r} is a backup: `{typed}` makes a store of it")
+            raise ValidationError(f"{name!r} is a backup: `{typed}` restores it to a store")
         typed = f"triptych restore {shlex.quote(name)} 3"
         raise ValidationError(
-            f"say which version: `{typed}`; `triptych history` lists those that are kept"
+            f"name the version: `{typed}`; `triptych history` lists the kept versions"
         )
     with session.service() as service:
         named = find_document(service, name, dataset)
@@ -172,7 +172,9 @@ def changes(
 
 def _print(output: Output, page: ChangePage, *, stream: bool = False) -> None:
     if page.reset and not output.as_json:
-        output.note("reset: the store cannot go on from this cursor; this is from the beginning")
+        output.note(
+            "reset: the store cannot continue from this cursor; the list starts from the beginning"
+        )
     rows = ((each.kind, each.dataset_id, each.name, each.version) for each in page.changes)
     more = "; there are more changes" if page.more else ""
     output.show(

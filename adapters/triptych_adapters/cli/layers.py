@@ -65,7 +65,7 @@ def show(
 ) -> None:
     """Show the abstract and the overview of a document, a folder or a whole dataset."""
     if (name is None) is not dataset_layer:
-        raise ValidationError("name a document, or give --dataset-layer: one of the two")
+        raise ValidationError("give either a document or --dataset-layer")
     if layer is LayerChoice.DETAIL:
         raise ValidationError("L2 is the chunks: find them with `triptych search`")
     wanted = (LayerChoice.ABSTRACT, LayerChoice.OVERVIEW) if layer is None else (layer,)
@@ -133,7 +133,7 @@ def build(
     from triptych_factory.locations import is_server
 
     if listed and not dry_run:
-        raise ValidationError("--list lists what --dry-run plans: give both")
+        raise ValidationError("--list lists the layers of --dry-run: give both")
     prices = prices_of(price_input, price_output)
     output = session.output
     chosen: dict[str, Any] = {"retry_quarantined": retry_quarantined, "rewrite": rewrite}
@@ -220,9 +220,9 @@ def _tell(session: Session, built: LayerBuild) -> Exit:
         output.warn(f"{failure.name or 'the dataset itself'}: {failure.error}")
     if report.least is not None:
         option = f"--{str(report.stopped).replace('_', '-')}"
-        output.warn(f"{option} is too small for any layer: the least that would do is {least}")
+        output.warn(f"{option} is too small for any layer: the minimum is {least}")
     elif report.stopped is not None:
-        output.warn(f"ended by {report.stopped}: build again to go on")
+        output.warn(f"ended by {report.stopped}: build again to continue")
     counts = {
         "made": report.made,
         "unchanged": report.unchanged,

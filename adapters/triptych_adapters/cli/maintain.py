@@ -132,7 +132,7 @@ def tag(
     if not changes:
         raise ValidationError("nothing to change: give --set KEY=VALUE or --unset KEY")
     if not names and not where:
-        raise ValidationError("say which documents: give names, or --where")
+        raise ValidationError("no documents are named: give names or --where")
     output = session.output
     with session.service() as service:
         dataset, found, missing = find_documents(service, names or [], dataset)
@@ -187,11 +187,11 @@ def delete(
     if where:
         if names or dataset_wide or purge:
             raise ValidationError(
-                "--where says what to delete: leave out names, --dataset-wide and --purge"
+                "--where selects what to delete: leave out names, --dataset-wide and --purge"
             )
         return _delete_found(session, dataset or "default", where, yes=yes)
     if bool(names) is dataset_wide:
-        raise ValidationError("name documents, or give --dataset-wide: one of the two")
+        raise ValidationError("give either names of documents or --dataset-wide")
     output = session.output
     with session.service() as service:
         if dataset_wide:
@@ -270,9 +270,7 @@ def _delete_found(session: Session, dataset: str, where: list[str], *, yes: bool
 
 def _confirmed(question: str) -> bool:
     if not sys.stdin.isatty():
-        raise ValidationError(
-            "deleting that much asks first, and nobody is here to answer: add --yes"
-        )
+        raise ValidationError("this delete needs confirmation, and there is no terminal: add --yes")
     return typer.confirm(question, err=True)
 
 

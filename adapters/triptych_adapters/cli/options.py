@@ -110,7 +110,7 @@ def expiry_of(expires: str | None, ttl: str | None) -> datetime | Literal["never
         ValidationError: both are given, one cannot be read, or the moment has passed.
     """
     if expires is not None and ttl is not None:
-        raise ValidationError("--expires and --ttl say the same: give one of them")
+        raise ValidationError("--expires and --ttl both set the expiry: give one of them")
     now = datetime.now(UTC)
     if ttl is not None:
         found = _TTL.fullmatch(ttl)
@@ -120,7 +120,7 @@ def expiry_of(expires: str | None, ttl: str | None) -> datetime | Literal["never
             moment = now + timedelta(**{_UNITS[found[2]]: float(found[1])})
         except (ValueError, OverflowError):
             raise ValidationError(
-                f"--ttl {ttl!r} is no length of time: write 30d, 12h, 90m, 45s or 2w"
+                f"--ttl {ttl!r} is not a duration: write 30d, 12h, 90m, 45s or 2w"
             ) from None
     elif expires is None or expires == "never":
         return "never" if expires else None
@@ -129,7 +129,7 @@ def expiry_of(expires: str | None, ttl: str | None) -> datetime | Literal["never
             moment = datetime.fromisoformat(expires)
         except ValueError:
             raise ValidationError(
-                f"--expires {expires!r} is no moment in ISO 8601: write 2026-12-31, "
+                f"--expires {expires!r} is not a time in ISO 8601: write 2026-12-31, "
                 "2026-12-31T18:00Z or never"
             ) from None
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -87,7 +87,7 @@ def put(
     expires_at = expiry_of(expires, ttl)
     from_stdin = paths == [Path("-")]
     if Path("-") in paths and not from_stdin:
-        raise ValidationError("- is standard input: put it by itself")
+        raise ValidationError("- is standard input: give no other files with it")
     if from_stdin and name is None:
         raise ValidationError("a document from standard input needs --name")
     if name is not None and len(paths) != 1:
@@ -146,7 +146,7 @@ def _tell(session: Session, dataset: str, report: PutReport, files: FileSet) -> 
     if seen:
         some = ", ".join(f"{each.name} ({each.reason})" for each in seen[:_SHOWN])
         more = f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else ""
-        output.note(f"skipped {some}{more}; name a file to put it anyway")
+        output.note(f"skipped {some}{more}; name a file to store it anyway")
     output.show(
         {"dataset_id": dataset},
         report,

@@ -65,7 +65,8 @@ def get(
     for at, ((named, document, path), part) in enumerate(zip(found, parts, strict=True)):
         if not info and _is_converted(document):
             output.note(
-                f"{named.name} is the text that was made from the file by {document.parser_sig}, "
+                f"{named.name} is the text that was extracted from the file by "
+                f"{document.parser_sig}, "
                 "not its bytes"
             )
         if len(found) > 1 and not info:
@@ -95,7 +96,7 @@ def _part(document: SourceDocument, first: int | None, last: int | None) -> str:
         return document.content
     lines = [found.span() for found in _LINE.finditer(document.content)] or [(0, 0)]
     if last is not None and last < first:
-        raise ValidationError(f"no lines are asked for: {last} is before {first}")
+        raise ValidationError(f"there are no such lines: {last} is before {first}")
     numbers = _numbers(document, lines)
     there = max(high for _, high in numbers)
     if not 1 <= first <= there:
@@ -206,7 +207,9 @@ def list_(
     if len(wanted) > 1:
         raise ValidationError(f"{' and '.join(wanted)} list different things: give one of them")
     if count and (prefix or after or limit is not None):
-        raise ValidationError("--count counts what --where finds: leave out the other conditions")
+        raise ValidationError(
+            "--count counts the matches of --where: leave out the other conditions"
+        )
     if folders:
         from triptych_adapters.cli.roots import list_folders
 

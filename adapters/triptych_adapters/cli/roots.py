@@ -82,7 +82,7 @@ def run(session: Session, syncing: Syncing, *, dry: bool = False) -> Exit:
     _tell(session, directory, report)
     for old, new in syncing.moves(report.failed):
         session.output.warn(
-            f"{old} is not there any more: if it is {new} now, `triptych add "
+            f"{old} does not exist any more: if it is {new} now, `triptych add "
             f"{shlex.quote(str(new))} --moved-from {shlex.quote(str(old))}` keeps its documents"
         )
     if report.held:
@@ -139,7 +139,7 @@ def _tell_skipped(session: Session, skipped: tuple[Skipped, ...]) -> None:
     reasons = Counter(each.reason for each in skipped if each.reason not in not_told)
     if reasons:
         some = ", ".join(f"{count} ({reason})" for reason, count in reasons.most_common(5))
-        session.output.note(f"skipped {some}; --json names them, --include takes others")
+        session.output.note(f"skipped {some}; --json names them, --include includes others")
 
 
 @command("triptych init", "triptych init ~/notes && cd ~/notes")
@@ -207,7 +207,7 @@ def add(
     only the options that you give.
     """
     if moved_from is not None and len(folders.paths) != 1:
-        raise ValidationError("--moved-from is the old place of one folder: name one")
+        raise ValidationError("--moved-from is the old path of one folder: name one folder")
     folders.check()
     with folders.opened(session, add=True, moved_from=moved_from) as syncing:
         assert syncing.remembered is not None
@@ -322,7 +322,7 @@ def remove(
 def _asked(each: RememberedRoot, count: int) -> bool:
     if not sys.stdin.isatty():
         raise ValidationError(
-            f"say what becomes of the documents of {str(each.root.path)!r}: --keep or --delete"
+            f"keep or delete the documents of {str(each.root.path)!r}? Give --keep or --delete"
         )
     plural = "its document" if count == 1 else f"its {count} documents"
     return typer.confirm(f"Delete {plural} too?", err=True)

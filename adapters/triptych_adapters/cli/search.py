@@ -212,7 +212,7 @@ def search(
     """
     if why is not None and (documents or open_first or files or explain):
         raise ValidationError(
-            "--why explains one document's place among passages or layers: leave out --documents, "
+            "--why explains one document's rank among passages or layers: leave out --documents, "
             "--explain, --files and --open"
         )
     settings = session.settings(ranker=None if ranker is None else str(ranker), reranker=reranker)
@@ -337,7 +337,7 @@ def _print_files(output: Output, views: Sequence[HitView]) -> None:
         name = view.hit.doc_name if view.path is None else shown_path(view.path)
         # Whoever put the document chose its name: it must not be read as that of a file elsewhere.
         if view.path is None and (name.startswith("/") or ".." in name.split("/")):
-            output.warn(f"{name!r} is left out: a document has that name, and no file")
+            output.warn(f"{name!r} is left out: a document has that name, but no file")
         else:
             printed.append(f"{name}\n")
     output.write("".join(dict.fromkeys(printed)))
@@ -347,8 +347,7 @@ def _open(view: HitView) -> None:
     hit = view.hit
     if view.path is None:
         raise NotAvailableError(
-            f"{hit.doc_name!r} did not come from a file that is still there: "
-            f"`triptych get {hit.doc_name}` prints it"
+            f"{hit.doc_name!r} has no existing source file: `triptych get {hit.doc_name}` prints it"
         )
     open_in_editor(view.path, view.line)
 

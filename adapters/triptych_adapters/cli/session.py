@@ -95,7 +95,7 @@ def until_stopped(output: Output, grace: float) -> Iterator[Callable[[Callable[[
             close()
 
     def give_up() -> None:
-        output.note("stopped while a model was being asked; its texts are embedded next time")
+        output.note("stopped during a call of the model; its texts are embedded next time")
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         os._exit(Exit.OK)

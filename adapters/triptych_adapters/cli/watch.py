@@ -275,7 +275,7 @@ def follow(
     ):
         if not isinstance(service, Service):
             raise NotAvailableError(
-                "rows are followed into a store, not to a server: run this where the store is, "
+                "`triptych follow` writes to a store, not to a server: run it where the store is, "
                 "with --store"
             )
         on_stop(scope.cancel)

@@ -122,7 +122,7 @@ def call_arguments(
         elif name != "progress" and value is not None:
             raise NotAvailableError(
                 f"{operation} of a knowledge base on a server takes no {name}: it is code, which "
-                "the server would have to run; set it up there"
+                "the server cannot receive; configure it on the server"
             )
     if options and "prefix_tokens" in bound:
         arguments |= query_fields(operation, query_of("", options))
@@ -180,8 +180,8 @@ def batches(
 
 def _too_large(name: str, length: int, limit: int) -> ValidationError:
     return ValidationError(
-        f"the document {name!r:.200} takes {length:,} bytes, and the server takes {limit:,} at a "
-        "time: divide it, or start the server with a larger --max-body"
+        f"the document {name!r:.200} takes {length:,} bytes, and the server accepts {limit:,} at a "
+        "time: split it, or start the server with a larger --max-body"
     )
 
 
@@ -216,7 +216,7 @@ def until_done(call: Callable[[], Any]) -> Any:
             futile = 0 if _WORK & counts.keys() else futile + 1
             if futile == _WITHOUT_PROGRESS:
                 raise CancelledError(
-                    f"two requests after one another got no further: {error}", report=before
+                    f"two consecutive requests made no progress: {error}", report=before
                 ).hinted("start the server with a longer --timeout") from error
             for name in _WORK & counts.keys():
                 before[name] = before.get(name, 0) + counts[name]

@@ -330,7 +330,7 @@ def _pieces(
                 return answer
             else:
                 raise _failed(name, data, url)
-    raise ProviderError(f"the answer of the server at {url} broke off")
+    raise ProviderError(f"the response of the server at {url} ended early")
 
 
 def _failed(name: str, data: Any, url: str) -> Exception:

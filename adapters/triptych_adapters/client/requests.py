@@ -92,15 +92,15 @@ def _check_plain(answer: httpx.Response, url: str) -> None:
     encoding = answer.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
         raise StoreError(
-            f"the answer of {url} is compressed ({encoding!r:.40}), and plain text was asked for: "
-            "does a proxy stand in front of the server?"
+            f"the answer of {url} is compressed ({encoding!r:.40}), although plain text was "
+            "requested: is there a proxy in front of the server?"
         )
 
 
 def _too_long(url: str) -> StoreError:
     return StoreError(
-        f"the answer of the server at {url} is longer than {MOST >> 20} MiB, and was not read to "
-        "its end: ask for less at a time"
+        f"the answer of the server at {url} is longer than {MOST >> 20} MiB, and was not read "
+        "completely: request less at a time"
     )
 
 
@@ -186,7 +186,7 @@ def answer_of(name: str, kind: Any, body: bytes) -> Any:
         return from_dict(kind, json.loads(body))
     except (ValueError, RecursionError, ValidationError) as error:
         raise StoreError(
-            f"the server answered {name} with what cannot be read "
+            f"the server's response to {name} cannot be read "
             f"({error!s:.200}): is it a server of Triptych, of this version?"
         ) from error
 
@@ -202,7 +202,7 @@ def failure_of(
         if 300 <= status < 400 and (target := headers.get("location")):
             return StoreError(
                 f"{said}: it redirects to {target!r:.200}, which is not followed"
-            ).hinted("if that is the server's address, give it in place of this one")
+            ).hinted("if that is the server's address, use it instead")
         said += f": {message}" if message else ""
         return StoreError(said).hinted("is the address that of a `triptych serve`?")
     kind = error_kind(code)

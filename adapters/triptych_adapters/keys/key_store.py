@@ -115,7 +115,7 @@ class AccessKey:
     def __attrs_post_init__(self) -> None:
         check_text(self.name, "a key's name")
         if len(self.name) > 200:
-            raise ValidationError("a key's name has at most 200 characters: say less")
+            raise ValidationError("a key's name has at most 200 characters: shorten it")
         if self.requests_per_minute is not None:
             check_whole(self.requests_per_minute, "requests_per_minute", least=1)
             if self.requests_per_minute > _MOST_A_MINUTE:
@@ -182,10 +182,12 @@ class KeyStore:
 
         settings = service.capabilities.settings
         if isinstance(service, RestrictedService):
-            raise NotAvailableError("a restricted Service has no keys: use the one it is made of")
+            raise NotAvailableError(
+                "a restricted Service has no keys: use the unrestricted Service"
+            )
         if settings is None:
             raise NotAvailableError(
-                "this store keeps no settings, and so no keys: use SQLite, files or memory"
+                "this store keeps no settings, which keys need: use SQLite, files or memory"
             )
         return cls(settings)
 

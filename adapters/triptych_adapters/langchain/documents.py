@@ -108,7 +108,7 @@ def delete_documents(kb: Service, dataset_id: str, ids: Iterable[str] | None) ->
         ValueError: no ids are given. `Service.delete_dataset` deletes all.
     """
     if ids is None:
-        raise ValueError("ids says which documents are deleted: give a list")
+        raise ValueError("ids is required: give a list of documents to delete")
     return [name for name in dict.fromkeys(ids) if kb.delete_document(dataset_id, name)]
 
 

@@ -287,7 +287,7 @@ def _said(error: TriptychError) -> str:
 
 def _check_first_page(params: Any) -> None:
     if params is not None and params.cursor is not None:
-        raise MCPError(types.INVALID_PARAMS, "there is but one page: leave the cursor out")
+        raise MCPError(types.INVALID_PARAMS, "there is only one page: leave the cursor out")
 
 
 def _reported(ctx: Any, name: str) -> Progress:

@@ -138,10 +138,10 @@ def error_json(error: BaseException) -> dict[str, Any]:
 
 INTERNAL_MESSAGE: Final = "internal error"
 _BY_STATUS: Final = {
-    500: "the store could not do it",
+    500: "the store failed",
     502: "a model's provider failed",
     503: "busy: try again later",
-    504: "a model's provider did not answer in time",
+    504: "a model's provider did not respond in time",
 }
 """The replacements, by status, of messages that may name files, hosts or drivers' errors."""
 

@@ -118,8 +118,8 @@ def read_version(
             raise FormatError(f"it is version {document.version} of {document.name!r}")
     except (FormatError, ValueError, OSError, EOFError, zlib.error) as error:
         raise CorruptStoreError(
-            f"{disk.real(path)} in the store {where} is not an old version ({error}): restore "
-            "it, or remove it, and that version is no longer kept"
+            f"{disk.real(path)} in the store {where} is not an old version ({error}): restore it, "
+            "or remove it, which drops that version"
         ) from error
     return document
 

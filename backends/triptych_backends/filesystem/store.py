@@ -205,7 +205,9 @@ def _root(path: str | os.PathLike[str]) -> str:
     try:
         folder = Path(text).expanduser()
     except RuntimeError as error:
-        raise ValidationError(f"{text!r}: nobody of that name has a home here") from error
+        raise ValidationError(
+            f"{text!r}: there is no user of that name with a home folder"
+        ) from error
     # A link that leads to the store is the caller's; those inside are followed by nobody.
     return os.path.realpath(folder)
 

@@ -147,9 +147,7 @@ class PdfParser:
     def parse(self, name: str, data: bytes) -> ParsedFile:
         """Return the text of the pages; scanned pages have none, and a note says so."""
         if b"%PDF-" not in data[:_HEADER_WITHIN]:
-            raise ParseError(
-                f"{name!r} is not a PDF: it does not begin with %PDF-. Name it rightly"
-            )
+            raise ParseError(f"{name!r} is not a PDF: it does not start with %PDF-. Rename it")
         return run_isolated(
             "triptych_backends.parsing.pdf:read_pdf",
             name,

@@ -51,8 +51,8 @@ def checked_key(key: str | None, *, advice: str, required: bool) -> str:
         return ""
     if not isinstance(key, str) or not all("!" <= c <= "~" for c in key):
         raise ValidationError(
-            "the key holds a space, a line break or a character outside ASCII, which no key "
-            f"does: copy it again ({advice})"
+            "the key has a space, a line break or a non-ASCII character, which keys never have: "
+            f"copy it again ({advice})"
         )
     return key
 

@@ -310,5 +310,5 @@ def _checked(messages: Sequence[Message]) -> Sequence[Message]:
                 "decode the text with errors='replace' first"
             ) from error
     if not any(message.role == "user" for message in kept):
-        raise ValidationError("messages hold none of the user: there is nothing to answer")
+        raise ValidationError("messages have no user message: there is nothing to answer")
     return kept

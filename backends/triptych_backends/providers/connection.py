@@ -103,7 +103,7 @@ class CallClock:
         if time.monotonic() >= self._end:
             raise ProviderTimeoutError(
                 f"{self._doing} was not done within {self._seconds:g} seconds: allow more "
-                "(Timeouts.call), or ask for less at a time"
+                "(Timeouts.call), or request less at a time"
             )
 
     @asynccontextmanager

@@ -124,7 +124,7 @@ def parse_url(url: str, *, alone: bool = False) -> QdrantLocation:
     if not alone and not options.get("truth"):
         raise ValidationError(
             f"{shown!r} names no store that keeps the documents: add truth=, such as "
-            "qdrant://localhost:6333?truth=kb.db; Qdrant holds only what is searched"
+            "qdrant://localhost:6333?truth=kb.db; Qdrant has only the search data"
         )
     prefix = unquote(parts.path.strip("/")) or "triptych"
     if not _NAME.fullmatch(prefix):

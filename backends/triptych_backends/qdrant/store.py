@@ -24,18 +24,18 @@ from triptych_backends.sql.filters import SqlFilters
 
 _REPAIR: Final = "the dataset's points are made again from the documents"
 _MISSING: Final = Check(
-    "qdrant.missing", "Qdrant lacks what is stored", "searches do not find it", repair=_REPAIR
+    "qdrant.missing", "Qdrant lacks stored data", "searches do not find it", repair=_REPAIR
 )
 _SURPLUS: Final = Check(
     "qdrant.surplus",
-    "Qdrant holds what is not stored",
+    "Qdrant has data that is not stored",
     "scores are counted over what is gone",
     repair=_REPAIR,
 )
 _UNREADABLE: Final = Check(
     "qdrant.unreadable",
-    "what Qdrant holds cannot be read",
-    "searches fail, or are answered without Qdrant",
+    "the data in Qdrant cannot be read",
+    "searches fail, or run without Qdrant",
     remedy="start Qdrant, or check its address and key, and run the doctor again",
 )
 _OWNERS_AT_ONCE = 1_000

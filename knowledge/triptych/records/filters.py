@@ -227,8 +227,8 @@ def parse_filter(where: Any) -> FilterTree | None:
         )
     if count > _MOST_CONDITIONS:
         raise ValidationError(
-            f"where has {count:,} conditions; the maximum is {_MOST_CONDITIONS:,}: name many values "
-            "of one field with $in"
+            f"where has {count:,} conditions; the maximum is {_MOST_CONDITIONS:,}: name many "
+            "values of one field with $in"
         )
     return tree
 
