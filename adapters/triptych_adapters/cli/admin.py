@@ -1,4 +1,4 @@
-"""``triptych admin``: keys for servers, the embedders of datasets, and what is done once."""
+"""``triptych admin``: keys, embedders of datasets, and downloads."""
 
 from __future__ import annotations
 

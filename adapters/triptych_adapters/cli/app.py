@@ -1,4 +1,4 @@
-"""The command's root: the table of commands, each imported when it is run or listed."""
+"""The root command: the table of commands, each imported when it is run or listed."""
 
 from __future__ import annotations
 

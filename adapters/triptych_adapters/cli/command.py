@@ -1,4 +1,4 @@
-"""Commands: functions whose options and arguments Typer reads, shows and converts.
+"""Commands as functions, whose options and arguments Typer parses and shows.
 
 Global options may stand before or after the command's name; those after it win.
 

@@ -1,4 +1,4 @@
-"""``triptych copy``, ``backup``, ``import`` and ``export``: from store to store, or file."""
+"""``triptych copy``, ``backup``, ``import`` and ``export``."""
 
 from __future__ import annotations
 

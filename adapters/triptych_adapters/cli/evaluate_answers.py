@@ -1,4 +1,4 @@
-"""``triptych eval rag``, ``questions`` and ``log``: questions, and answers that are judged."""
+"""``triptych eval rag``, ``questions`` and ``log``."""
 
 from __future__ import annotations
 

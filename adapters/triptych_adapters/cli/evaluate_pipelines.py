@@ -1,4 +1,4 @@
-"""``triptych eval ablate``, ``tune`` and ``calibrate``: what the parts of a search are worth."""
+"""``triptych eval ablate``, ``tune`` and ``calibrate``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``triptych eval retrieval`` and ``compare``: how well each mode finds."""
+"""``triptych eval retrieval`` and ``compare``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``sync``, ``watch`` and ``add`` share: folders and options to a `DirectorySync`."""
+"""The shared parts of ``sync``, ``watch`` and ``add``: options, and the `DirectorySync`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``triptych history``, ``diff``, ``restore`` and ``changes``: what became of documents."""
+"""``triptych history``, ``diff``, ``restore`` and ``changes``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents by what a person types, and the files on disk that they came from."""
+"""Resolving typed names to documents, and documents to files on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what their values stand for.
+"""Options that several commands share, and converting their values.
 
 Those of what searches make a query; others are conditions, metadata, moments and lists.
 """

@@ -1,4 +1,4 @@
-"""``triptych search``, and how ``--explain`` says why a hit has its rank."""
+"""``triptych search``, and the explanation of ranks with ``--explain``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run of a command: its options and opened Service, and how it ends."""
+"""One run of a command: its options, its Service and its exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``triptych status`` and ``triptych doctor``: what is there, and what is wrong with it."""
+"""``triptych status`` and ``triptych doctor``."""
 
 from __future__ import annotations
 

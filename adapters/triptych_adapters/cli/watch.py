@@ -1,4 +1,4 @@
-"""``triptych watch`` and ``follow``: a dataset kept as its source is, until interrupted."""
+"""``triptych watch`` and ``follow``: mirroring a source until interrupted."""
 
 from __future__ import annotations
 

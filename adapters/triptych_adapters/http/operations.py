@@ -1,4 +1,4 @@
-"""The routes of the operations, made from their table."""
+"""The HTTP routes of the operations, generated from their table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes of a server: how many there are, and what starts and ends them."""
+"""Starting and ending the processes of a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One change of a dataset: its files first, all or none of them, then their mirror.
+"""One atomic change of a dataset: its files first, then their mirror.
 
 The mirror need not be durable: after a power cut the files tell it what it lacks.
 """

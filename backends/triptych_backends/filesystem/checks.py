@@ -1,4 +1,4 @@
-"""What is wrong in the files themselves, their sidecars and the journal: found and repaired."""
+"""Checking and repairing files, sidecars and the journal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every operation on the disk, in one class: nothing else here opens, renames or removes.
+"""All operations on the disk, in one class; other modules do not access files.
 
 Paths are relative to the store's root, with ``/`` between components, and never leave it: no
 symbolic link is followed, whether it stands at the end of a path or on the way.

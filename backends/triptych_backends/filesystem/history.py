@@ -1,4 +1,4 @@
-"""The versions that were replaced: one gzipped JSON file each, which `zcat` shows.
+"""Old versions: one gzipped JSON file each, readable with `zcat`.
 
 They are no derived data: nothing can make them again. They are written and removed with the change
 that replaces or deletes their document, through its journal.

@@ -1,4 +1,4 @@
-"""Changes of several files that happen wholly or not at all, whatever stops them.
+"""Atomic changes of several files, even if interrupted.
 
 A change is first written beside the files, as parts, and synced; then the intent, which lists
 what is to be renamed and removed, appears in one rename. From then on it happens: whoever finds

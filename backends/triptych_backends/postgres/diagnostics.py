@@ -1,4 +1,4 @@
-"""What only the server's tables show: whether searches read what is stored."""
+"""Checks of the server's search tables against the stored data."""
 
 from __future__ import annotations
 

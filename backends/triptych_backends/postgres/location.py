@@ -1,4 +1,4 @@
-"""What the URL of a PostgreSQL store says."""
+"""The URL of a PostgreSQL store."""
 
 from __future__ import annotations
 

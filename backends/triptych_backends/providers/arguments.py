@@ -1,4 +1,4 @@
-"""What every provider stands on: httpx2 or httpx, and arguments that were checked.
+"""Checking the arguments of providers, and importing httpx2 or httpx.
 
 No other module knows which of the two is installed: they are one client, of which httpx2 is kept
 up. All names used here are in both.

@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, which carries out calls for callers that block.
+"""An event loop in a separate thread, for blocking callers.
 
 It is made at the first call, made again in a forked child, and stopped when the process ends.
 """

@@ -1,4 +1,4 @@
-"""What a provider's refusal means: pure functions from a status and a body to an error."""
+"""Mapping a provider's status and body to an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests, retries, streams, and errors by name, over httpx2 or httpx."""
+"""HTTP requests with retries, streams and error mapping, over httpx2 or httpx."""
 
 from __future__ import annotations
 

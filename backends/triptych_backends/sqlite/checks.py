@@ -1,4 +1,4 @@
-"""The doctor's part that only the database can tell: pages, schema, rows, log and index."""
+"""The doctor's checks of the database: pages, schema, rows, log and index."""
 
 from __future__ import annotations
 

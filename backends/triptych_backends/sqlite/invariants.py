@@ -1,4 +1,4 @@
-"""What always holds between the rows of a store, as statements that find where it does not.
+"""The invariants between the rows of a store, as statements that find violations.
 
 A new table needs nothing here where its foreign keys say all: a row whose owner is gone is found
 and removed. `_KEPT` has what a removed owner leaves.

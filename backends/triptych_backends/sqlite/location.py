@@ -1,4 +1,4 @@
-"""Where a database is, which file that is, and whose write-ahead log lies beside it.
+"""Locating a database file and its write-ahead log.
 
 SQLite takes the log at ``<file>-wal`` for that of whatever file it finds at the path. Where another
 file was renamed over the database while it was open, or after a process was killed, the log of the

@@ -1,4 +1,4 @@
-"""Files: regular ones only, and such as appear whole, written beside their place, then moved."""
+"""Reading only regular files, and writing files atomically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""URLs: their parts and options, and what of them may be shown."""
+"""Parsing URLs and their options, and hiding their secrets."""
 
 from __future__ import annotations
 

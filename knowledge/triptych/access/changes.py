@@ -1,4 +1,4 @@
-"""The changes that an access shows, and cursors that count nothing else."""
+"""The changes of a restricted caller, with cursors that reveal no others."""
 
 from __future__ import annotations
 

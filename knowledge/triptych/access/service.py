@@ -1,4 +1,4 @@
-"""A Service as a caller with an access sees it."""
+"""A Service restricted to the access of a caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store as an access shows it, and what it keeps beside documents."""
+"""A store restricted to an access, and its capabilities."""
 
 from __future__ import annotations
 

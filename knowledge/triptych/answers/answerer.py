@@ -1,4 +1,4 @@
-"""How a question is answered: searched, shown to a model, whose answer is read as it comes."""
+"""Answering a question: search, call of the model, and checking the response as it arrives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inline citations ``[n]``, read while an answer comes; and the turns before it, without them."""
+"""Checking inline citations ``[n]`` in a stream, and removing them from earlier messages."""
 
 from __future__ import annotations
 

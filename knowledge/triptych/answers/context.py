@@ -1,4 +1,4 @@
-"""From a query to a pack."""
+"""Building a context pack for a query."""
 
 from __future__ import annotations
 

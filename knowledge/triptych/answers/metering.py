@@ -1,4 +1,4 @@
-"""A language model whose calls are counted, and whose failures have names."""
+"""Counting the calls of a language model and mapping its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What copies note in the settings of stores: that one has not ended, purges, backups under way.
+"""Notes of copies in the settings of stores: unfinished copies, purges, running backups.
 
 Whoever opens a store reads these notes, so this module imports little.
 """

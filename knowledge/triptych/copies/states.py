@@ -1,4 +1,4 @@
-"""What a store holds, name by name: read as plain records, and compared by digests."""
+"""Reading the contents of a store name by name, and comparing them by digests."""
 
 from __future__ import annotations
 

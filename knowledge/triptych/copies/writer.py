@@ -1,4 +1,4 @@
-"""Writing a copy into a store: what keeps it from being made, found before, and the writer."""
+"""Writing a copy into a store, with its checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers: stored with what they were made from, and marked stale when that changed."""
+"""Storing layers with their signatures, and marking them stale."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many documents at once, by their names or by a filter: listed in any order, tagged, deleted."""
+"""Operations on many documents by names or filter: listing, metadata changes, deletion."""
 
 from __future__ import annotations
 

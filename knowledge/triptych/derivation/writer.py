@@ -1,4 +1,4 @@
-"""The write path: commit the source, derive outside any transaction, swap the set in."""
+"""The write path: store the document, derive outside a transaction, swap in the chunk set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Service's doctor: examine everything, and repair what can be made again from the truth."""
+"""The Service's doctor: checks everything, and repairs data that can be derived again."""
 
 from __future__ import annotations
 

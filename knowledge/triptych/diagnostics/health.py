@@ -1,4 +1,4 @@
-"""The health check: store, index, embedder and datasets, looked at before long work.
+"""The health check: a quick test of store, index, embedder and datasets before long work.
 
 It reads and probes, and repairs nothing: what it finds says what to do.
 """

@@ -1,4 +1,4 @@
-"""A golden set: questions and the files that answer them, in YAML, read and written.
+"""Golden sets: questions and the files that answer them, in YAML.
 
     name: manual
     queries:

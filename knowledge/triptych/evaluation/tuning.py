@@ -1,5 +1,4 @@
-"""Searching a declared grid of search options: chosen on one half of the questions, judged on the
-other.
+"""Searching a grid of search options on one half of the questions, and testing on the other.
 
 What is best of many on some questions is best there partly by chance. So the halves are kept
 apart: a question's half is that of a digest of its text, and stays whatever else is asked.

@@ -1,4 +1,4 @@
-"""Why a search shows a document, or does not: its place in each lane, and what keeps it out."""
+"""Explaining why a search finds a document or does not: its rank in each lane, and obstacles."""
 
 from __future__ import annotations
 

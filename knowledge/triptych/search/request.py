@@ -1,4 +1,4 @@
-"""From a query to a request: what is asked of which datasets, in which mode."""
+"""Resolving a query: the datasets, mode and vectors to search."""
 
 from __future__ import annotations
 

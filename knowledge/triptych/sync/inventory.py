@@ -1,4 +1,4 @@
-"""What is in the folders and what is in the store, side by side, for one dataset; and renames."""
+"""Comparing the folders with the store for one dataset, and detecting renames."""
 
 from __future__ import annotations
 

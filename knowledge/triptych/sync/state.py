@@ -1,4 +1,4 @@
-"""What a sync remembers of files between two runs, so that it need not read them again.
+"""The recorded state of synced files, so that unchanged files need not be read.
 
 It is a cache of what can always be read again: lost or damaged, it costs the reading of all files,
 and nothing else. What is in the store, and whose it is, the store alone knows.

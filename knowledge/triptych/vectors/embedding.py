@@ -1,4 +1,4 @@
-"""The gates through which texts become vectors of each kind: what comes back is checked here."""
+"""Calling embedders and sparse encoders, and validating their results."""
 
 from __future__ import annotations
 

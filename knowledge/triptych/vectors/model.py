@@ -1,4 +1,4 @@
-"""A model that makes the vectors of one space, in this process or where an executor has workers."""
+"""Calling the model of one vector space, in this process or in workers of an executor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scratch stores of the last moments that were asked for."""
+"""The cached scratch stores of recently requested moments."""
 
 from __future__ import annotations
 
