@@ -190,8 +190,8 @@ def test_no_error_of_a_command_shows_a_call_of_python() -> None:
             "Run `triptych doctor --repair`: chunks",
         ),
         (
-            "heard nothing for 120 seconds: allow more (Timeouts.read), or ask for less at a time",
-            "heard nothing for 120 seconds: ask for less at a time",
+            "got no data for 120 seconds: allow more (Timeouts.read), or request less at a time",
+            "got no data for 120 seconds: request less at a time",
         ),
         ("set OPENAI_API_KEY, or give api_key", "set OPENAI_API_KEY, or TRIPTYCH_LLM_API_KEY"),
         ("nothing to change", "nothing to change"),
