@@ -9,6 +9,7 @@ from typing import NoReturn
 import attrs
 
 from triptych.contracts import LLM, Reranker
+from triptych.contracts.models import how_to_set
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import Message
 from triptych_factory.provider_access import (
@@ -147,8 +148,8 @@ def build_reranker(
     if reranker == "llm":
         if llm is None:
             raise ValidationError(
-                "the reranker 'llm' asks the language model, and there is none: set llm too, such "
-                'as llm = "ollama:llama3.2"'
+                "the reranker 'llm' asks the language model, and there is none: "
+                f"{how_to_set('llm')}"
             )
         from triptych.search.model_steps import LLMReranker
 

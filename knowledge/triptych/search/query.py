@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from triptych.contracts.models import how_to_set
 from triptych.errors import ValidationError
 from triptych.records import (
     Filter,
@@ -175,7 +176,7 @@ def _mode(value: Any, lanes: Collection[str] | None) -> Mode | str:
     if isinstance(value, str) and value and (lanes is None or value in lanes):
         return value
     names = dict.fromkeys([*map(str, Mode), *(lanes or ())])
-    needs = " (the mode 'sparse' needs a sparse encoder: the setting sparse_encoder names one)"
+    needs = f" (the mode 'sparse' needs a sparse encoder: {how_to_set('sparse_encoder')})"
     raise ValidationError(
         f"there is no mode {value!r}: choose one of {', '.join(map(repr, names))}"
         f"{needs if value == 'sparse' else ''}"

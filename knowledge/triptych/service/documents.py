@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from triptych import telemetry
+from triptych.contracts.models import how_to_set
 from triptych.derivation.living_documents import put_again, unified_diff
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import (
@@ -154,7 +155,7 @@ class Documents(ServiceBase):
         options = self.options
         if not options.has_embedder and options.sparse_encoder is None:
             raise NotAvailableError(
-                "there is no embedder to make vectors with: open the knowledge base with one"
+                f"there is no embedder to make vectors with: {how_to_set('embedder')}"
             )
         if dataset_id is not None:
             check_names(dataset_id)

@@ -289,8 +289,8 @@ def _incomplete(
     )
     if embedder_of(service, target) is None:
         return NotAvailableError(
-            f"{lack}, and no such embedder is in use: set it as embedder or as next_embedder, or "
-            "allow an incomplete swap"
+            f"{lack}, and no such embedder is in use: set embedder (TRIPTYCH_EMBEDDER) or "
+            "next_embedder (TRIPTYCH_NEXT_EMBEDDER) to it, or allow an incomplete swap"
         )
     return ConflictError(
         f"{lack}: `triptych admin spaces fill` says why, and `triptych rebuild` derives stale ones "

@@ -15,14 +15,14 @@ from triptych.chunking.blocks import sections
 from triptych.chunking.boundaries import break_before
 from triptych.chunking.outline import read_outline
 from triptych.contracts import LLM
+from triptych.contracts.models import check_llm
 from triptych.derivation.folder_tree import line_size
-from triptych.errors import ValidationError
 from triptych.layers.builder.budget import LayerModel
 from triptych.layers.builder.records import Cost, LayerPrompts, PlanReason
 from triptych.layers.extractive import SIGNATURE_PREFIX, ExtractiveSummarizer
 from triptych.layers.generation import ABSTRACT_MAX_TOKENS, OVERVIEW_MAX_TOKENS
 from triptych.layers.prompts import FRAME, data_messages
-from triptych.records import DocumentSummary, Layer, SourceDocument, Usage, check_text, check_whole
+from triptych.records import DocumentSummary, Layer, SourceDocument, Usage, check_whole
 from triptych.records.metadata import text_of
 from triptych.text.tokens import estimate_tokens
 
@@ -145,12 +145,7 @@ class LLMGenerator:
         abstract_max_tokens: int = ABSTRACT_MAX_TOKENS,
         overview_max_tokens: int = OVERVIEW_MAX_TOKENS,
     ) -> None:
-        if isinstance(llm, type) or not callable(getattr(llm, "generate", None)):
-            raise ValidationError(
-                f"{llm!r} is not a language model: give an object with signature, generate and "
-                "stream, an ExtractiveSummarizer, or None"
-            )
-        check_text(getattr(llm, "signature", None), f"the signature of the {type(llm).__name__}")
+        check_llm(llm)
         check_whole(input_tokens, "input_tokens", least=64)
         self.model: str = llm.signature
         self._prompts = prompts
