@@ -70,18 +70,18 @@ def show(
     """Show the abstract and the overview of a document, a folder or a whole dataset."""
     if (name is None) is not dataset_layer:
         raise ValidationError("name a document, or give --dataset-layer: one of the two")
-    if layer is LayerChoice.DETAIL:
+    if layer == "L2":
         raise ValidationError("L2 is the chunks: find them with `triptych search`")
-    wanted = (LayerChoice.ABSTRACT, LayerChoice.OVERVIEW) if layer is None else (layer,)
+    wanted = ("L0", "L1") if layer is None else (layer,)
     with session.service() as service:
         if name is not None and not name.endswith("/"):
             named = find_document(service, name, dataset)
             dataset, name = named.dataset_id, named.name
         dataset = dataset or "default"
         if name is None:
-            found = [service.dataset_layer(dataset, str(each)) for each in wanted]
+            found = [service.dataset_layer(dataset, each) for each in wanted]
         else:
-            found = [service.layer(dataset, name, str(each)) for each in wanted]
+            found = [service.layer(dataset, name, each) for each in wanted]
     layers = [each for each in found if each is not None]
     if not layers:
         whose = f"dataset {dataset!r}" if name is None else f"{name!r}"
