@@ -7,6 +7,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
+import attrs
+
 from triptych.errors import CancelledError, DeletionHeldError, NotAvailableError
 from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.folders import Folders, tell_generated, tell_notes
@@ -86,21 +88,16 @@ def _notifier(directory: DirectorySync, poll: float | None) -> EventNotifier:
     return WatchfilesNotifier(directory)
 
 
+@attrs.define(eq=False)
 class _Log:
     """Prints each rebuild that did something, or failed."""
 
-    def __init__(
-        self,
-        output: Output,
-        directory: DirectorySync,
-        note_synced: Callable[[], None],
-    ) -> None:
-        self._output = output
-        self._note_synced = note_synced
-        self._directory = directory
-        self._left_out: tuple[Skipped, ...] = ()
-        self._told: tuple[str, ...] = ()
-        self._first = True
+    _output: Output
+    _directory: DirectorySync
+    _note_synced: Callable[[], None]
+    _left_out: tuple[Skipped, ...] = ()
+    _told: tuple[str, ...] = ()
+    _first: bool = True
 
     def __call__(self, record: RebuildRecord) -> None:
         problems = self._problems(record)

@@ -32,6 +32,7 @@ from triptych.vectors.filler import FillResult, derivation_failures
 _PAGE = 256
 
 
+@attrs.frozen(eq=False)
 class RebuildRunner:
     """The Service's rebuilds.
 
@@ -39,19 +40,11 @@ class RebuildRunner:
     goes on where it stopped, for what it made is fresh by then.
     """
 
-    def __init__(
-        self,
-        documents: DocumentRepo,
-        chunks: ChunkRepo,
-        layers: LayerRepo,
-        writer: Writer,
-        layer_desk: LayerService,
-    ) -> None:
-        self._documents = documents
-        self._chunks = chunks
-        self._layers = layers
-        self._writer = writer
-        self._layer_desk = layer_desk
+    _documents: DocumentRepo
+    _chunks: ChunkRepo
+    _layers: LayerRepo
+    _writer: Writer
+    _layer_desk: LayerService
 
     def named(self, dataset_id: str, names: Sequence[str]) -> RebuildReport:
         """Bring these documents' sets up to date; remove what is left of those that are gone.
@@ -201,24 +194,16 @@ def _filled(report: RebuildReport, filler: SetFiller) -> RebuildReport:
 # Pending vectors
 
 
+@attrs.frozen(eq=False)
 class PendingEmbedder:
     """See `Service.embed_pending`."""
 
-    def __init__(
-        self,
-        documents: DocumentRepo,
-        chunks: ChunkRepo,
-        deriver: Deriver,
-        writer: Writer,
-        layers: LayerService,
-        stats: Callable[[str], DatasetStats | None],
-    ) -> None:
-        self._documents = documents
-        self._chunks = chunks
-        self._deriver = deriver
-        self._writer = writer
-        self._layers = layers
-        self._stats = stats
+    _documents: DocumentRepo
+    _chunks: ChunkRepo
+    _deriver: Deriver
+    _writer: Writer
+    _layers: LayerService
+    _stats: Callable[[str], DatasetStats | None]
 
     def datasets(
         self, dataset_ids: Sequence[str], progress: ProgressCallback | None

@@ -231,26 +231,18 @@ class LLMGenerator:
         return _Writer(source, desk, self._prompts, self._limit, self._ceilings, self.model).write
 
 
+@attrs.define(eq=False)
 class _Writer:
     """The layers of one source."""
 
-    def __init__(
-        self,
-        source: Source,
-        desk: LayerModel,
-        prompts: LayerPrompts,
-        limit: int,
-        ceilings: Mapping[Layer, int],
-        model: str,
-    ) -> None:
-        self._source = source
-        self._desk = desk
-        self._prompts = prompts
-        self._limit = limit
-        self._ceilings = ceilings
-        self._model = model
-        self._shown: tuple[str, str] | None = None
-        self._broken: BadAnswerError | None = None
+    _source: Source
+    _desk: LayerModel
+    _prompts: LayerPrompts
+    _limit: int
+    _ceilings: Mapping[Layer, int]
+    _model: str
+    _shown: tuple[str, str] | None = attrs.field(default=None, init=False)
+    _broken: BadAnswerError | None = attrs.field(default=None, init=False)
 
     def write(self, layer: Layer) -> str:
         if self._broken is not None:
