@@ -14,8 +14,8 @@ import attrs
 from numpy.typing import NDArray
 
 from triptych import deadlines
+from triptych.records.values import whole
 from triptych.text.tokens import high_token_estimate
-from triptych_backends.providers.arguments import whole_from_one
 from triptych_backends.providers.errors import InputTooLongError
 from triptych_backends.providers.http import HttpClient
 from triptych_backends.providers.response_parsing import MalformedAnswerError
@@ -31,8 +31,8 @@ class BatchLimits:
     halved.
     """
 
-    texts: int = attrs.field(validator=whole_from_one)
-    tokens: int = attrs.field(validator=whole_from_one)
+    texts: int = attrs.field(validator=whole(least=1))
+    tokens: int = attrs.field(validator=whole(least=1))
 
 
 def batches(texts: Sequence[str], limits: BatchLimits) -> Iterator[range]:

@@ -14,7 +14,7 @@ from triptych._internal.digests import digest
 from triptych._internal.numbers import check_number
 from triptych.contracts import Retriever
 from triptych.errors import ValidationError
-from triptych.records import Message
+from triptych.records import Message, check_whole
 from triptych.search.request import SearchRequest
 from triptych.search.syntax import TextConditions
 from triptych.text import get_analyzer
@@ -38,11 +38,7 @@ class SemanticCache:
     def __attrs_post_init__(self) -> None:
         check_number(self.threshold, "the threshold, a cosine,", above=True, most=1)
         check_number(self.hours, "hours", most=1e6)
-        whole = isinstance(self.entries, int) and not isinstance(self.entries, bool)
-        if not whole or not 1 <= self.entries <= 100_000:
-            raise ValidationError(
-                f"entries is a whole number from 1 to 100,000, not {self.entries!r:.60}"
-            )
+        check_whole(self.entries, "entries", least=1, most=100_000)
 
 
 def to_cache(value: object) -> SemanticCache | None:

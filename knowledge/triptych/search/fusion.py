@@ -19,6 +19,7 @@ from triptych.records import (
     Candidates,
     RankedList,
     ResolvedQuery,
+    check_whole,
 )
 from triptych.search.evidence import (
     KeywordEvidence,
@@ -263,10 +264,7 @@ class ZScoreRanker:
 
     def __attrs_post_init__(self) -> None:
         _check_weights(self.weights)
-        if isinstance(self.depth, bool) or not isinstance(self.depth, int) or self.depth < 2:
-            raise ValidationError(
-                f"the depth of z-score fusion is a whole number from 2 up, not {self.depth!r:.60}"
-            )
+        check_whole(self.depth, "the depth of z-score fusion", least=2)
 
     def rank(self, query: ResolvedQuery, ranked_lists: Sequence[RankedList]) -> Candidates:
         """Fuse by standardised score.

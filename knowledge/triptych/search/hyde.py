@@ -97,8 +97,7 @@ class HyDE:
             ValidationError: an argument is invalid.
         """
         check_llm(llm)
-        if not 1 <= check_whole(documents, "documents") <= _MOST:
-            raise ValidationError(f"documents is {documents}: give a number from 1 to {_MOST}")
+        check_whole(documents, "documents", least=1, most=_MOST)
         check_number(threshold, "the threshold, a cosine,", least=-1, most=1)
         if prompts is not None and varied:
             raise ValidationError("prompts are taken in turn by themselves: leave out varied")

@@ -80,7 +80,7 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
         layer=to_layer(query.layer),
         mode=None if query.mode is None else _mode(query.mode, lanes),
         scope=to_scope(query.scope),
-        top_k=_top_k(query.top_k),
+        top_k=check_whole(query.top_k, "top_k", least=1, most=MAX_TOP_K),
         threshold=None if query.threshold is None else _number(query.threshold, "threshold"),
         min_scores=_min_scores(query.min_scores, lanes),
         fresh_only=_switch(query.fresh_only, "fresh_only"),
@@ -194,14 +194,6 @@ def check_dataset_ids(value: Any) -> tuple[str, ...]:
             f"dataset_ids is a list of datasets, not {value!r:.60}: one is a dataset_id"
         )
     return tuple(dict.fromkeys(check_text(each, "a dataset of dataset_ids") for each in value))
-
-
-def _top_k(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValidationError(f"top_k must be a whole number, not {value!r}")
-    if not 1 <= value <= MAX_TOP_K:
-        raise ValidationError(f"top_k must lie between 1 and {MAX_TOP_K:,}, not {value}")
-    return value
 
 
 def has_words(text: str) -> bool:

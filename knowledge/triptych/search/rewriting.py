@@ -243,8 +243,7 @@ class FragmentRewriter:
             raise ValidationError(
                 f"the pattern of FragmentRewriter is no regular expression ({error})"
             ) from error
-        if not 1 <= check_whole(maximum, "maximum") < MAX_VARIANTS:
-            raise ValidationError(f"maximum is {maximum}: give a number from 1 to 31")
+        check_whole(maximum, "maximum", least=1, most=MAX_VARIANTS - 1)
         self._pattern = pattern
         self._maximum = maximum
         self._include_question = include_question
