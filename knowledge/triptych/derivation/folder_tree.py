@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 import attrs
 
 from triptych.contracts import LayerRepo
+from triptych.errors import ValidationError
 from triptych.records import MAX_NAME_BYTES, DerivedLayer, DocumentSummary, Layer
 from triptych.signatures import SummariesDigest
 
@@ -171,6 +172,18 @@ def summaries_of(layers: LayerRepo, dataset_id: str) -> Iterator[DocumentSummary
     for layer in pages_of(layers, dataset_id, Layer.ABSTRACT):
         if not is_folder(layer.doc_name):
             yield DocumentSummary(name=layer.doc_name, abstract=layer.content)
+
+
+def check_summaries(summaries: Iterable[DocumentSummary]) -> list[DocumentSummary]:
+    """``summaries`` as a list, if it holds nothing else."""
+    below = [*summaries] if isinstance(summaries, Iterable) else [summaries]
+    for each in below:
+        if not isinstance(each, DocumentSummary):
+            raise ValidationError(
+                f"summaries takes DocumentSummary records, not {type(each).__name__}: give "
+                "DocumentSummary(name=…, abstract=…)"
+            )
+    return below
 
 
 def folder_inputs(abstracts: Iterable[DerivedLayer]) -> dict[str, frozenset[str]]:

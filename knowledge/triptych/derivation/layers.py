@@ -14,6 +14,7 @@ from triptych.contracts import ChunkRepo, LayerRepo
 from triptych.contracts.rules import missing_dataset
 from triptych.derivation.deriver import Deriver
 from triptych.derivation.folder_tree import (
+    check_summaries,
     children,
     folder_inputs,
     is_folder,
@@ -183,7 +184,7 @@ class LayerService:
                 "layer of"
             )
         if summaries is not None:
-            below = _listed(summaries)
+            below = check_summaries(summaries)
         elif folder:
             below = children(self._layers, dataset_id, folder)
         else:
@@ -302,17 +303,6 @@ class LayerService:
             lambda digest: inputs(stored.doc_name, digest),
         )
         return attrs.evolve(stored, stale=reason)
-
-
-def _listed(summaries: Iterable[DocumentSummary]) -> list[DocumentSummary]:
-    below = [*summaries] if isinstance(summaries, Iterable) else [summaries]
-    for each in below:
-        if not isinstance(each, DocumentSummary):
-            raise ValidationError(
-                f"summaries takes DocumentSummary records, not {type(each).__name__}: give "
-                "DocumentSummary(name=…, abstract=…)"
-            )
-    return below
 
 
 def _summary_layer(layer: Layer | str) -> Layer:

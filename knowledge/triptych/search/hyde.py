@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from triptych._internal.concurrency import map_ordered
+from triptych._internal.model_texts import check_prompt
 from triptych._internal.numbers import check_number
 from triptych.contracts import LLM, QueryProbe
 from triptych.contracts.models import check_llm
 from triptych.errors import ProviderError, ValidationError
-from triptych.records import Mode, Query, QueryVariant, Rewriting, check_text, check_whole
+from triptych.records import Mode, Query, QueryVariant, Rewriting, check_whole
 from triptych.search.model_rewriters import ModelCalls, as_it_came, check_seconds
 
 HYDE_PROMPT: Final = """\
@@ -106,8 +107,7 @@ class HyDE:
         elif isinstance(prompts, str) or not prompts:
             raise ValidationError("prompts takes one prompt or more: give a list")
         for prompt in prompts:
-            if not check_text(prompt, "a prompt of HyDE").strip():
-                raise ValidationError("a prompt of HyDE is blank: say what the model shall write")
+            check_prompt(prompt, "a prompt of HyDE")
         self._llm = llm
         self._prompts = [prompts[at % len(prompts)] for at in range(documents)]
         self._adaptive = adaptive

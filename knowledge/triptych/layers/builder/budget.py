@@ -7,9 +7,10 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 
 import attrs
+from attrs.validators import optional
 
 from triptych import deadlines, telemetry
-from triptych._internal.numbers import check_number
+from triptych._internal.numbers import number
 from triptych._internal.retries import Retries, wait
 from triptych.contracts import LLM, LayerJournal
 from triptych.errors import (
@@ -21,7 +22,8 @@ from triptych.errors import (
     UnusableAnswerError,
 )
 from triptych.layers.builder.records import Stop
-from triptych.records import Generation, Message, ModelUsage, Prices, Usage, check_whole
+from triptych.records import Generation, Message, ModelUsage, Prices, Usage
+from triptych.records.values import whole
 from triptych.text.tokens import estimate_tokens
 
 _MOST_TOKENS = 10**12
@@ -55,17 +57,9 @@ class Ceilings:
     that its answer may have.
     """
 
-    max_calls: int | None = None
-    max_tokens: int | None = None
-    max_cost: float | None = None
-
-    def __attrs_post_init__(self) -> None:
-        for name in ("max_calls", "max_tokens"):
-            value = getattr(self, name)
-            if value is not None:
-                check_whole(value, name)
-        if self.max_cost is not None:
-            check_number(self.max_cost, "max_cost")
+    max_calls: int | None = attrs.field(default=None, validator=optional(whole()))
+    max_tokens: int | None = attrs.field(default=None, validator=optional(whole()))
+    max_cost: float | None = attrs.field(default=None, validator=optional(number()))
 
 
 def prompt_tokens(messages: Sequence[Message]) -> int:
