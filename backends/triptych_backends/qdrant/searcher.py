@@ -244,8 +244,8 @@ class QdrantSearcher:
                 return asked
         where = self._projection.collections.where
         raise AwayError(
-            f"another process goes on removing what Qdrant at {where} holds of the store: try again "
-            "later"
+            f"another process goes on removing what Qdrant at {where} holds of the store: try "
+            "again later"
         )
 
     def corpus_stats(

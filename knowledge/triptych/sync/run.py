@@ -22,7 +22,7 @@ from triptych.sync.report import DeletionGuard, HeldDeletions, SyncPlan, SyncRep
 from triptych.sync.roots import SyncOptions, SyncRoot
 from triptych.sync.scanner import Scanner
 from triptych.sync.state import FileRecord
-from triptych.sync.target import DELETED_AT_ONCE, target_of
+from triptych.sync.target import DELETED_AT_ONCE, SyncTarget, target_of
 
 _ROUNDS = 3
 """How often a file or document that others touch meanwhile is looked at again."""
@@ -41,35 +41,29 @@ class _Work:
         return [each for each in self.done if each.outcome == outcome]
 
 
+@attrs.define(eq=False)
 class SyncRun:
     """See `DirectorySync`, which makes one for each sync of a dataset.
 
     Documents are put before others are deleted, so that a text which has moved finds its vector.
+    Without a ``guard`` all deletions are confirmed.
     """
 
-    def __init__(
-        self,
-        service: Service,
-        dataset_id: str,
-        roots: Sequence[tuple[SyncRoot, Scanner]],
-        options: SyncOptions,
-        preparer: FileReader,
-        *,
-        known: Mapping[SyncRoot, dict[str, FileRecord]],
-        guard: DeletionGuard | None,
-    ) -> None:
-        """Without a ``guard`` all deletions are confirmed."""
-        self._service = service
-        self._target = target_of(service)
-        self._dataset_id = dataset_id
-        self._roots = roots
-        self._options = options
-        self._preparer = preparer
-        self._known = known
-        self._guard = guard
-        self._keys = frozenset(key for root, _ in roots for key in root.keys)
-        self.changed: bool = False
-        self.links: bool = False
+    _service: Service
+    _dataset_id: str
+    _roots: Sequence[tuple[SyncRoot, Scanner]]
+    _options: SyncOptions
+    _preparer: FileReader
+    _known: Mapping[SyncRoot, dict[str, FileRecord]]
+    _guard: DeletionGuard | None
+    changed: bool = attrs.field(default=False, init=False)
+    links: bool = attrs.field(default=False, init=False)
+    _target: SyncTarget = attrs.field(init=False)
+    _keys: frozenset[str] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._target = target_of(self._service)
+        self._keys = frozenset(key for root, _ in self._roots for key in root.keys)
 
     def run(self, names: Sequence[str] | None, progress: ProgressCallback | None) -> SyncReport:
         """Sync all files, or those of ``names``."""

@@ -67,36 +67,28 @@ def prompt_tokens(messages: Sequence[Message]) -> int:
     return sum(estimate_tokens(message.content) + 4 for message in messages)
 
 
+@attrs.define(eq=False)
 class BudgetedLLM:
-    """Asks the model for one `apply`. Thread-safe.
+    """Asks the model for one `apply`. Thread-safe. No call takes less than ``least``.
 
     Attributes:
         usage: what was used so far.
     """
 
-    def __init__(
-        self,
-        llm: LLM,
-        journal: LayerJournal,
-        dataset_id: str,
-        *,
-        ceilings: Ceilings,
-        prices: Prices | None,
-        retries: Retries,
-        least: Usage | None = None,
-    ) -> None:
-        """``least``: what no call takes less than."""
-        self._least = least or Usage()
-        self.usage: ModelUsage = ModelUsage(model=llm.signature)
-        self._llm = llm
-        self._journal = journal
-        self._dataset_id = dataset_id
-        self._ceilings = ceilings
-        self._prices = prices
-        self._retries = retries
-        self._changed = threading.Condition()
-        self._held = Usage()
-        self._under_way = 0
+    _llm: LLM
+    _journal: LayerJournal
+    _dataset_id: str
+    _ceilings: Ceilings
+    _prices: Prices | None
+    _retries: Retries
+    _least: Usage
+    usage: ModelUsage = attrs.field(init=False)
+    _changed: threading.Condition = attrs.field(factory=threading.Condition, init=False)
+    _held: Usage = attrs.field(factory=Usage, init=False)
+    _under_way: int = attrs.field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.usage = ModelUsage(model=self._llm.signature)
 
     def ask(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
         """The model's answer, whatever it is worth.
