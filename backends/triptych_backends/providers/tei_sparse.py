@@ -44,6 +44,7 @@ class TEISparseEncoder(RemoteModel):
     """
 
     _CHECK = "the server runs a SPLADE model"
+    vocabulary_size: int | None = None  # the server does not say
 
     def __init__(
         self,
@@ -82,11 +83,6 @@ class TEISparseEncoder(RemoteModel):
         """The server's address, or the model's name where it was given, and the terms kept."""
         kept = "" if self._top_k is None else f"/top-{self._top_k}"
         return f"tei-sparse/{self._model or self._base_url}{kept}"
-
-    @property
-    def vocabulary_size(self) -> int | None:
-        """None: the server does not say."""
-        return None
 
     def encode(self, texts: Sequence[str], *, kind: EmbedKind) -> list[SparseVector]:
         """One vector for each text, in order.
