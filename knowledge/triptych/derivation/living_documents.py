@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -82,6 +82,16 @@ def document_pages(
     after = ""
     while page := documents.list(dataset_id, after=after, limit=_PAGE, where=where):
         yield page
+        after = page[-1].name
+
+
+def documents_of(
+    listed: Callable[..., Sequence[DocumentInfo]], dataset_id: str
+) -> Iterator[DocumentInfo]:
+    """Every document that ``listed`` lists, without its content, by name; read page by page."""
+    after = ""
+    while page := listed(dataset_id, after=after, limit=_PAGE):
+        yield from page
         after = page[-1].name
 
 
