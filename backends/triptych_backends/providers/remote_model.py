@@ -78,13 +78,15 @@ _MOST_CUTS = 24  # three quarters each: to a thousandth of the text
 class RemoteModel(ABC):
     """A model behind HTTP. Thread-safe."""
 
+    _PROVIDER: ClassVar[str]
+    """Its name in a signature."""
+    _PATH: ClassVar[str]
+    """Where it is asked, from the client's address on."""
     _CHECK: ClassVar[str]
     """What is to be checked of a model whose answers cannot be used."""
 
-    def __init__(self, *, provider: str, model: str, path: str, client: HttpClient) -> None:
-        self._provider = provider
+    def __init__(self, model: str, client: HttpClient) -> None:
         self._model = model
-        self._path = path
         self._client = client
 
     def __repr__(self) -> str:
@@ -124,11 +126,12 @@ class BatchedModel(RemoteModel):
     A text longer than the model takes, which the provider refuses, is cut until it takes it.
     """
 
-    def __init__(
-        self, *, provider: str, model: str, path: str, batch: BatchLimits, client: HttpClient
-    ) -> None:
-        super().__init__(provider=provider, model=model, path=path, client=client)
-        self._batch = batch
+    _MOST: ClassVar[BatchLimits]
+    """What one request holds where nothing else is asked for."""
+
+    def __init__(self, model: str, client: HttpClient, batch: BatchLimits | None) -> None:
+        super().__init__(model, client)
+        self._batch = batch or self._MOST
         self._counting = threading.Lock()
         self._cut = 0
 
