@@ -32,6 +32,7 @@ from triptych.records import (
     Vector,
     parse_filter,
 )
+from triptych.records.documents import document_subject
 from triptych.records.filters import HEADING, conditions_of
 from triptych.records.spaces import dense
 from triptych.search.engine import Target
@@ -267,14 +268,7 @@ def subject_of(name: str, info: DocumentInfo | None, chunks: Sequence[DerivedChu
     if info is None:
         return Subject(name=name)
     headings = itertools.chain.from_iterable(chunk.heading_path for chunk in chunks)
-    return Subject(
-        name=name,
-        metadata=info.metadata,
-        version=info.version,
-        updated_at=info.updated_at,
-        expires_at=info.system.expires_at,
-        headings=headings_in(headings),
-    )
+    return document_subject(info, headings_in(headings))
 
 
 _Place = tuple[str, str]

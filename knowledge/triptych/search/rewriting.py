@@ -79,13 +79,7 @@ def variants_of(
     return tuple(
         attrs.evolve(
             resolved,
-            text=each.text,
-            embed_text=each.embed_text,
-            embed_kind=each.embed_kind,
-            embed_texts=each.embed_texts,
-            embed_own_text=each.embed_own_text,
-            weight=each.weight,
-            group=each.group,
+            **attrs.asdict(each, recurse=False),
             vector=None,
             sparse=None,
             limit=over_fetch(resolved.top_k) if fused else resolved.limit,

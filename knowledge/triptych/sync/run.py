@@ -12,6 +12,7 @@ import attrs
 from triptych import deadlines
 from triptych._internal.concurrency import map_ordered
 from triptych._internal.progress import Progress, ProgressCallback
+from triptych.derivation.living_documents import put_again
 from triptych.errors import CancelledError, ConflictError, StoreAwayError, TriptychError
 from triptych.parsing.files import Skipped
 from triptych.records import DocumentInfo, EmbedReport, Failure, NewDocument, PutReport
@@ -233,19 +234,10 @@ class SyncRun:
         stored = self._target.document(self._dataset_id, task.info.name)
         if stored is None:
             return None
-        document = NewDocument(
-            name=stored.name,
-            content=stored.content,
-            metadata=stored.metadata,
-            if_version=stored.version,
-            original_sha256=stored.original_sha256,
-            parser_sig=stored.parser_sig,
-            outline=stored.system.outline,
-        )
         return ParsedCandidate(
             task=task,
             outcome="put",
-            document=document,
+            document=put_again(stored, stored.version),
             content_sha256=task.info.content_sha256,
             same=True,
         )
