@@ -345,6 +345,7 @@ class TermMatches:
         return TermMatches(self.terms, self.counts[places])
 
 
+@attrs.define(eq=False, repr=False)
 class Candidates(Sequence[Candidate]):
     """A sequence of `Candidate` records over `CandidateRow`s; equal to a list of the same.
 
@@ -353,19 +354,10 @@ class Candidates(Sequence[Candidate]):
     when it is called; None where the lane does not know.
     """
 
-    __slots__ = ("matches", "rows", "scores", "source")
-
-    def __init__(
-        self,
-        rows: Sequence[CandidateRow],
-        source: str | Sequence[str] = "",
-        scores: Sequence[Mapping[str, float]] | None = None,
-        matches: Callable[[], TermMatches] | None = None,
-    ) -> None:
-        self.rows: Sequence[CandidateRow] = rows
-        self.source: str | Sequence[str] = source
-        self.scores: Sequence[Mapping[str, float]] | None = scores
-        self.matches: Callable[[], TermMatches] | None = matches
+    rows: Sequence[CandidateRow]
+    source: str | Sequence[str] = ""
+    scores: Sequence[Mapping[str, float]] | None = None
+    matches: Callable[[], TermMatches] | None = None
 
     @classmethod
     def of(cls, candidates: Sequence[Candidate]) -> Candidates:
