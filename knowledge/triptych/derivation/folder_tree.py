@@ -56,7 +56,7 @@ class Folder:
         documents: how many documents are below it.
         children: how many of its children have an abstract.
         pending: whether a child's abstract is about to be made.
-        expected: how many children have none yet, and are about to get one.
+        expected: how many children have none yet, or a blank one, and are about to get one.
         input_sig: the digest of its children's abstracts.
         size: the bytes of the lines that tell a model of them.
     """
@@ -109,12 +109,10 @@ class FolderWalk:
         self._reach(parent_of(name))
         top = self._stack[-1]
         top.documents += 1
-        top.pending = top.pending or pending
-        top.expected += pending and abstract is None
         if abstract is not None:
             self._flat.add(name, abstract)
-            _add(top, name, abstract)
             top.told += 1
+        _add(top, name, abstract, pending=pending)
 
     def folder(
         self, name: str, abstract: DerivedLayer | None, overview: DerivedLayer | None = None
@@ -155,16 +153,20 @@ class FolderWalk:
             around = self._stack[-1]
             around.documents += top.documents
             around.told += top.told
-            around.pending = around.pending or pending
-            around.expected += pending and top.abstract is None
-            if top.told and top.abstract is not None:
-                _add(around, top.name, top.abstract.content)
+            # A folder none of whose documents has an abstract counts as one without.
+            told = top.abstract.content if top.told and top.abstract is not None else None
+            _add(around, top.name, told, pending=pending)
 
 
-def _add(folder: _Open, name: str, abstract: str) -> None:
-    folder.taken.add(name, abstract)
-    folder.children += 1
-    folder.size += line_size(name, abstract)
+def _add(folder: _Open, name: str, abstract: str | None, *, pending: bool) -> None:
+    size = 0
+    if abstract is not None:
+        folder.taken.add(name, abstract)
+        folder.children += 1
+        size = line_size(name, abstract)
+    folder.size += size
+    folder.pending = folder.pending or pending
+    folder.expected += pending and not size
 
 
 def summaries_of(layers: LayerRepo, dataset_id: str) -> Iterator[DocumentSummary]:
