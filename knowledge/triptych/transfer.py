@@ -22,7 +22,7 @@ from typing import IO, Any, Final, Literal
 import attrs
 
 from triptych._internal.progress import ProgressCallback
-from triptych.derivation.living_documents import documents_of
+from triptych.contracts.pages import documents_of
 from triptych.errors import NotFoundError, ValidationError
 from triptych.installation import lacking
 from triptych.records import Failure, NewDocument, PutReport, SourceDocument

@@ -9,13 +9,13 @@ from hypothesis import example, given, settings, strategies as st
 
 import triptych
 from triptych._internal.digests import digest
+from triptych.contracts.pages import pages_of
 from triptych.derivation.folder_tree import (
     FolderWalk,
     children,
     children_of,
     folder_inputs,
     is_folder,
-    pages_of,
 )
 from triptych.layers import LayerBuilder
 from triptych.layers.builder.generators import lines_in_parts, text_in_parts

@@ -14,10 +14,9 @@ from typing import Any, Final, Protocol, TypeVar
 import attrs
 
 from triptych.contracts import Store
+from triptych.contracts.pages import documents_of, pages_of
 from triptych.contracts.rules import is_of_document
 from triptych.copies.notes import BACKUPS, ERASED, UNFINISHED, unfinished_copy
-from triptych.derivation.folder_tree import pages_of
-from triptych.derivation.living_documents import documents_of
 from triptych.errors import StoreError
 from triptych.leases import LEASES
 from triptych.records import (

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 import attrs
 
 from triptych.contracts import LayerRepo
+from triptych.contracts.pages import pages_of
 from triptych.errors import ValidationError
 from triptych.records import MAX_NAME_BYTES, DerivedLayer, DocumentSummary, Layer
 from triptych.signatures import SummariesDigest
@@ -35,16 +36,6 @@ def parent_of(name: str) -> str:
 def line_size(name: str, abstract: str) -> int:
     """The bytes of the line that tells a model of a child; 0 for a blank abstract."""
     return len(name.encode()) + len(abstract.encode()) + 5 if abstract.strip() else 0
-
-
-def pages_of(
-    layers: LayerRepo, dataset_id: str, layer: Layer, *, prefix: str = "", after: str | None = None
-) -> Iterator[DerivedLayer]:
-    """The layers of one kind whose names start with ``prefix`` and come after ``after``, by name,
-    read page by page."""
-    while page := layers.page(dataset_id, layer, prefix=prefix, after=after, limit=_PAGE):
-        yield from page
-        after = page[-1].doc_name
 
 
 @attrs.frozen(slots=True)

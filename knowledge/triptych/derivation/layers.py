@@ -11,6 +11,7 @@ import attrs
 
 from triptych import deadlines
 from triptych.contracts import ChunkRepo, LayerRepo
+from triptych.contracts.pages import pages_of
 from triptych.contracts.rules import missing_dataset
 from triptych.derivation.deriver import Deriver
 from triptych.derivation.folder_tree import (
@@ -18,7 +19,6 @@ from triptych.derivation.folder_tree import (
     children,
     folder_inputs,
     is_folder,
-    pages_of,
     parent_of,
     summaries_of,
 )

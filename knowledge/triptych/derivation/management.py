@@ -9,8 +9,9 @@ import attrs
 
 from triptych import deadlines
 from triptych.contracts import ChunkRepo
+from triptych.contracts.pages import document_pages
 from triptych.derivation.batches import BATCH_CHARACTERS
-from triptych.derivation.living_documents import LivingDocuments, document_pages, put_again
+from triptych.derivation.living_documents import LivingDocuments, put_again
 from triptych.derivation.writer import Writer
 from triptych.errors import ConflictError, ValidationError
 from triptych.records import (

@@ -9,12 +9,13 @@ import attrs
 from triptych import deadlines
 from triptych._internal.progress import EmbeddingProgress, Progress, ProgressCallback
 from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
+from triptych.contracts.pages import document_pages
 from triptych.contracts.rules import has_source
 from triptych.derivation.batches import BATCH_CHARACTERS, check_progress
 from triptych.derivation.deriver import Deriver, SetFiller
 from triptych.derivation.folder_tree import is_folder
 from triptych.derivation.layers import LayerService
-from triptych.derivation.living_documents import document_pages, remove_expired
+from triptych.derivation.living_documents import remove_expired
 from triptych.derivation.writer import Writer
 from triptych.errors import CancelledError, ConflictError, ModelMismatchError, StoreAwayError
 from triptych.records import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from triptych.derivation.living_documents import documents_of
+from triptych.contracts.pages import documents_of
 from triptych.errors import ValidationError
 from triptych.evaluation.collections import Collection, JudgedQuery
 from triptych.records import Hit

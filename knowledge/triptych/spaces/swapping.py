@@ -12,9 +12,9 @@ from triptych import deadlines, telemetry
 from triptych._internal.progress import ProgressCallback
 from triptych._internal.wording import counted
 from triptych.contracts import Store
+from triptych.contracts.pages import document_pages
 from triptych.derivation.batches import check_progress
 from triptych.derivation.folder_tree import is_folder
-from triptych.derivation.living_documents import document_pages
 from triptych.errors import ConflictError, NotAvailableError
 from triptych.records import DerivedChunk, DerivedLayer, Layer, NameState
 from triptych.records.documents import has_expired
