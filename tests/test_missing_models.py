@@ -46,12 +46,12 @@ def kb() -> Iterator[Service]:
         ("llm", lambda _: generate_document_context(None, "text")),
         ("llm", lambda kb: propose_questions(kb, "default", None)),
         ("llm", lambda _: evaluate_answers([SAMPLE], None)),
-        ("embedder", lambda kb: kb.search("lid", mode="vector")),
-        ("embedder", lambda kb: kb.search("lid", mode="vector", layer="L0")),
-        ("embedder", lambda kb: kb.search_documents("lid", mode="vector")),
+        ("embedder", lambda kb: kb.search("lid", dataset_id="default", mode="vector")),
+        ("embedder", lambda kb: kb.search("lid", dataset_id="default", mode="vector", layer="L0")),
+        ("embedder", lambda kb: kb.search_documents("lid", dataset_id="default", mode="vector")),
         ("embedder", lambda kb: kb.embed_pending()),
         ("next_embedder", next_signature),
-        ("sparse_encoder", lambda kb: kb.search("lid", mode="sparse")),
+        ("sparse_encoder", lambda kb: kb.search("lid", dataset_id="default", mode="sparse")),
     ],
 )
 def test_python_names_the_setting(kb: Service, setting: str, call: Callable[[Any], object]) -> None:
@@ -62,15 +62,25 @@ def test_python_names_the_setting(kb: Service, setting: str, call: Callable[[Any
 
 def test_what_scores_go_without_is_named(kb: Service) -> None:
     kb.put_document("default", "pot.md", "# Pot\n\nTurn the pot.\n")
-    assert "TRIPTYCH_EMBEDDER" in kb.search("lid", mode="hybrid").warnings[0]
+    assert "TRIPTYCH_EMBEDDER" in kb.search("lid", dataset_id="default", mode="hybrid").warnings[0]
 
 
 @pytest.mark.parametrize(
     ("setting", "method", "path", "body"),
     [
         ("LLM", "POST", "/v1/ask", {"question": "lid"}),
-        ("EMBEDDER", "POST", "/v1/search", {"text": "lid", "mode": "vector"}),
-        ("SPARSE_ENCODER", "POST", "/v1/search", {"text": "lid", "mode": "sparse"}),
+        (
+            "EMBEDDER",
+            "POST",
+            "/v1/search",
+            {"query": "lid", "dataset_id": "default", "mode": "vector"},
+        ),
+        (
+            "SPARSE_ENCODER",
+            "POST",
+            "/v1/search",
+            {"query": "lid", "dataset_id": "default", "mode": "sparse"},
+        ),
         ("EMBEDDER", "POST", "/v1/embed-pending", {}),
         ("RERANKER", "POST", "/v1/query", {"text": "lid", "rerank": True}),
     ],
@@ -78,7 +88,9 @@ def test_what_scores_go_without_is_named(kb: Service) -> None:
 def test_http_names_the_setting(
     kb: Service, setting: str, method: str, path: str, body: dict[str, Any]
 ) -> None:
-    answer = Client(create_app(kb, write=True))(method, path, json=body)
+    answer = Client(create_app(kb, write=True))(
+        method, path, json=body, headers={"Authorization": "Bearer any"}
+    )
     assert f"(TRIPTYCH_{setting})" in answer.json()["error"]["message"]
 
 
@@ -104,6 +116,7 @@ def test_a_command_names_the_setting_also_as_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, arguments: list[str]
 ) -> None:
     shell = fresh_shell(tmp_path, monkeypatch)
+    monkeypatch.setenv("TRIPTYCH_EMBEDDER", "none")
     shell.write("kettle.md", "# Kettle\n\nTurn the lid.\n")
     assert shell("put", "kettle.md").code == 0
     assert f"(TRIPTYCH_{setting})" in " ".join(shell(*arguments).err.split())
