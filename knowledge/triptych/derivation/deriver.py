@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import attrs
 
 from triptych._internal.close_on_exit import CloseOnExit
+from triptych._internal.progress import EmbeddingProgress
 from triptych.chunking import ChunkerSet, ChunkSpec, byte_offsets, embedding_text, start_lines
 from triptych.contracts import (
     ChunkRepo,
@@ -41,7 +42,6 @@ from triptych.signatures import content_sha256, document_input_sig, embedding_in
 from triptych.vectors.embedding import CoverageGate
 
 if TYPE_CHECKING:
-    from triptych._internal.progress import EmbeddingProgress
     from triptych.vectors.filler import Filler, FillResult
     from triptych.vectors.model import VectorModel
 
@@ -248,16 +248,9 @@ class Deriver:
         """What fills in the vectors of one of the models; see `Filler`."""
         from triptych.vectors.filler import Filler
 
-        return Filler(
-            documents,
-            chunks,
-            model,
-            dataset_id,
-            meter,
-            concurrency=self._concurrency,
-            leases=self._leases,
-            layers=layers,
-        )
+        run = model and model.run(chunks, dataset_id, self._concurrency, self._leases)
+        meter = meter or EmbeddingProgress(None)
+        return Filler(documents, chunks, model, dataset_id, meter, run, layers)
 
     def _finish(
         self, draft: _Draft, vectors: Mapping[str, Vector], unclaimed: set[str]
