@@ -25,7 +25,7 @@ from triptych_adapters.cli.session import Exit, Session, exit_for
 
 if TYPE_CHECKING:
     from triptych.layers import Cost, LayerBuilder, LayerPlan
-    from triptych.records import ModelUsage, Prices
+    from triptych.records import Prices
     from triptych.service import Service
     from triptych_adapters.wire.build_layers import LayerBuild
 
@@ -272,19 +272,11 @@ def ledger(
         if quarantined
         else (
             ("model", "calls", "failures", "tokens in", "tokens out", "cost"),
-            map(_usage_row, usage),
+            (
+                (e.model, e.calls, e.failures, e.input_tokens, e.output_tokens, round(e.cost, 4))
+                for e in usage
+            ),
         ),
-    )
-
-
-def _usage_row(usage: ModelUsage) -> tuple[object, ...]:
-    return (
-        usage.model,
-        usage.calls,
-        usage.failures,
-        usage.input_tokens,
-        usage.output_tokens,
-        round(usage.cost, 4),
     )
 
 

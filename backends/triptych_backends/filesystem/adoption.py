@@ -48,7 +48,11 @@ def adopt_document(
             change.remove(name, path, max(versions), None)
         return None
     if side is not None and side.name != name:
-        return _two_names(file, document_file(folder, path), side.name)
+        return RejectedFile(
+            path=document_file(folder, path),
+            reason=f"is the document {side.name!r} by its sidecar",
+            remedy="rename the file, or remove the sidecar",
+        )
     if isinstance(found, RejectedFile) and known is None:
         return found
     _merge(change, name, path, file, found if side else None, known)
@@ -164,11 +168,3 @@ def same_layer(mirrored: DerivedLayer, layer: DerivedLayer) -> bool:
     """Whether the mirror has the layer of a file, in whatever embedding space."""
     sig = attrs.evolve(mirrored.sig, embed_sig=layer.sig.embed_sig)
     return (sig, mirrored.content) == (layer.sig, layer.content)
-
-
-def _two_names(file: FileContent, path: str, other: str) -> RejectedFile:
-    return RejectedFile(
-        path=path,
-        reason=f"is the document {other!r} by its sidecar",
-        remedy="rename the file, or remove the sidecar",
-    )

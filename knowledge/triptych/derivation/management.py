@@ -28,7 +28,7 @@ from triptych.records import (
     parse_filter,
 )
 from triptych.records.filters import EXPIRES_AT, NAME, UPDATED_AT, VERSION, all_of
-from triptych.records.metadata import ComparisonKey, comparison_key
+from triptych.records.metadata import comparison_key
 from triptych.records.values import check_document_name
 from triptych.signatures import document_info
 
@@ -72,12 +72,8 @@ def sort_key(info: DocumentInfo, field: str) -> tuple[bool, int, Any]:
         return True, 0, 0
     kind, value = comparison_key(info.metadata[field])
     if kind == "list":
-        return False, _KINDS.index(kind), [_item(key) for key in value]
+        return False, _KINDS.index(kind), [(_KINDS.index(k), v) for k, v in value]
     return False, _KINDS.index(kind), value
-
-
-def _item(key: ComparisonKey) -> tuple[int, Any]:
-    return _KINDS.index(key[0]), key[1]
 
 
 @attrs.frozen

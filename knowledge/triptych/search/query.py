@@ -59,7 +59,7 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
     Raises:
         ValidationError: a field is invalid; the message names it and says what can.
     """
-    text = check_text(query.text, "the query")
+    text, each = check_text(query.text, "the query"), query.per_document
     tree = parse_filter(query.where)
     if not has_words(text):
         if tree is None:
@@ -87,7 +87,7 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
         syntax=_switch(query.syntax, "syntax"),
         keyword_boost=_share(query.keyword_boost),
         offset=_offset(query.offset, query.top_k),
-        per_document=_most_each(query.per_document),
+        per_document=None if each is None else check_whole(each, "per_document", least=1),
         conversation=check_conversation(query.conversation),
         as_of=None if query.as_of is None else to_moment(query.as_of),
     )
@@ -228,10 +228,6 @@ def _offset(value: Any, top_k: int) -> int:
             "the search with where"
         )
     return int(value)
-
-
-def _most_each(value: Any) -> int | None:
-    return None if value is None else check_whole(value, "per_document", least=1)
 
 
 def _switch(value: Any, what: str) -> bool:
