@@ -32,7 +32,9 @@ class SemanticCache:
         entries: how many answers are kept; the oldest go first.
     """
 
-    threshold: float = attrs.field(default=0.90, validator=number(above=True, most=1))
+    threshold: float = attrs.field(
+        default=0.90, validator=number("the threshold, a cosine,", above=True, most=1)
+    )
     hours: float = attrs.field(default=24.0, validator=number(most=1e6))
     entries: int = attrs.field(default=1000, validator=whole(least=1, most=100_000))
 

@@ -186,7 +186,7 @@ class RRFRanker:
     individual Rank Learning Methods", SIGIR 2009.
     """
 
-    k: int = attrs.field(default=DEFAULT_RRF_K, validator=number())
+    k: int = attrs.field(default=DEFAULT_RRF_K, validator=number("the constant k of rank fusion"))
     weights: Mapping[str, float] = attrs.field(factory=dict, validator=_check_weights)
 
     def rank(self, query: ResolvedQuery, ranked_lists: Sequence[RankedList]) -> Candidates:
