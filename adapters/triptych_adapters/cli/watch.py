@@ -250,7 +250,8 @@ def follow(
     would be more than half of them, none is. A run that was interrupted goes on where it was.
     Nothing is written to the database: a role that may SELECT, or a key that may read, is enough.
     """
-    import triptych
+    from triptych import deadlines
+    from triptych._internal.retries import wait
     from triptych.service import Service
     from triptych.sync import follow_rows
     from triptych_factory.tables import open_rows
@@ -268,7 +269,7 @@ def follow(
         until_stopped(session.output, _ROW_GRACE) as on_stop,
         open_rows(url, described, overlap=overlap) as source,
         session.service(create=True, preload=True) as service,
-        triptych.deadline() as scope,
+        deadlines.deadline() as scope,
     ):
         if not isinstance(service, Service):
             raise NotAvailableError(
@@ -290,19 +291,10 @@ def follow(
                 if every is None:
                     return _ended(report)
                 full = False
-                _pause(every)
+                wait(every, lambda: deadlines.check("following rows"))
         except CancelledError:
             session.output.note("stopped")
             return Exit.OK
-
-
-def _pause(seconds: float) -> None:
-    from triptych import deadlines
-
-    ends = time.monotonic() + seconds
-    while (left := ends - time.monotonic()) > 0:
-        deadlines.check("following rows")
-        time.sleep(min(left, 0.2))
 
 
 def _show(output: Output, dataset: str, report: RowReport) -> None:
