@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from triptych.events import RebuildRecord
     from triptych.parsing.files import Skipped
     from triptych.sync import DirectorySync, RowReport
-    from triptych_adapters.cli.output import Output
 
 _GRACE = 0.8
 """Seconds from a signal to the end. A call of a model cannot be interrupted, and need not be

@@ -119,6 +119,18 @@ def adopt_by_name(change: ChangeSet, name: str) -> RejectedFile | None:
     return None if path is None else adopt_document(change, name, path, known)
 
 
+def adopt_now(change: ChangeSet, name: str) -> None:
+    """Commit ``change`` with `adopt_by_name`.
+
+    Raises:
+        CorruptStoreError: the document's file cannot be taken.
+    """
+    problem = adopt_by_name(change, name)
+    if problem is not None:
+        raise problem.error(change.workspace.where)
+    change.commit()
+
+
 def adopt_layer(change: ChangeSet, path: str, known: CachedStat | None) -> RejectedFile | None:
     """Let ``change`` take over what happened to a layer's file by hand."""
     found = find_layer(change.workspace.disk, path)
