@@ -65,10 +65,11 @@ def context(
     dataset: Dataset = None,
     mode: ModeOption = None,
     layer: Annotated[
-        list[LayerChoice] | None,
+        list[str] | None,
         option(
-            "--layer -l",
+            "--layer -l <list[L0|L1|L2]>",
             "Only these layers: L0 abstracts, L1 overviews, L2 passages. Without it: all.",
+            autocompletion=lambda: get_args(LayerChoice),
         ),
     ] = None,
     where: Where = None,

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from triptych._internal.close_on_exit import close_model
-from triptych.contracts.models import check_llm
 from triptych.errors import ValidationError
 from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.evaluation import (
@@ -165,6 +164,7 @@ def questions(
     from the document word for word is thrown away and counted. Look at each question, correct it,
     and remove "reviewed: false": until then the eval commands warn.
     """
+    from triptych.contracts.models import check_llm
     from triptych.evaluation.golden import golden_yaml
     from triptych.evaluation.questions import propose_questions
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import attrs
 
 from triptych._internal.close_on_exit import CloseOnExit
-from triptych._internal.progress import EmbeddingProgress
 from triptych.chunking import ChunkerSet, ChunkSpec, byte_offsets, embedding_text, start_lines
 from triptych.contracts import (
     ChunkRepo,
@@ -42,6 +41,7 @@ from triptych.signatures import content_sha256, document_input_sig, embedding_in
 from triptych.vectors.embedding import CoverageGate
 
 if TYPE_CHECKING:
+    from triptych._internal.progress import EmbeddingProgress
     from triptych.vectors.filler import Filler, FillResult
     from triptych.vectors.model import VectorModel
 
@@ -246,6 +246,7 @@ class Deriver:
         layers: LayerRepo | None = None,
     ) -> Filler[V]:
         """What fills in the vectors of one of the models; see `Filler`."""
+        from triptych._internal.progress import EmbeddingProgress
         from triptych.vectors.filler import Filler
 
         run = model and model.run(chunks, dataset_id, self._concurrency, self._leases)

@@ -169,12 +169,13 @@ def summaries_of(layers: LayerRepo, dataset_id: str) -> Iterator[DocumentSummary
 
 def check_summaries(summaries: Iterable[DocumentSummary]) -> list[DocumentSummary]:
     """``summaries`` as a list, if it holds nothing else."""
-    below = [*summaries] if isinstance(summaries, Iterable) else [summaries]
-    for each in below:
-        if not isinstance(each, DocumentSummary):
+    several = isinstance(summaries, Iterable)
+    below = [*summaries] if several else []
+    for each in below if several else [summaries]:
+        if not several or not isinstance(each, DocumentSummary):
             raise ValidationError(
-                f"summaries takes DocumentSummary records, not {type(each).__name__}: give "
-                "DocumentSummary(name=…, abstract=…)"
+                f"summaries takes several DocumentSummary records, not {type(each).__name__}: give "
+                "a list of DocumentSummary(name=…, abstract=…)"
             )
     return below
 
