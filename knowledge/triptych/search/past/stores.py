@@ -139,7 +139,10 @@ class PastStores:
                 with _waiting_for(scratch.filling):
                     return scratch, self._fill(scratch, moment, dataset_ids, wants)
             except OutdatedError as error:
-                self._retire(moment, scratch)
+                with self._lock:
+                    if self._kept.get(moment) is scratch:
+                        del self._kept[moment]
+                self._end(scratch)
                 self._release(scratch)
                 if not left:
                     raise StoreError(
@@ -214,12 +217,6 @@ class PastStores:
         for each in retired:
             self._end(each)
         return scratch
-
-    def _retire(self, moment: Moment, scratch: _Scratch) -> None:
-        with self._lock:
-            if self._kept.get(moment) is scratch:
-                del self._kept[moment]
-        self._end(scratch)
 
     def _end(self, scratch: _Scratch) -> None:
         """Close the store as soon as nobody uses it."""
