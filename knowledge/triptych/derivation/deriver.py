@@ -249,7 +249,8 @@ class Deriver:
         from triptych._internal.progress import EmbeddingProgress
         from triptych.vectors.filler import Filler
 
-        run = model and model.run(chunks, dataset_id, self._concurrency, self._leases)
+        at_a_time, leases = self._concurrency, self._leases
+        run = None if model is None else model.run(chunks, dataset_id, at_a_time, leases)
         meter = meter or EmbeddingProgress(None)
         return Filler(documents, chunks, model, dataset_id, meter, run, layers)
 

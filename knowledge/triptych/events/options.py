@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import attrs
 from attrs.validators import optional
@@ -98,6 +98,7 @@ next rebuild waits for it."""
 
 
 _ABOVE_0 = number(of="seconds", above=True)
+_NONE_OR_ABOVE_0: Any = optional(_ABOVE_0)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -119,7 +120,7 @@ class ReloaderOptions:
 
     debounce: float = attrs.field(default=0.5, validator=number(of="seconds"))
     max_delay: float = attrs.field(default=5.0, validator=number(of="seconds"))
-    rebuild_timeout: float | None = attrs.field(default=30.0, validator=optional(_ABOVE_0))
+    rebuild_timeout: float | None = attrs.field(default=30.0, validator=_NONE_OR_ABOVE_0)
     backoff_initial: float = attrs.field(default=1.0, validator=_ABOVE_0)
     backoff_max: float = attrs.field(default=300.0, validator=_ABOVE_0)
 
