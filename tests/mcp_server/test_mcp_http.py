@@ -137,6 +137,7 @@ def test_an_answer_is_text_and_structure_of_the_same(client: Connected) -> None:
     [
         ("knowledge_search", {"query": "kettle", "limit": 3}, '"limit"'),
         ("knowledge_search", {}, "'query' is missing"),
+        ("knowledge_search", {"query": "kettle", "mode": "vector"}, "set embedder (TRIPTYCH_EM"),
         ("knowledge_get", {"name": "none.md"}, "none.md"),
         ("knowledge_search", {"query": "fail"}, "an unforeseen failure"),
         ("knowledge_search", {"query": "damaged"}, "the store failed"),

@@ -256,7 +256,7 @@ def test_a_threshold_of_0_is_a_floor_and_none_is_none(kb: Service) -> None:
 def test_zero_values_are_refused_by_name(kb: Service) -> None:
     kb.put_document("d", "a.md", "up")
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"top_k": 0}, "top_k must lie between 1 and"),
+        ({"top_k": 0}, "top_k must be a whole number from 1 to "),
         ({"mode": ""}, "there is no mode ''"),
         ({"layer": ""}, "'' is not a layer"),
         ({"text": ""}, "the query is empty"),
