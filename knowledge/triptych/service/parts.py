@@ -200,9 +200,10 @@ class Parts:
     def contexts(self, searches: SearchPipeline) -> ContextBuilder:
         """What makes contexts of what ``searches`` find."""
         from triptych.answers.context import ContextBuilder
+        from triptych.answers.retrieval import ContextParameters
 
-        store = self.store
-        return ContextBuilder(searches, store.documents, store.chunks, self.options.context)
+        store, recipe = self.store, self.options.context or ContextParameters()
+        return ContextBuilder(searches, store.documents, store.chunks, recipe)
 
     def answerer(self, searches: SearchPipeline) -> Answerer:
         """What answers questions from what ``searches`` find."""
