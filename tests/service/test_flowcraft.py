@@ -169,7 +169,7 @@ def test_options_have_defaults_and_an_embedder_names_its_space(kb: Service) -> N
 def test_a_ranker_takes_k_as_it_is_given() -> None:
     lane = [Candidate(dataset_id="d", doc_name=name, index=0, key=name, score=1.0) for name in "ab"]
     assert [found.score for found in fuse_lanes(RRFRanker(k=0), {"bm25": lane})] == [1.0, 0.5]
-    with pytest.raises(ValidationError, match="0 or more"):
+    with pytest.raises(ValidationError, match="from 0 up"):
         RRFRanker(k=-1)
 
 

@@ -29,9 +29,7 @@ class ContextBuilder:
     _searches: SearchPipeline
     _documents: DocumentRepo
     _chunks: ChunkRepo
-    _recipe: ContextParameters = attrs.field(
-        default=None, converter=attrs.converters.default_if_none(factory=ContextParameters)
-    )
+    _recipe: ContextParameters = attrs.field(factory=ContextParameters)
 
     def build(self, query: Query, settings: ContextSettings) -> ContextPack:
         """The best mixture under the budget."""
