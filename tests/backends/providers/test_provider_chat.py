@@ -422,7 +422,7 @@ def test_a_wrong_key_is_named_and_never_shown(make: Make, status: int) -> None:
         (402, "Your credit balance is too low", "no credit left"),
         (404, "The model `small` does not exist", "has no model 'small'"),
         (422, "no such field", "change the request"),
-        (429, "Rate limit reached for requests per minute", "refused for now"),
+        (429, "Rate limit reached for requests per minute", "refused by a rate limit"),
         (500, "The server had an error", "failed on the provider's side"),
     ],
 )
