@@ -421,7 +421,7 @@ def test_a_pipeline_searches_tables_beside_a_store(products: Service) -> None:
         assert names(view.search("porcelain teapot"))[0] == "teapot"
         assert {hit.metadata["brand"] for hit in view.search("kettle").hits} == {"Acme"}
         assert view.context("porcelain teapot").pieces[0].citation.doc_name == "teapot"
-        with pytest.raises(ValidationError, match="looks into products"):
+        with pytest.raises(ValidationError, match="searches products"):
             view.search("kettle", dataset_id="notes")
         assert names(kb.search("kettle", dataset_id="notes")) == ["kettle.md"]
 
