@@ -246,16 +246,16 @@ class RemoteLLM(RemoteModel):
             self._check_no_stream(head)
         if not gathered.ended:
             raise self._client.failed(
-                f"broke off after {gathered.length} characters, without saying that the answer "
-                "was whole: drop what came, and try again"
+                f"ended early after {gathered.length} characters, without the end of the answer: "
+                "discard the text and try again"
             )
         self._check_end(gathered, max_tokens)
 
     def _check_no_stream(self, head: str) -> None:
         if head.lstrip().startswith("<"):
             raise self._client.failed(
-                "was answered with a web page: check base_url, and what stands between you and "
-                "the provider"
+                "was answered with a web page: check base_url, and any proxy between you and the "
+                "provider"
             )
         with suppress(ValueError, RecursionError):
             if refused := self._client.refused(json.loads(head)):
