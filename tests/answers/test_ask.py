@@ -206,7 +206,7 @@ def test_a_judge_of_the_search_decides(
 
     answer = ask(kb, "Pull [1].", answerability=judge, abstain_if_weak=strict)
     assert answer.reason == reason
-    assert ("what was found hardly answers the question" in answer.warnings) is warned
+    assert ("the hits hardly answer the question" in answer.warnings) is warned
     assert seen[0][0].doc_name == "kettle.md"
     assert seen[0][0].scores
     assert (answer.usage.calls == 0) is bool(reason)
@@ -223,9 +223,9 @@ def test_the_service_has_a_judge_and_a_model_of_its_own() -> None:
 
 
 def test_without_a_model_the_error_says_how(kb: Service) -> None:
-    with pytest.raises(NotAvailableError, match="open the knowledge base with an llm") as caught:
+    with pytest.raises(NotAvailableError, match=r"set llm \(TRIPTYCH_LLM\)") as caught:
         kb.ask(QUESTION, dataset_id="d")
-    assert "TRIPTYCH_LLM" in caught.value.hint
+    assert "triptych context" in caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 import triptych
+import triptych_backends
+import triptych_factory
 from support.cli_run import Shell, fresh_shell
 from triptych.errors import ValidationError
 from triptych.installation import install_command
 from triptych_adapters.cli.output import shell_text
 from triptych_factory.llms import build_llm, planned_llm
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -118,8 +118,7 @@ NOT_IN_A_SHELL = {
     "query.py": "the command gives a dataset or searches all",
     "request.py": "the command has no keyword boost",
     "hydration.py": "all stores of this version search whole documents",
-    "layers.py": "the command makes its own summaries",
-    "generation.py": "the command makes its own summaries",
+    "folder_tree.py": "the command makes its own summaries",
     "answerer.py": "the command passes neither prompt nor prices",
     "citations.py": "the command asks one question",
     "cache_options.py": "the file has a switch or a table",
@@ -134,8 +133,8 @@ NOT_IN_A_SHELL = {
 def advice() -> list[tuple[str, str]]:
     """Every text of the library that is part of a message and shows a call of Python."""
     found = []
-    for package in ("knowledge/triptych", "backends", "factory"):
-        for file in sorted((ROOT / package).rglob("*.py")):
+    for package in (triptych, triptych_backends, triptych_factory):
+        for file in sorted(Path(package.__path__[0]).rglob("*.py")):
             if "testing" in file.parts or "migrations" in file.parts:
                 continue
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -190,8 +189,8 @@ def test_no_error_of_a_command_shows_a_call_of_python() -> None:
             "Run `triptych doctor --repair`: chunks",
         ),
         (
-            "heard nothing for 120 seconds: allow more (Timeouts.read), or ask for less at a time",
-            "heard nothing for 120 seconds: ask for less at a time",
+            "got no data for 120 seconds: allow more (Timeouts.read), or request less at a time",
+            "got no data for 120 seconds: request less at a time",
         ),
         ("set OPENAI_API_KEY, or give api_key", "set OPENAI_API_KEY, or TRIPTYCH_LLM_API_KEY"),
         ("nothing to change", "nothing to change"),

@@ -1,4 +1,4 @@
-"""Commands: functions whose options and arguments Typer reads, shows and converts.
+"""Commands as functions, whose options and arguments Typer parses and shows.
 
 Global options may stand before or after the command's name; those after it win.
 
@@ -16,8 +16,16 @@ import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import attrs
 import typer
@@ -123,10 +131,8 @@ class _PlainConverter:
             return value if type(value) is str else _OTHER
         if kind is int:
             return self._whole(value)
-        if isinstance(kind, type) and issubclass(kind, Enum):
-            if isinstance(value, kind):
-                return value
-            return next((each for each in kind if each.value == value), _OTHER)
+        if get_origin(kind) is Literal and value in get_args(kind):
+            return value
         return _OTHER
 
     def _whole(self, value: Any) -> Any:
@@ -163,15 +169,15 @@ GLOBAL_OPTIONS: dict[str, tuple[Any, Any]] = {
             None,
             "--store -s URL",
             "The knowledge base: a path such as ./kb.db, sqlite:///PATH, files:///DIR or "
-            "memory://. By default the nearest one from here upwards, else the user's own.",
+            "memory://. By default the nearest store in this folder or above, else the user's.",
         ),
         (
             "embedder",
             str | None,
             None,
             "--embedder NAME",
-            "local, local-multilingual, hash or none. By default what the store was filled with; "
-            "for an empty one local, where installed.",
+            "local, local-multilingual, hash or none. By default the embedder of the store's "
+            "vectors; for an empty store local, if installed.",
         ),
         ("as_json", bool, False, "--json", "Print one JSON object on stdout."),
         ("no_color", bool, False, "--no-color", "Print without colour."),

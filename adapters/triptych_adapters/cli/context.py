@@ -8,8 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn, get_args
 
 from triptych._internal.wording import counted
 from triptych.errors import TriptychError, ValidationError
@@ -35,14 +34,6 @@ from triptych_adapters.cli.session import Exit, Session
 _BUDGET = 2000
 
 
-class FormatChoice(StrEnum):
-    """How a context is written."""
-
-    TEXT = "text"
-    MARKDOWN = "markdown"
-    XML = "xml"
-
-
 @command(
     "triptych context how do I start --budget 2000",
     "triptych context retries --format xml > prompt.xml",
@@ -64,20 +55,21 @@ def context(
         int | None,
         option(
             "--top-k -k N",
-            "Maximum number of pieces. Without it as many as the budget holds; with --hook 6.",
+            "Maximum number of pieces. By default as many as fit the budget; with --hook 6.",
             min=1,
         ),
     ] = None,
     format: Annotated[
-        FormatChoice, option("--format -f", "How the pieces are written.")
-    ] = FormatChoice.TEXT,
+        Literal["text", "markdown", "xml"], option("--format -f", "The format of the pieces.")
+    ] = "text",
     dataset: Dataset = None,
     mode: ModeOption = None,
     layer: Annotated[
-        list[LayerChoice] | None,
+        list[str] | None,
         option(
-            "--layer -l",
-            "Only these layers: L0 abstracts, L1 overviews, L2 passages. Without it: all.",
+            "--layer -l <list[L0|L1|L2]>",
+            "Only these layers: L0 abstracts, L1 overviews, L2 passages. By default all.",
+            autocompletion=lambda: get_args(LayerChoice),
         ),
     ] = None,
     where: Where = None,
@@ -91,8 +83,8 @@ def context(
         int | None,
         option(
             "--prefix-tokens TOKENS",
-            "Print first a prefix of at most so many tokens: abstracts and overviews, the same "
-            "whatever is asked, for a provider's cache. Without QUERY: only that.",
+            "Print a prefix of at most this many tokens first: abstracts and overviews, the same "
+            "for every question, for a provider's cache. Without QUERY print only the prefix.",
             min=1,
         ),
     ] = None,
@@ -100,18 +92,18 @@ def context(
         bool,
         option(
             "--hook",
-            "Serve as a session hook of a coding agent: read its JSON from stdin, and print the "
-            "context of its prompt for it. Prints nothing where nothing is found.",
+            "Run as a session hook of a coding agent: read its JSON from stdin, and print the "
+            "context for its prompt, or nothing if nothing is found.",
         ),
     ] = False,
     timeout: Annotated[
-        float, option("--timeout SECONDS", "With --hook: end after so many seconds.", min=0)
+        float, option("--timeout SECONDS", "With --hook: time limit in seconds.", min=0)
     ] = 5.0,
 ) -> Exit | None:
-    """Print what answers best for a prompt, with citations, within a budget of tokens.
+    """Print the best passages for a prompt, with citations, within a budget of tokens.
 
-    Passages, abstracts and overviews are mixed, the best first and the second best last.
-    Headers and citations count against the budget. Nothing found prints nothing of a document.
+    Passages, abstracts and overviews are mixed, the best first and the second best last. Headers
+    and citations count against the budget. If nothing is found, no text of a document is printed.
     """
     if hook:
         return run_hook(
@@ -121,7 +113,7 @@ def context(
                 "--layer": layer,
                 "--pipeline": pipeline,
                 "--json": session.output.as_json,
-                "--format": format is not FormatChoice.TEXT,
+                "--format": format != "text",
                 "--prefix-tokens": prefix_tokens,
             },
             where=where or [],
@@ -129,7 +121,7 @@ def context(
             dataset_id=dataset,
             token_budget=_BUDGET if budget is None else budget,
             max_pieces=6 if top_k is None else top_k,
-            mode=None if mode is None else str(mode),
+            mode=mode,
             fresh_only=fresh_only,
         )
 
@@ -137,12 +129,12 @@ def context(
         given = query_fields(
             dataset=dataset, mode=None, where=where, fresh_only=fresh_only, as_of=as_of
         )
-        _show_prefix(session, prefix_tokens, format=str(format), fence=fence, **given)
+        _show_prefix(session, prefix_tokens, format=format, fence=fence, **given)
         return None
 
     written: dict[str, Any] = {
-        "format": str(format),
-        "layers": [str(each) for each in layer or LayerChoice],
+        "format": format,
+        "layers": layer or get_args(LayerChoice),
         "max_pieces": top_k,
         "fence": fence,
         "prefix_tokens": prefix_tokens,

@@ -1,12 +1,11 @@
-"""``triptych eval retrieval`` and ``compare``: how well each mode finds."""
+"""``triptych eval retrieval`` and ``compare``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from triptych.errors import ValidationError
 from triptych_adapters.cli.command import argument, command, option
@@ -37,20 +36,6 @@ if TYPE_CHECKING:
 _FAILURES_SHOWN = 5
 
 
-class GranularityChoice(StrEnum):
-    """What is ranked; the domain's own enum would bring NumPy into every ``--help``."""
-
-    DOCUMENT = "document"
-    CHUNK = "chunk"
-
-
-class SpaceChoice(StrEnum):
-    """Whose vectors are searched."""
-
-    SERVING = "serving"
-    NEXT = "next"
-
-
 @command(
     "triptych eval retrieval --beir scifact.zip --output before.json",
     "triptych eval retrieval golden.yaml --granularity chunk --html report.html",
@@ -66,11 +51,11 @@ def retrieval(
         option(
             "--beir PATH",
             "A collection in BEIR's layout, a folder or a zip file. Without --store its documents "
-            "are put into a store that ends with the command.",
+            "are stored in memory for this command.",
         ),
     ] = None,
     split: Annotated[
-        str, option("--split", "Which judgements of the collection: qrels/SPLIT.tsv.")
+        str, option("--split", "The judgements of the collection: qrels/SPLIT.tsv.")
     ] = "test",
     dataset: Annotated[
         str | None,
@@ -83,25 +68,25 @@ def retrieval(
         str | None,
         option(
             "--modes MODES",
-            "bm25, vector, hybrid, separated by commas. Without it: all that can be served.",
+            "bm25, vector, hybrid, separated by commas. By default all available.",
         ),
     ] = None,
     granularity: Annotated[
-        GranularityChoice, option("--granularity", "What is ranked and judged.")
-    ] = GranularityChoice.DOCUMENT,
+        Literal["document", "chunk"], option("--granularity", "The unit to rank and judge.")
+    ] = "document",
     space: Annotated[
-        SpaceChoice,
+        Literal["serving", "next"],
         option(
             "--space",
-            "Whose vectors: those that serve, or those that `triptych admin spaces fill` has made. "
+            "The vectors to use: the current ones, or those made by `triptych admin spaces fill`. "
             "The latter are searched in memory; no document is embedded.",
         ),
-    ] = SpaceChoice.SERVING,
+    ] = "serving",
     cutoffs: Annotated[
-        str, option("--k DEPTHS", "Depths of the metrics; the greatest is searched.")
+        str, option("--k DEPTHS", "Depths of the metrics; the largest is the number of hits.")
     ] = "1,5,10,100",
     budgets: Annotated[
-        str, option("--budgets TOKENS", "For the share of evidence in chunks.")
+        str, option("--budgets TOKENS", "Token budgets for the share of evidence in chunks.")
     ] = "500,1000,2000,4000",
     least_grade: Annotated[
         int, option("--least-grade", "Lowest grade that counts as relevant.")
@@ -114,20 +99,20 @@ def retrieval(
         option("--runs DIR", "Write each mode's ranking here as a TREC run, with the judgements."),
     ] = None,
 ) -> Exit:
-    """Ask every judged question in every mode, and score what is found.
+    """Search for every judged question in every mode, and score the results.
 
-    Means come with 95% intervals; every value of every query is in the JSON.
+    Means have 95% intervals; the JSON has every value of every query.
     """
     from triptych.evaluation import evaluate, evaluation_json, metric_names, read_beir
 
     if (beir is None) is (golden is None):
         raise ValidationError("give GOLDEN or --beir: one of the two")
-    is_next = space is SpaceChoice.NEXT
+    is_next = space == "next"
     if is_next and beir is not None:
         raise ValidationError("--space next is of a dataset of the store: give GOLDEN")
     depths, tokens = numbers(cutoffs, "--k"), numbers(budgets, "--budgets")
     known = metric_names(depths)
-    if granularity is GranularityChoice.CHUNK:
+    if granularity == "chunk":
         known += [f"evidence@{each}" for each in tokens]
     wanted = chosen_metrics(metrics, known)
     if beir is not None:
@@ -150,7 +135,7 @@ def retrieval(
                 collection,
                 dataset_id=target,
                 modes=named,
-                granularity=str(granularity),
+                granularity=granularity,
                 least_grade=least_grade,
                 progress=progress,
                 cutoffs=depths,
@@ -236,7 +221,7 @@ def compare(
         str | None,
         option(
             "--by-query METRIC",
-            "List the queries that differ in this metric, the greatest loss first.",
+            "List the queries that differ in this metric, largest loss first.",
         ),
     ] = None,
     written: Output = None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ from typing import Any
 
 import attrs
 
+from triptych._internal.forks import in_child
 from triptych_backends.parsing import definitions
 from triptych_backends.parsing.definitions import Definition, TooSlowError
 from triptych_backends.parsing.languages import Language
@@ -54,7 +54,7 @@ def definitions_apart(
         if time.monotonic() >= end:
             raise TooSlowError
         # One that had waited may have ended meanwhile: a fresh one decides.
-    raise NoProcessError("the process that reads it ended over it")
+    raise NoProcessError("the process that read it crashed")
 
 
 def _found(answer: dict[str, Any]) -> list[Definition]:
@@ -152,5 +152,4 @@ def _after_fork_in_child() -> None:
 
 
 atexit.register(_close_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+in_child(_after_fork_in_child)

@@ -52,12 +52,12 @@ def _client(
 
 
 class OllamaEmbedder(RemoteEmbedder):
-    """Embeddings by ``POST /api/embed``, without ``truncate``: what is too long is refused.
+    """Embeddings by ``POST /api/embed``, without ``truncate``: texts that are too long are refused.
 
     Args:
-        model: such as "nomic-embed-text"; pulled before.
-        api_key: for a server in front of Ollama that wants one.
-        base_url: where Ollama listens.
+        model: such as "nomic-embed-text"; it must have been pulled.
+        api_key: for a proxy in front of Ollama that requires one.
+        base_url: the address of Ollama.
         dimension, query_prefix, document_prefix, batch, space, connection: as for
             `OpenAIEmbedder`; prefixes of known models are filled in.
         num_ctx: the context to load the model with; None leaves it to Ollama.
@@ -65,6 +65,9 @@ class OllamaEmbedder(RemoteEmbedder):
     Raises:
         ValidationError: an argument is invalid.
     """
+
+    _PROVIDER, _PATH = "ollama", "/api/embed"
+    _MOST = BatchLimits(texts=64, tokens=32_000)
 
     def __init__(
         self,
@@ -82,17 +85,14 @@ class OllamaEmbedder(RemoteEmbedder):
     ) -> None:
         named = _named(model)
         super().__init__(
-            provider="ollama",
-            model=named,
+            named,
+            _client(named, base_url, api_key, connection),
+            batch,
             known=known_ollama(named),
             dimension=dimension,
-            path="/api/embed",
-            rules=None,
+            space=space,
             query_prefix=query_prefix,
             document_prefix=document_prefix,
-            batch=batch or BatchLimits(texts=64, tokens=32_000),
-            client=_client(named, base_url, api_key, connection),
-            space=space,
         )
         self._num_ctx = checked_count("num_ctx", num_ctx)
 
@@ -112,23 +112,23 @@ class OllamaEmbedder(RemoteEmbedder):
 class OllamaLLM(RemoteLLM):
     """A language model by ``POST /api/chat``.
 
-    Ollama is told to refuse a prompt that is longer than its context; versions that do not
-    know these fields cut its beginning off in silence, so give ``num_ctx`` for long ones.
+    The request tells Ollama to refuse prompts longer than its context. Versions without this option
+    silently drop the beginning, so set ``num_ctx`` for long prompts.
 
     Args:
-        model: such as "llama3.2"; pulled before.
-        api_key: for a server in front of Ollama that wants one.
-        base_url: where Ollama listens.
+        model: such as "llama3.2"; it must have been pulled.
+        api_key: for a proxy in front of Ollama that requires one.
+        base_url: the address of Ollama.
         temperature: 0 to 2; None leaves it to the model.
-        num_ctx: the context, prompt and answer, to load the model with; None leaves it to
-            Ollama.
+        num_ctx: the context size (prompt and response) to load the model with; None is Ollama's
+            default.
         connection: how requests are sent.
 
     Raises:
         ValidationError: an argument is invalid.
     """
 
-    _FORMAT = JsonLines
+    _PROVIDER, _PATH, _FORMAT = "ollama", "/api/chat", JsonLines
 
     def __init__(
         self,
@@ -141,13 +141,7 @@ class OllamaLLM(RemoteLLM):
         connection: Connection | None = None,
     ) -> None:
         named = _named(model)
-        super().__init__(
-            provider="ollama",
-            model=named,
-            path="/api/chat",
-            temperature=temperature,
-            client=_client(named, base_url, api_key, connection),
-        )
+        super().__init__(named, _client(named, base_url, api_key, connection), temperature)
         self._num_ctx = checked_count("num_ctx", num_ctx)
 
     def _payload(

@@ -1,4 +1,4 @@
-"""OpenAI, and every server that speaks its protocol: vLLM, LM Studio, llama.cpp, others."""
+"""OpenAI and compatible servers: vLLM, LM Studio, llama.cpp and others."""
 
 from __future__ import annotations
 
@@ -64,18 +64,23 @@ class OpenAIEmbedder(RemoteEmbedder):
         model: such as "text-embedding-3-small".
         api_key: required for OpenAI itself; other servers may need none.
         base_url: with the version at its end, such as "http://localhost:8000/v1".
-        dimension: the vectors' width. Of a known model another than its own is asked of the
-            provider; of an unknown one it is what is expected, and saves asking.
-        query_prefix: what the model wants before a query.
-        document_prefix: what it wants before a document.
-        batch: the most that one request holds.
-        space: a word for the signature, where two servers run different weights under one
-            name (the address is not part of it).
+        dimension: the dimension of the vectors. For a known model another dimension than its
+            default is requested from the provider; for an unknown model it is the expected
+            dimension, which saves a request.
+        query_prefix: the model's prefix for queries.
+        document_prefix: the model's prefix for documents.
+        batch: the limits of one request.
+        space: a word in the signature that distinguishes servers with different weights under the
+            same model name (the address is not part of the signature).
         connection: how requests are sent.
 
     Raises:
         ValidationError: an argument is invalid, or the key is missing.
     """
+
+    _PROVIDER, _PATH = "openai", "/embeddings"
+    # OpenAI takes 2,048 texts and 300,000 tokens; small servers far less.
+    _MOST = BatchLimits(texts=256, tokens=200_000)
 
     def __init__(
         self,
@@ -91,18 +96,14 @@ class OpenAIEmbedder(RemoteEmbedder):
         connection: Connection | None = None,
     ) -> None:
         super().__init__(
-            provider="openai",
-            model=checked_model(model),
+            checked_model(model),
+            _client(model, base_url, api_key, connection),
+            batch,
             known=OPENAI.get(model),
             dimension=dimension,
-            path="/embeddings",
-            rules=None,
+            space=space,
             query_prefix=query_prefix,
             document_prefix=document_prefix,
-            # OpenAI takes 2,048 texts and 300,000 tokens; small servers far less.
-            batch=batch or BatchLimits(texts=256, tokens=200_000),
-            client=_client(model, base_url, api_key, connection),
-            space=space,
         )
         # A third of the bytes of decimal numbers; not every other server knows it.
         self._format = "base64" if checked_base_url(base_url) == OPENAI_URL else "float"
@@ -137,7 +138,7 @@ class OpenAILLM(RemoteLLM):
         ValidationError: an argument is invalid, or the key is missing.
     """
 
-    _FORMAT = ServerSent
+    _PROVIDER, _PATH, _FORMAT = "openai", "/chat/completions", ServerSent
 
     def __init__(
         self,
@@ -148,13 +149,8 @@ class OpenAILLM(RemoteLLM):
         temperature: float | None = None,
         connection: Connection | None = None,
     ) -> None:
-        super().__init__(
-            provider="openai",
-            model=checked_model(model),
-            path="/chat/completions",
-            temperature=temperature,
-            client=_client(model, base_url, api_key, connection),
-        )
+        client = _client(checked_model(model), base_url, api_key, connection)
+        super().__init__(model, client, temperature)
         # OpenAI's newer models refuse the old name, other servers do not know the new one.
         own = checked_base_url(base_url) == OPENAI_URL
         self._ceiling = "max_completion_tokens" if own else "max_tokens"

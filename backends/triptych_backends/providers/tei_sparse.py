@@ -32,18 +32,20 @@ class TEISparseEncoder(RemoteModel):
 
     Args:
         base_url: such as "http://localhost:8080".
-        model: names the model in the signature: the server does not say which one it runs with
-            each answer. Give another name for another model.
-        api_key: a key, where the server wants one.
-        top_k: how many terms a vector has at most, its heaviest; None keeps all.
-        batch: the most that one request holds.
+        model: the name of the model in the signature, because responses do not name it. Use another
+            name for another model.
+        api_key: a key, if the server requires one.
+        top_k: the maximum number of terms of a vector, the heaviest; None keeps all.
+        batch: the limits of one request.
         connection: how requests are sent.
 
     Raises:
         ValidationError: an argument is invalid.
     """
 
+    _PROVIDER, _PATH = "tei-sparse", "/embed_sparse"
     _CHECK = "the server runs a SPLADE model"
+    vocabulary_size: int | None = None  # the server does not say
 
     def __init__(
         self,
@@ -69,7 +71,7 @@ class TEISparseEncoder(RemoteModel):
             ),
             connection=connection,
         )
-        super().__init__(provider="tei-sparse", model=model, path="/embed_sparse", client=client)
+        super().__init__(model, client)
         self._base_url = base_url.rstrip("/")
         self._top_k = checked_count("top_k", top_k)
         self._batch = batch or BatchLimits(texts=32, tokens=16_384)
@@ -79,23 +81,18 @@ class TEISparseEncoder(RemoteModel):
 
     @property
     def signature(self) -> str:
-        """The server's address, or the model's name where it was given, and the terms kept."""
+        """The server's address, or the model's name if given, and ``top_k``."""
         kept = "" if self._top_k is None else f"/top-{self._top_k}"
         return f"tei-sparse/{self._model or self._base_url}{kept}"
 
-    @property
-    def vocabulary_size(self) -> int | None:
-        """None: the server does not say."""
-        return None
-
     def encode(self, texts: Sequence[str], *, kind: EmbedKind) -> list[SparseVector]:
-        """One vector for each text, in order.
+        """Return one vector for each text, in order.
 
         Raises:
-            ValidationError: an argument is not what `SparseEncoder.encode` takes.
-            RateLimitedError: the server refused for now, also after the retries.
-            ProviderTimeoutError: it did not answer in time.
-            ProviderError: it refused, broke off, or gave an invalid answer.
+            ValidationError: an argument is invalid for `SparseEncoder.encode`.
+            RateLimitedError: the server's rate limit was reached, even after retries.
+            ProviderTimeoutError: the server did not respond in time.
+            ProviderError: the server refused, disconnected, or sent an invalid response.
             CancelledError: the deadline around the call passed.
         """
         return run(self._encoded(checked_texts(texts, kind)))
@@ -106,7 +103,7 @@ class TEISparseEncoder(RemoteModel):
             deadlines.check(self._client.rules.doing)
             sent = [text if text.strip() else BLANK for text in texts[span.start : span.stop]]
             payload = {"inputs": sent, "truncate": True}
-            answer = await self._client.post(self._path, payload, of=list)
+            answer = await self._client.post(self._PATH, payload, of=list)
             with self._usable():
                 if len(answer) != len(sent):
                     raise MalformedAnswerError(f"has {len(answer)} vectors for {len(sent)} texts")

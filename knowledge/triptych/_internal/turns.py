@@ -1,4 +1,4 @@
-"""Turns of the searches that compute in this process: one thread at a time has the interpreter.
+"""Serializing searches that compute in this process, because of the interpreter's lock.
 
 A search makes hundreds of short calls of SQLite and NumPy. Each lets go of the interpreter's lock
 and then wants it back, so that threads which search at the same time interrupt each other at every
@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from triptych import deadlines
+from triptych._internal.forks import in_child
 
 _LOOK = 0.25  # seconds after which who waits looks whether its call was cancelled
 
@@ -36,8 +37,7 @@ class Turns:
         self._patience = patience
         self._longest = longest
         self._begin()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._begin)
+        in_child(self._begin)
 
     def _begin(self) -> None:
         self._free = threading.Semaphore(self._count) if self._count > 1 else threading.Lock()

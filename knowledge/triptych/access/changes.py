@@ -1,4 +1,4 @@
-"""The changes that an access shows, and cursors that count nothing else."""
+"""The changes of a restricted caller, with cursors that reveal no others."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import secrets
 import string
 import struct
 from collections.abc import Sequence
+from functools import cached_property
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -42,7 +43,6 @@ class AccessChanges:
             reader = reader._shown
         self._shown: _ShownChanges = _ShownChanges(view, reader)
         self._settings: SettingsStore | None = settings
-        self._seal: CursorSeal | None = None
         is_whole = view.access.dataset_ids is None and view.tree is None
         self.seals: bool = sealed_before or not is_whole
 
@@ -62,16 +62,15 @@ class AccessChanges:
         if not self.seals:
             return self._shown.read_changes(since, dataset_id=dataset_id, limit=limit)
         self._shown.check()
-        seal = self._sealed()
+        seal = self._seal
         position = None if since is None else seal.open(since)
         page = self._shown.read_changes(position, dataset_id=dataset_id, limit=limit)
         changes = (attrs.evolve(each, cursor=seal.close(each.cursor)) for each in page.changes)
         return attrs.evolve(page, changes=tuple(changes), cursor=seal.close(page.cursor))
 
-    def _sealed(self) -> CursorSeal:
-        if self._seal is None:
-            self._seal = CursorSeal(_secret(self._settings))
-        return self._seal
+    @cached_property
+    def _seal(self) -> CursorSeal:
+        return CursorSeal(_secret(self._settings))
 
 
 class _ShownChanges:
@@ -86,9 +85,8 @@ class _ShownChanges:
         if any(condition.field != NAME for condition in conditions_of(self._view.tree)):
             raise NotAvailableError(
                 "this access has a filter on metadata, and the log of changes does not keep the "
-                "metadata of deleted documents: compare list_documents, which has names and "
-                "versions, with what you have; or ask for an access by doc_prefix, doc_name or "
-                "datasets"
+                "metadata of deleted documents: compare names and versions of list_documents with "
+                "your copies; or request an access by doc_prefix, doc_name or datasets"
             )
 
     def change_head(self) -> str:
@@ -133,7 +131,8 @@ def _secret(settings: SettingsStore | None) -> bytes:
     """
     if settings is None:
         raise NotAvailableError(
-            "this store keeps no settings, and the changes of an access need a secret there"
+            "this store keeps no settings, which must hold a secret for the changes of a "
+            "restricted caller"
         )
     kept = settings.get_setting(_SETTING)
     if kept is None:
@@ -144,7 +143,8 @@ def _secret(settings: SettingsStore | None) -> bytes:
             raise
         except StoreError as error:
             raise NotAvailableError(
-                "the changes of an access need a secret in the store, which cannot be written "
+                "the changes of a restricted caller need a secret in the store, which cannot be "
+                "written "
                 f"({error}): read them once where the store is open for writing"
             ) from error
         kept = kept or settings.get_setting(_SETTING)

@@ -1,4 +1,4 @@
-"""How a question is answered: searched, shown to a model, whose answer is read as it comes."""
+"""Answering a question: search, call of the model, and checking the response as it arrives."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from triptych import deadlines, telemetry
 from triptych._internal.wording import FailureWarning
 from triptych.answers.citations import CitationFilter, check_turns, newest_turns, sentences_of
 from triptych.answers.context import ContextBuilder
-from triptych.answers.metering import MeteredLLM, given_llm
+from triptych.answers.metering import MeteredLLM
 from triptych.answers.options import NO_ANSWER, AnswerPrompt, ContextSettings, answer_messages
 from triptych.answers.pack import ContextPack
 from triptych.answers.records import Abstention, Answer, AnswerStream, CitedSource
 from triptych.answers.retrieval import Retrieved
 from triptych.contracts import LLM, AnswerabilityJudge
-from triptych.errors import ProviderError, UnusableAnswerError, ValidationError
+from triptych.contracts.models import check_llm, how_to_set
+from triptych.errors import NotAvailableError, ProviderError, UnusableAnswerError, ValidationError
 from triptych.records import Answerability, Layer, Message, ModelUsage, Prices, Query, check_whole
 from triptych.search.model_rewriters import make_standalone
 from triptych.telemetry import Operation
@@ -73,6 +74,10 @@ class AskRequest:
                 "answerability is a function from a Result to 'enough', 'weak' or 'nothing', not "
                 f"{answerability!r:.60}"
             )
+        if llm is None:
+            raise NotAvailableError(
+                f"there is no language model to answer with: {how_to_set('llm')}"
+            ).hinted("`triptych context` prints what a model would be shown")
         return cls(
             query=query,
             settings=ContextSettings(
@@ -85,7 +90,7 @@ class AskRequest:
             ),
             max_tokens=check_whole(max_tokens, "max_tokens", least=1),
             conversation=check_turns(query.conversation),
-            llm=given_llm(llm),
+            llm=check_llm(llm, "stream"),
             prompt=prompt or AnswerPrompt(),
             prices=prices,
             answerability=answerability,
@@ -130,7 +135,7 @@ class Answerer:
         if reason and pack.pieces and pack.strength == "none" and request.answerability is None:
             warnings.append(pack.strength_reason)
         if verdict == "weak":
-            warnings.append("what was found hardly answers the question")
+            warnings.append("the hits hardly answer the question")
         return _Asked(request, meter, standalone, pack, found.usage, reason, warnings)
 
 
@@ -212,8 +217,8 @@ class _Asked:
             )
         if not reading.text:
             raise UnusableAnswerError(
-                f"{self.meter.signature!r} answered with an empty text: ask in other words, or "
-                "use another model",
+                f"{self.meter.signature!r} returned an empty text: rephrase the question, or use "
+                "another model",
                 reason="empty",
             )
         return self._answer(reading.text, "", reading=reading, turns=turns, sent=messages)

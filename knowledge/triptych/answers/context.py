@@ -1,4 +1,4 @@
-"""From a query to a pack."""
+"""Building a context pack for a query."""
 
 from __future__ import annotations
 
@@ -22,20 +22,14 @@ from triptych.search.query import validate
 from triptych.text import ANALYZER_VERSION
 
 
+@attrs.frozen(eq=False)
 class ContextBuilder:
     """What `Service.context` does."""
 
-    def __init__(
-        self,
-        searches: SearchPipeline,
-        documents: DocumentRepo,
-        chunks: ChunkRepo,
-        recipe: ContextParameters | None = None,
-    ) -> None:
-        self._searches = searches
-        self._documents = documents
-        self._chunks = chunks
-        self._recipe = recipe or ContextParameters()
+    _searches: SearchPipeline
+    _documents: DocumentRepo
+    _chunks: ChunkRepo
+    _recipe: ContextParameters = attrs.field(factory=ContextParameters)
 
     def build(self, query: Query, settings: ContextSettings) -> ContextPack:
         """The best mixture under the budget."""
@@ -113,7 +107,7 @@ class ContextBuilder:
         something = bool(found.passages or found.abstracts or found.overviews)
         repeated = any(offer.fate == "repeated" for offer in packer.offers)
         if something and not pieces and before and repeated:
-            warnings.append("the prefix says all that was found: there is no tail")
+            warnings.append("the prefix contains all hits: there is no tail")
         elif something and not pieces:
             warnings.append(
                 f"the budget of {budget} tokens is too small for any passage with its "

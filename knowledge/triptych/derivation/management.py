@@ -1,4 +1,4 @@
-"""Many documents at once, by their names or by a filter: listed in any order, tagged, deleted."""
+"""Operations on many documents by names or filter: listing, metadata changes, deletion."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import attrs
 
 from triptych import deadlines
 from triptych.contracts import ChunkRepo
+from triptych.contracts.pages import document_pages
 from triptych.derivation.batches import BATCH_CHARACTERS
-from triptych.derivation.living_documents import LivingDocuments, document_pages, put_again
+from triptych.derivation.living_documents import LivingDocuments, put_again
 from triptych.derivation.writer import Writer
 from triptych.errors import ConflictError, ValidationError
 from triptych.records import (
@@ -27,7 +28,7 @@ from triptych.records import (
     parse_filter,
 )
 from triptych.records.filters import EXPIRES_AT, NAME, UPDATED_AT, VERSION, all_of
-from triptych.records.metadata import ComparisonKey, comparison_key
+from triptych.records.metadata import comparison_key
 from triptych.records.values import check_document_name
 from triptych.signatures import document_info
 
@@ -47,7 +48,7 @@ def which_documents(
         ValidationError: neither is given, or one is invalid.
     """
     if names is None and where is None:
-        raise ValidationError("say which documents: give names, or a where")
+        raise ValidationError("no documents are named: give names or a where")
     tree = None if where is None else parse_filter(where)
     if names is None:
         return tree, None
@@ -71,12 +72,8 @@ def sort_key(info: DocumentInfo, field: str) -> tuple[bool, int, Any]:
         return True, 0, 0
     kind, value = comparison_key(info.metadata[field])
     if kind == "list":
-        return False, _KINDS.index(kind), [_item(key) for key in value]
+        return False, _KINDS.index(kind), [(_KINDS.index(k), v) for k, v in value]
     return False, _KINDS.index(kind), value
-
-
-def _item(key: ComparisonKey) -> tuple[int, Any]:
-    return _KINDS.index(key[0]), key[1]
 
 
 @attrs.frozen
@@ -152,8 +149,8 @@ class DocumentManager:
             last = self._documents.get_info(dataset_id, str(after))
             if last is None:
                 raise ConflictError(
-                    f"the document {after!r}, after which the page begins, is gone: begin again, "
-                    "or give the last document of the page before in place of its name"
+                    f"the document {after!r}, after which the page starts, was deleted: start "
+                    "again, or pass the last document of the previous page instead of its name"
                 )
         found = order.sorted(self._documents.list(dataset_id, prefix=prefix, where=tree))
         if last is not None:
@@ -328,7 +325,7 @@ def _missing(names: Sequence[str] | None, found: Iterable[str]) -> tuple[str, ..
 
 def _changing(info: DocumentInfo) -> Failure:
     error = ConflictError(
-        f"the document {info.name!r} was changed again and again meanwhile: call again",
+        f"the document {info.name!r} was changed repeatedly meanwhile: call again",
         actual=info.version,
     )
     return Failure(dataset_id=info.dataset_id, name=info.name, error=error)

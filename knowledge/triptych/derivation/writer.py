@@ -1,4 +1,4 @@
-"""The write path: commit the source, derive outside any transaction, swap the set in."""
+"""The write path: store the document, derive outside a transaction, swap in the chunk set."""
 
 from __future__ import annotations
 
@@ -43,22 +43,15 @@ _TRIES = 8
 """How often a set is swapped in while the dataset is deleted, and begun again, beneath it."""
 
 
+@attrs.frozen(eq=False)
 class Writer:
     """Puts; the Service validates before and reports after."""
 
-    def __init__(
-        self,
-        documents: DocumentRepo,
-        chunks: ChunkRepo,
-        deriver: Deriver,
-        language: str,
-        outliner: Outliner | None = None,
-    ) -> None:
-        self._documents = documents
-        self._chunks = chunks
-        self._deriver = deriver
-        self._language = language
-        self._outliner = outliner
+    _documents: DocumentRepo
+    _chunks: ChunkRepo
+    _deriver: Deriver
+    _language: str
+    _outliner: Outliner | None = None
 
     # The dataset's configuration
 
@@ -379,8 +372,7 @@ class Writer:
         filler.touched.update(behind, (derivation.document.name for derivation in made))
         filler.lacking([document.name for document in documents])
         error = ConflictError(
-            f"the dataset {dataset_id!r} was deleted again and again while the chunks were "
-            "to be stored"
+            f"the dataset {dataset_id!r} was deleted repeatedly while its chunks were being stored"
         )
         return RefreshResult(
             names=(*behind, *(derivation.document.name for derivation in made)),

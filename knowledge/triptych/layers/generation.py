@@ -1,7 +1,6 @@
-"""Layers by a language model: pure functions from text to abstracts and overviews.
+"""Functions that generate abstracts and overviews with a language model.
 
-They ask the model and do nothing else: no storing, no caching, no retries. Whoever calls them
-decides when, how often, and what becomes of the answer.
+They only call the model: they do not store, cache or retry.
 """
 
 from __future__ import annotations
@@ -13,8 +12,10 @@ import attrs
 
 from triptych import deadlines, signatures, telemetry
 from triptych._internal.digests import digest
+from triptych._internal.model_texts import check_prompt, is_prompt
 from triptych.contracts import LLM
 from triptych.contracts.models import check_llm
+from triptych.derivation.folder_tree import check_summaries
 from triptych.errors import CancelledError, DerivationError, ValidationError
 from triptych.layers.prompts import (
     ABSTRACT_PROMPT,
@@ -35,6 +36,7 @@ from triptych.records import (
     check_text,
     check_whole,
 )
+from triptych.records.values import whole
 
 # Twice what the prompts ask for: a ceiling is there for answers that do not end.
 ABSTRACT_MAX_TOKENS: Final = 256
@@ -51,22 +53,23 @@ def generate_document_context(
     abstract_max_tokens: int = ABSTRACT_MAX_TOKENS,
     overview_max_tokens: int = OVERVIEW_MAX_TOKENS,
 ) -> DocumentContext:
-    """A document's abstract, then its overview: two calls of the model, each on the content.
+    """Generate a document's abstract, then its overview, with a call of the model for each.
 
-    Of a long document the first ``input_limit`` code points are shown, and the prompt says so.
-    An abstract is one line; both are without white space around them. A blank document has
-    an empty context and needs no call.
+    For a long document the prompt has the first ``input_limit`` code points, and says so. An
+    abstract is one line; both are stripped of white space. A blank document has an empty context
+    and needs no call.
 
     Raises:
-        ValidationError: an argument is invalid; the model was not asked.
-        DerivationError: the model failed, answered nothing, or did not finish within its
-            ceiling. ``partial`` is the context with what was made: nothing, or the abstract.
+        ValidationError: an argument is invalid; the model was not called.
+        DerivationError: the model failed, returned nothing, or reached its token limit. ``partial``
+            is the context so far: empty, or with the abstract.
         CancelledError: the deadline passed, before or between the calls.
     """
     check_llm(llm)
     check_text(content, "content")
     settings = _Settings(
-        prompts={"abstract_prompt": abstract_prompt, "overview_prompt": overview_prompt},
+        abstract_prompt=abstract_prompt,
+        overview_prompt=overview_prompt,
         input_limit=input_limit,
         abstract_max_tokens=abstract_max_tokens,
         overview_max_tokens=overview_max_tokens,
@@ -92,31 +95,21 @@ def generate_dataset_context(
     abstract_max_tokens: int = ABSTRACT_MAX_TOKENS,
     overview_max_tokens: int = OVERVIEW_MAX_TOKENS,
 ) -> DatasetContext:
-    """A dataset's overview from its documents' abstracts, then its abstract from the overview.
+    """Generate a dataset's overview from its documents' abstracts, then its abstract from that.
 
-    The model sees lines ``- name: abstract``, by name, whatever the order of ``summaries``.
-    When they are longer than ``input_limit`` code points it sees an even share of them, and is
-    told. Without any abstract that is not blank the context is empty and needs no call.
+    The prompt has lines ``- name: abstract``, sorted by name. If they are longer than
+    ``input_limit`` code points, it has an evenly spread selection, and says so. Without a non-blank
+    abstract the context is empty and needs no call.
 
     Raises:
         ValidationError, CancelledError: as `generate_document_context`.
-        DerivationError: likewise; ``partial`` holds nothing, or the overview.
+        DerivationError: likewise; ``partial`` is empty or has the overview.
     """
     check_llm(llm)
-    if not isinstance(summaries, Iterable):
-        raise ValidationError(
-            f"summaries takes several DocumentSummary records, not {type(summaries).__name__}: "
-            "give a list of them"
-        )
-    below = list(summaries)
-    for summary in below:
-        if not isinstance(summary, DocumentSummary):
-            raise ValidationError(
-                f"summaries takes DocumentSummary records, not {type(summary).__name__}: give "
-                "DocumentSummary(name=…, abstract=…)"
-            )
+    below = check_summaries(summaries)
     settings = _Settings(
-        prompts={"abstract_prompt": abstract_prompt, "overview_prompt": overview_prompt},
+        abstract_prompt=abstract_prompt,
+        overview_prompt=overview_prompt,
         input_limit=input_limit,
         abstract_max_tokens=abstract_max_tokens,
         overview_max_tokens=overview_max_tokens,
@@ -133,18 +126,18 @@ def generate_dataset_context(
 
 
 def prompt_sig(llm: LLM, *prompts: str, input_limit: int = DEFAULT_PROMPT_INPUT_LIMIT) -> str:
-    """The signature to store a generated layer under: its model, prompts and input limit.
+    """Return the signature of a generated layer: of its model, prompts and input limit.
 
-    A layer made in two steps, as a dataset's abstract, names the prompts of both in order.
+    A layer made in two steps, such as a dataset's abstract, includes both prompts in order.
 
     Raises:
-        ValidationError: no prompt is given, or one is blank; or ``llm`` is not an `LLM`.
+        ValidationError: no prompt is given, a prompt is blank, or ``llm`` is not an `LLM`.
     """
     check_llm(llm)
     if not prompts:
         raise ValidationError("prompt_sig needs the prompt that the layer was made with")
     for prompt in prompts:
-        _check_prompt(prompt, "prompt")
+        check_prompt(prompt, "prompt")
     check_whole(input_limit, "input_limit", least=1)
     return signatures.prompt_sig(digest(FRAME, str(input_limit), *prompts), llm.signature)
 
@@ -153,22 +146,11 @@ def prompt_sig(llm: LLM, *prompts: str, input_limit: int = DEFAULT_PROMPT_INPUT_
 class _Settings:
     """The keywords of both generators, checked."""
 
-    prompts: dict[str, str]
-    input_limit: int
-    abstract_max_tokens: int
-    overview_max_tokens: int
-
-    def __attrs_post_init__(self) -> None:
-        for name, prompt in self.prompts.items():
-            _check_prompt(prompt, name)
-        check_whole(self.input_limit, "input_limit", least=1)
-        check_whole(self.abstract_max_tokens, "abstract_max_tokens", least=1)
-        check_whole(self.overview_max_tokens, "overview_max_tokens", least=1)
-
-
-def _check_prompt(prompt: object, name: str) -> None:
-    if not check_text(prompt, name).strip():
-        raise ValidationError(f"{name} is blank: say what the model shall write")
+    abstract_prompt: str = attrs.field(validator=is_prompt)
+    overview_prompt: str = attrs.field(validator=is_prompt)
+    input_limit: int = attrs.field(validator=whole(least=1))
+    abstract_max_tokens: int = attrs.field(validator=whole(least=1))
+    overview_max_tokens: int = attrs.field(validator=whole(least=1))
 
 
 def _ask(
@@ -190,7 +172,7 @@ def _ask(
     except Exception as error:
         raise DerivationError(
             f"the {what} could not be generated by {llm.signature!r} "
-            f"({type(error).__name__}: {error}): `partial` holds what was made before",
+            f"({type(error).__name__}: {error}): `partial` has what was generated before",
             partial=made,
         ) from error
     if not isinstance(answer, Generation):
@@ -202,7 +184,7 @@ def _ask(
     if answer.truncated:
         raise DerivationError(
             f"the {what} by {llm.signature!r} did not end within {ceiling} tokens: allow more "
-            f"with {what}_max_tokens, or ask for less in the prompt",
+            f"with {what}_max_tokens, or request less in the prompt",
             partial=made,
         )
     try:
@@ -214,8 +196,8 @@ def _ask(
     text = " ".join(answer.text.split()) if what == "abstract" else answer.text.strip()
     if not text:
         raise DerivationError(
-            f"the {what} that {llm.signature!r} gave is blank: look at the prompt, and at what "
-            "the model refuses",
+            f"the {what} that {llm.signature!r} gave is blank: check the prompt, and whether the "
+            "model refuses the text",
             partial=made,
         )
     return text

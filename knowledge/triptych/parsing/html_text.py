@@ -1,4 +1,4 @@
-"""HTML: its main content as Markdown, without navigation, scripts and the like."""
+"""HTML pages: the main content as Markdown, without navigation and scripts."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ class BlockReader:
             self._line = self._line_of(
                 token.position + (blanks if token.value[:1].isspace() else 0)
             )
-        self._pieces.append(token.value if self._count["pre"] else _collapsed(token.value))
+        self._pieces.append(token.value if self._count["pre"] else re.sub(r"\s+", " ", token.value))
 
     def _flush(self) -> None:
         """End the block that is being read."""
@@ -314,10 +314,6 @@ class BlockReader:
         return bisect_right(self._ends, position) + 1
 
 
-def _collapsed(text: str) -> str:
-    return re.sub(r"\s+", " ", text)
-
-
 def _lines(text: str) -> str:
     """``text`` with single spaces, its line breaks kept (they are the page's own ``<br>``)."""
     return "\n".join(" ".join(line.split()) for line in text.strip().split("\n"))
@@ -330,11 +326,12 @@ _SHARE = 0.25
 
 @attrs.frozen(kw_only=True)
 class HtmlParser(TextFileParser):
-    """HTML pages. ``<main>``, else ``<article>``, where they hold most of what can be read.
+    """Parses HTML pages: ``<main>`` or ``<article>`` if it has most of the text, else the whole
+    page.
 
-    Left out are scripts, styles, forms' controls, ``<nav>``, ``<aside>``, ``<footer>``, page
-    headers, what is hidden, and what a role or class says is navigation. Headings, lists,
-    tables and code become Markdown; links and pictures only their text.
+    It drops scripts, styles, form controls, ``<nav>``, ``<aside>``, ``<footer>``, page headers,
+    hidden elements, and elements with a role or class of navigation. Headings, lists, tables and
+    code become Markdown; links and pictures become their text.
     """
 
     limits: ParseLimits = attrs.field(factory=ParseLimits)
@@ -344,7 +341,7 @@ class HtmlParser(TextFileParser):
     )
 
     def recognises(self, data: bytes) -> bool:
-        """Whether it begins as an HTML page does."""
+        """Return whether ``data`` starts like an HTML page."""
         return is_html(data)
 
     def _read(self, name: str, decoded: DecodedText) -> ParsedFile:

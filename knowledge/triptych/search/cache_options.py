@@ -1,4 +1,4 @@
-"""Semantic caches: their options, and the digest of what decides an answer."""
+"""The options of semantic caches, and the digest of everything that decides an answer."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Any
 import attrs
 
 from triptych._internal.digests import digest
-from triptych._internal.numbers import check_number
+from triptych._internal.numbers import number
 from triptych.contracts import Retriever
 from triptych.errors import ValidationError
 from triptych.records import Message
+from triptych.records.values import whole
 from triptych.search.request import SearchRequest
 from triptych.search.syntax import TextConditions
 from triptych.text import get_analyzer
@@ -22,27 +23,20 @@ from triptych.text import get_analyzer
 
 @attrs.frozen(kw_only=True)
 class SemanticCache:
-    """How answers are kept and found again.
+    """The options of the semantic cache, which stores the results of searches.
 
     Attributes:
-        threshold: the least cosine of two questions that are taken for one, above 0. Below 0.85
-            questions are rarely the same; above 0.95 they are nearly alike in wording.
-        hours: how long an answer is served; 0 for as long as it holds.
-        entries: how many answers are kept; the oldest go first.
+        threshold: the minimum cosine, above 0, at which two questions count as the same. Below 0.85
+            they rarely have the same meaning; above 0.95 they have nearly the same wording.
+        hours: how long a result may be used; 0 until a write may change it.
+        entries: the maximum number of results; the oldest are dropped first.
     """
 
-    threshold: float = 0.90
-    hours: float = 24.0
-    entries: int = 1000
-
-    def __attrs_post_init__(self) -> None:
-        check_number(self.threshold, "the threshold, a cosine,", above=True, most=1)
-        check_number(self.hours, "hours", most=1e6)
-        whole = isinstance(self.entries, int) and not isinstance(self.entries, bool)
-        if not whole or not 1 <= self.entries <= 100_000:
-            raise ValidationError(
-                f"entries is a whole number from 1 to 100,000, not {self.entries!r:.60}"
-            )
+    threshold: float = attrs.field(
+        default=0.90, validator=number("the threshold, a cosine,", above=True, most=1)
+    )
+    hours: float = attrs.field(default=24.0, validator=number(most=1e6))
+    entries: int = attrs.field(default=1000, validator=whole(least=1, most=100_000))
 
 
 def to_cache(value: object) -> SemanticCache | None:
@@ -86,7 +80,8 @@ def check_lanes(retrievers: Sequence[Retriever]) -> None:
         if not isinstance(getattr(each, "signature", None), str):
             raise ValidationError(
                 f"the lane {each.name!r} has no signature, so a semantic cache cannot tell when "
-                "its answers change: give it a text that changes with them, or leave the cache out"
+                "its answers change: give it a text that changes with its results, or leave out "
+                "the cache"
             )
 
 

@@ -1,4 +1,4 @@
-"""What a language model does with hits: a filter and a reranker, by one prompt and a JSON array."""
+"""A filter and a reranker that call a language model, which scores passages in a JSON array."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from typing import Any, Final
 
 import attrs
 import numpy as np
+from attrs.validators import optional
 from numpy.typing import NDArray
 
 from triptych import deadlines, telemetry
-from triptych._internal.numbers import check_number
+from triptych._internal.numbers import number
 from triptych._internal.wording import FailureWarning
 from triptych.contracts import LLM, HitReader
 from triptych.contracts.models import check_llm
 from triptych.errors import ProviderError, TriptychError, UnusableAnswerError
-from triptych.records import Generation, Hit, Message, ResolvedQuery, check_whole
+from triptych.records import Generation, Hit, Message, ResolvedQuery
+from triptych.records.values import whole
 from triptych.search.reranking import passages
 
 _PROMPT: Final = """\
@@ -37,6 +39,11 @@ _REMINDER: Final = "Answer now with the JSON array of {count} scores, one for ea
 _CODE: Final = re.compile(r"```(?:json)?\s*(.*?)\s*```", re.DOTALL)
 _TOKENS, _TOKENS_EACH = 64, 16
 _SHOWN = 80
+_WHOLE: Final = whole(least=1)
+
+
+def _is_llm(instance: Any, field: Any, llm: LLM) -> None:
+    check_llm(llm)
 
 
 def score_passages(
@@ -119,42 +126,35 @@ def _scores(model: str, answer: str, count: int) -> list[float]:
 
 @attrs.frozen
 class ChunkFilter:
-    """Hits without those that a language model finds irrelevant.
+    """Drops hits that a language model finds irrelevant.
 
-    One prompt holds the passages of as many hits as are asked for: the windows of their chunks, or
-    their texts with title and headings. The model answers with a score from 0 to 1 for each, which
-    is ``Hit.scores["filter"]``. Hits below ``threshold`` are left out, and so are all hits after
-    those that the model saw. The order stays.
+    One prompt has the passages of the requested number of hits: the windows of their chunks, or
+    their texts with title and headings. The model returns a score from 0 to 1 for each, which
+    becomes ``Hit.scores["filter"]``. Hits below ``threshold`` and hits that the model did not see
+    are dropped. The order is unchanged.
 
-    It never leaves nothing: if the model cannot answer, answers with something else than so many
-    scores, or finds everything irrelevant, the hits stay as they were, and the result has a
-    warning. Source: the chunk filter of arXiv:2410.19572.
+    The result is never empty: if the model fails, returns an invalid list of scores, or finds all
+    hits irrelevant, the hits are unchanged and the result has a warning. Source: the chunk filter
+    of arXiv:2410.19572.
 
     Args:
-        llm: the model that judges.
-        threshold: the least score of a hit that stays, from 0 to 1.
-        passage_limit: how many code points of each passage the model sees.
-        max_tokens: how long its answer may be; None is enough for the scores alone. A model that
-            thinks before it answers needs more.
+        llm: the model.
+        threshold: the minimum score of a hit to keep, from 0 to 1.
+        passage_limit: the maximum length of each passage in the prompt, in code points.
+        max_tokens: the maximum length of the response; None is enough for the scores. Reasoning
+            models need more.
 
     Raises:
         ValidationError: an argument is invalid.
     """
 
-    llm: LLM
-    threshold: float = 0.5
-    passage_limit: int = 4000
-    max_tokens: int | None = None
-
-    def __attrs_post_init__(self) -> None:
-        check_llm(self.llm)
-        check_number(self.threshold, "threshold", most=1)
-        check_whole(self.passage_limit, "passage_limit", least=1)
-        if self.max_tokens is not None:
-            check_whole(self.max_tokens, "max_tokens", least=1)
+    llm: LLM = attrs.field(validator=_is_llm)
+    threshold: float = attrs.field(default=0.5, validator=number(most=1))
+    passage_limit: int = attrs.field(default=4000, validator=_WHOLE)
+    max_tokens: int | None = attrs.field(default=None, validator=optional(_WHOLE))
 
     def depth(self, query: ResolvedQuery) -> int:
-        """Return how many hits it judges."""
+        """Return how many hits the model scores."""
         return query.top_k
 
     def __call__(
@@ -186,44 +186,38 @@ class ChunkFilter:
 
 @attrs.frozen
 class LLMReranker:
-    """A `Reranker` that asks a language model for a score of each text, from 0 to 1.
+    """A `Reranker` that calls a language model, which scores each text from 0 to 1.
 
-    Each prompt holds up to ``batch`` texts, and the model answers with a JSON array of numbers.
+    Each prompt has up to ``batch`` texts, and the model returns a JSON array of numbers.
 
     Args:
-        llm: the model that judges.
-        batch: how many texts are in one prompt.
-        passage_limit: how many code points of each text the model sees.
-        max_tokens: how long an answer may be; None is enough for the scores alone. A model that
-            thinks before it answers needs more.
+        llm: the model.
+        batch: the maximum number of texts in one prompt.
+        passage_limit: the maximum length of each text in the prompt, in code points.
+        max_tokens: the maximum length of a response; None is enough for the scores. Reasoning
+            models need more.
 
     Raises:
         ValidationError: an argument is invalid.
     """
 
-    llm: LLM
-    batch: int = 20
-    passage_limit: int = 4000
-    max_tokens: int | None = None
-
-    def __attrs_post_init__(self) -> None:
-        check_llm(self.llm)
-        check_whole(self.batch, "batch", least=1)
-        check_whole(self.passage_limit, "passage_limit", least=1)
-        if self.max_tokens is not None:
-            check_whole(self.max_tokens, "max_tokens", least=1)
+    llm: LLM = attrs.field(validator=_is_llm)
+    batch: int = attrs.field(default=20, validator=_WHOLE)
+    passage_limit: int = attrs.field(default=4000, validator=_WHOLE)
+    max_tokens: int | None = attrs.field(default=None, validator=optional(_WHOLE))
 
     @property
     def signature(self) -> str:
-        """That of the model, and what it is used for."""
+        """The signature of the model and of this use."""
         return f"listwise/{self.llm.signature}"
 
     def scores(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one score for each text, shape (len(texts),), from 0 to 1.
 
         Raises:
-            UnusableAnswerError: an answer is not a JSON array of as many numbers from 0 to 1.
-            ProviderError: the model could not answer.
+            UnusableAnswerError: a response is not a JSON array with a number from 0 to 1 for each
+                text.
+            ProviderError: the model failed.
             CancelledError: the deadline passed.
         """
         found: list[float] = []

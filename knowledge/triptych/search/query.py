@@ -1,7 +1,4 @@
-"""All query validation of Triptych: what `Service.search` calls.
-
-Who keeps a query's fields for later, as a graph node does, calls it when they are given too.
-"""
+"""The validation of queries, for `Service.search` and for code that stores a query's fields."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from triptych.contracts.models import how_to_set
 from triptych.errors import ValidationError
 from triptych.records import (
     Filter,
@@ -29,11 +27,11 @@ from triptych.records import (
 from triptych.records.queries import check_option_names
 
 DEFAULT_THRESHOLD = 0.1 / 2.2
-"""A keyword score below which a chunk says little, for ``min_scores={"bm25": …}``. Nothing uses
-it by itself.
+"""A keyword score below which chunks are hardly relevant, for ``min_scores={"bm25": …}``. No code
+uses it by default.
 
-The reference's value is 0.1. Its BM25 has the same idf, k1 and b as ours, and the constant factor
-``k1 + 1`` = 2.2, which Lucene's formula leaves out. The quotient keeps the same chunks here."""
+The reference implementation uses 0.1 with a BM25 of the same idf, k1 and b, but with the constant
+factor ``k1 + 1`` = 2.2, which Lucene's formula omits. The quotient keeps the same chunks here."""
 
 MAX_TOP_K = 10_000
 _MAX_QUERY = 100_000
@@ -42,7 +40,7 @@ _LEAST_DEPTH = 30  # candidates a lane brings to fusion at least: docs/explanati
 
 
 Moment = int | datetime
-"""A time in UTC, or the greatest version that a document may have."""
+"""A time in UTC, or the maximum version of documents."""
 
 _MOMENTS = (
     "give a datetime, its ISO 8601 text such as '2026-11-01T12:00', or a version from 1 up as a "
@@ -58,14 +56,14 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
     Raises:
         ValidationError: a field is invalid; the message names it and says what can.
     """
-    text = check_text(query.text, "the query")
+    text, each = check_text(query.text, "the query"), query.per_document
     tree = parse_filter(query.where)
     if not has_words(text):
         if tree is None:
             raise ValidationError("the query is empty: give it at least one word")
         if query.threshold is not None or query.min_scores or query.keyword_boost:
             raise ValidationError(
-                "a query without words lists what passes its where, and scores nothing: leave out "
+                "a query without words lists all matches of its where, without scores: leave out "
                 "threshold, min_scores and keyword_boost"
             )
     if "\0" in text:
@@ -79,14 +77,14 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
         layer=to_layer(query.layer),
         mode=None if query.mode is None else _mode(query.mode, lanes),
         scope=to_scope(query.scope),
-        top_k=_top_k(query.top_k),
+        top_k=check_whole(query.top_k, "top_k", least=1, most=MAX_TOP_K),
         threshold=None if query.threshold is None else _number(query.threshold, "threshold"),
         min_scores=_min_scores(query.min_scores, lanes),
         fresh_only=_switch(query.fresh_only, "fresh_only"),
         syntax=_switch(query.syntax, "syntax"),
         keyword_boost=_share(query.keyword_boost),
         offset=_offset(query.offset, query.top_k),
-        per_document=_most_each(query.per_document),
+        per_document=None if each is None else check_whole(each, "per_document", least=1),
         conversation=check_conversation(query.conversation),
         as_of=None if query.as_of is None else to_moment(query.as_of),
     )
@@ -115,7 +113,7 @@ def check_length(text: object) -> None:
     """
     if isinstance(text, str) and len(text) > _MAX_QUERY:
         raise ValidationError(
-            f"the query is {len(text):,} characters long; {_MAX_QUERY:,} is the most: "
+            f"the query is {len(text):,} characters long; the maximum is {_MAX_QUERY:,}: "
             "search with its essential sentences"
         )
 
@@ -138,9 +136,9 @@ def query_of(query: Query | str, options: Mapping[str, Any]) -> Query:
 def resolve_mode(
     mode: Mode | str | None, *, has_embedder: bool, lanes: Collection[str] = ()
 ) -> Mode | str:
-    """Return the mode that a search runs in: None is hybrid with an embedder, else keyword.
+    """Return the mode of a search: None is hybrid with an embedder, else keyword.
 
-    The name of one of ``lanes`` is a mode too: that lane only.
+    The name of one of ``lanes`` is also a mode, for that lane only.
 
     Raises:
         ValidationError: there is no such mode.
@@ -175,7 +173,7 @@ def _mode(value: Any, lanes: Collection[str] | None) -> Mode | str:
     if isinstance(value, str) and value and (lanes is None or value in lanes):
         return value
     names = dict.fromkeys([*map(str, Mode), *(lanes or ())])
-    needs = " (the mode 'sparse' needs a sparse encoder: the setting sparse_encoder names one)"
+    needs = f" (the mode 'sparse' needs a sparse encoder: {how_to_set('sparse_encoder')})"
     raise ValidationError(
         f"there is no mode {value!r}: choose one of {', '.join(map(repr, names))}"
         f"{needs if value == 'sparse' else ''}"
@@ -193,14 +191,6 @@ def check_dataset_ids(value: Any) -> tuple[str, ...]:
             f"dataset_ids is a list of datasets, not {value!r:.60}: one is a dataset_id"
         )
     return tuple(dict.fromkeys(check_text(each, "a dataset of dataset_ids") for each in value))
-
-
-def _top_k(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValidationError(f"top_k must be a whole number, not {value!r}")
-    if not 1 <= value <= MAX_TOP_K:
-        raise ValidationError(f"top_k must lie between 1 and {MAX_TOP_K:,}, not {value}")
-    return value
 
 
 def has_words(text: str) -> bool:
@@ -237,10 +227,6 @@ def _offset(value: Any, top_k: int) -> int:
     return int(value)
 
 
-def _most_each(value: Any) -> int | None:
-    return None if value is None else check_whole(value, "per_document", least=1)
-
-
 def _switch(value: Any, what: str) -> bool:
     if not isinstance(value, bool):
         raise ValidationError(f"{what} is True or False, not {value!r:.60}")
@@ -253,7 +239,7 @@ def _number(value: Any, what: str) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise ValidationError(f"{what} is a number beyond all scores: give a smaller one") from None
+        raise ValidationError(f"{what} is larger than any score: give a smaller number") from None
 
 
 def _share(value: Any) -> float:
@@ -298,8 +284,8 @@ def to_moment(value: Any) -> Moment:
         raise ValidationError(f"as_of lies beyond all times: {given!r:.60}; {_MOMENTS}") from None
     if moment > datetime.now(UTC):
         raise ValidationError(
-            f"as_of lies in the future: {moment.isoformat()}; leave it out to search what is "
-            "stored now"
+            f"as_of lies in the future: {moment.isoformat()}; leave it out to search the current "
+            "state"
         )
     return moment
 

@@ -169,7 +169,7 @@ def parse_query(query: Query) -> ParsedQuery:
     _check_count(len(phrases) + len(prefixes) + len(excluded) + len(excluded_prefixes))
     if text.strip() and not words:
         raise ValidationError(
-            f"the query {query.text!r:.80} only narrows: add a word or a phrase to look for"
+            f"the query {query.text!r:.80} only excludes: add a word or a phrase to search for"
         )
     return ParsedQuery(
         text=" ".join(words),
@@ -187,8 +187,8 @@ def _check_count(conditions: int) -> None:
     # Each is looked for in every text that a lane finds.
     if conditions > MOST_CONDITIONS:
         raise ValidationError(
-            f"the query has {conditions:,} phrases, prefixes and exclusions; {MOST_CONDITIONS} is "
-            "the most: leave some out, or search without syntax"
+            f"the query has {conditions:,} phrases, prefixes and exclusions; the maximum is "
+            f"{MOST_CONDITIONS}: leave some out, or search without syntax"
         )
 
 

@@ -1,4 +1,4 @@
-"""`ChunkRepo.search` and its kin for whole documents, against the oracle and against each other."""
+"""Tests of the searches of chunks and documents, against an oracle and between backends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 import pytest
 
-from triptych.contracts import DocLevelSearcher, Store
+from triptych.contracts import Store
 from triptych.records import (
     NO_CHUNK,
     OPENING,
@@ -356,7 +356,10 @@ class SearchTests(HarnessTests):
         fill(store, "d", {"a": "🐟 fish " * 500, "b": "fish"})
         put(store, "d", "not derived", "fish")
         keys: list[Hashable] = []
-        for found in _document_lanes(searcher):
+        for found in (
+            searcher.search_docs(keyword_query("fish", "d")),
+            searcher.search_docs_by_vector(vector_query(vector_of("fish"), "d")),
+        ):
             got = searcher.fetch_docs([candidate.key for candidate in found])
             for candidate in found:
                 item = got[candidate.key]
@@ -373,13 +376,6 @@ class SearchTests(HarnessTests):
         assert dict(searcher.fetch_docs(keys)) == {}
 
 
-def _document_lanes(searcher: DocLevelSearcher) -> list[Sequence[Candidate]]:
-    return [
-        searcher.search_docs(keyword_query("fish", "d")),
-        searcher.search_docs_by_vector(vector_query(vector_of("fish"), "d")),
-    ]
-
-
 def _at_angle(angle: float) -> Vector:
     vector = np.zeros(DIMENSION, np.float32)
     vector[0], vector[1] = np.cos(angle), np.sin(angle)
@@ -387,14 +383,14 @@ def _at_angle(angle: float) -> Vector:
 
 
 def assert_backends_rank_alike(first: Harness, second: Harness, *, tolerance: float = 0.0) -> None:
-    """Fill both stores with the kit's corpus and compare every lane, filtered and not.
+    """Fill both stores with a test corpus and compare every lane, with and without filters.
 
-    Keyword scores must be equal; dot products may differ in the last digit kept. With a
-    ``tolerance`` scores of all lanes may differ by so much, and entries change places whose
-    scores do not differ by more: it is for engines that add up in 32 bits.
+    Keyword scores must be equal; dot products may differ in the last digit. With a ``tolerance``
+    scores may differ by that much, and entries whose scores differ by no more may be in another
+    order, for engines that sum in 32 bits.
 
     Raises:
-        AssertionError: an answer differs in its entries, their order or their scores.
+        AssertionError: a result differs in its entries, their order or their scores.
     """
     one, other = first.open(), second.open()
     try:

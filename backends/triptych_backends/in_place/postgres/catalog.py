@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import attrs
@@ -179,8 +180,8 @@ def load_table(reader: Reader, spec: TableSpec, language: str) -> Table:
     pairs = [_pair(pair, find, indexes, configs) for pair in spec.columns]
     if not extension and any(pair.vector for pair in pairs):
         raise ValidationError(
-            f"{spec.table!r} names a vector column, and the database has no extension pgvector: "
-            "leave vector out, and the table is searched by keyword"
+            f"{spec.table!r} names a vector column, but the database does not have the extension "
+            "pgvector: leave vector out to search the table by keyword"
         )
     return Table(
         spec=spec,
@@ -249,8 +250,8 @@ def _own_filter(spec: TableSpec, there: Mapping[str, Column]) -> FilterTree | No
             each.field not in there or there[each.field].kind not in _METADATA
         ):
             raise ValidationError(
-                f"the filter of the table {spec.table!r} names {each.field!r}, which is no column "
-                "of it that can be compared"
+                f"the filter of the table {spec.table!r} names {each.field!r}, which is not a "
+                "comparable column of it"
             )
     return tree
 
@@ -269,7 +270,7 @@ class _Configs:
         if given is not None:
             if not self._is_there(given):
                 raise ValidationError(
-                    f"text_config of {self._spec.table!r} is {given!r}, and the server has no text "
+                    f"text_config of {self._spec.table!r} is {given!r}, but the server has no text "
                     "search configuration of that name: `\\dF` in psql lists them"
                 )
             return given
@@ -353,37 +354,32 @@ def _is_column(shown: str, name: str) -> bool:
 
 def findings(table: Table) -> Iterator[Finding]:
     """The findings about a table; the rows are not read."""
-    place = f"table {table.spec.table}"
     if not table.is_table:
         return  # what a view is made of is not to be seen
+    finding = partial(Finding, place=f"table {table.spec.table}", dataset_id=table.spec.name)
     if not table.unique:
-        yield Finding(
+        yield finding(
             check="tables.unique",
-            place=place,
             detail=f"no unique index on {table.id.name!r}, which is its id",
             why="rows of one id are shown as one, and each hit is read by a scan",
             remedy="name the primary key as id, or have a unique index made",
-            dataset_id=table.spec.name,
         )
     if table.rows < MANY:
         return
     for pair in table.pairs:
         if pair.vector is not None and not pair.vector_index:
-            yield Finding(
+            yield finding(
                 check="tables.vector-index",
-                place=place,
                 detail=f"no HNSW or IVFFlat index on {pair.vector.name!r}",
                 why="each search compares the query with every vector",
                 remedy=(
                     "have an index made, such as CREATE INDEX ON … USING hnsw (… "
                     f"{'halfvec' if pair.vector.kind == 'halfvec' else 'vector'}_cosine_ops)"
                 ),
-                dataset_id=table.spec.name,
             )
         if not pair.search.indexed:
-            yield Finding(
+            yield finding(
                 check="tables.text-search",
-                place=place,
                 detail=f"no GIN index for the text search of {pair.text.name!r}",
                 why=(
                     "each keyword search reads every text"
@@ -394,5 +390,4 @@ def findings(table: Table) -> Iterator[Finding]:
                     "have an index made, such as CREATE INDEX ON … USING gin "
                     f"(to_tsvector('{pair.search.config}', …))"
                 ),
-                dataset_id=table.spec.name,
             )

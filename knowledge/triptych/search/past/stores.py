@@ -1,4 +1,4 @@
-"""The scratch stores of the last moments that were asked for."""
+"""The cached scratch stores of recently requested moments."""
 
 from __future__ import annotations
 
@@ -61,6 +61,7 @@ class _Scratch:
         self.store.close()
 
 
+@attrs.define(eq=False)
 class PastStores:
     """Makes stores as of a moment, and keeps the last two for the next query.
 
@@ -69,20 +70,13 @@ class PastStores:
     the moment: what was deleted goes, and a put that was under way is found. Thread-safe.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        versions: VersionReader | None,
-        derivation: Deriver,
-        scratch: Callable[[], Store] | None,
-    ) -> None:
-        self._store = store
-        self._versions = versions
-        self._derivation = derivation
-        self._scratch = scratch
-        self._kept: dict[Moment, _Scratch] = {}
-        self._lock = threading.Lock()
-        self._closed = False
+    _store: Store
+    _versions: VersionReader | None
+    _derivation: Deriver
+    _scratch: Callable[[], Store] | None
+    _kept: dict[Moment, _Scratch] = attrs.field(factory=dict, init=False)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    _closed: bool = attrs.field(default=False, init=False)
 
     @contextmanager
     def at(
@@ -117,8 +111,8 @@ class PastStores:
             made, left_out = scratch.lanes(engine)
             if mode in left_out:
                 raise NotAvailableError(
-                    f"the lane {mode!r} searches what is stored now only: leave as_of "
-                    "out, or give its retriever a method over (see Retriever)"
+                    f"the lane {mode!r} searches only the current state: leave as_of out, or give "
+                    "its retriever a method over (see Retriever)"
                 )
             if left_out and mode in (None, Mode.HYBRID):
                 names = ", ".join(map(repr, left_out))
@@ -145,12 +139,15 @@ class PastStores:
                 with _waiting_for(scratch.filling):
                     return scratch, self._fill(scratch, moment, dataset_ids, wants)
             except OutdatedError as error:
-                self._retire(moment, scratch)
+                with self._lock:
+                    if self._kept.get(moment) is scratch:
+                        del self._kept[moment]
+                self._end(scratch)
                 self._release(scratch)
                 if not left:
                     raise StoreError(
-                        "the documents changed again and again while those of the past were "
-                        "read: search again"
+                        "the documents changed repeatedly while their old versions were read: "
+                        "search again"
                     ) from error
             except BaseException:
                 self._release(scratch)
@@ -202,9 +199,9 @@ class PastStores:
             )
         if self._scratch is None:
             raise NotAvailableError(
-                "a search of the past fills a store in memory, and there is none: give "
-                "ServiceOptions(scratch=…), such as triptych_backends.memory.MemoryStore; "
-                "triptych.open does so by itself"
+                "a search of the past needs an in-memory store: give ServiceOptions(scratch=…), "
+                "such as triptych_backends.memory.MemoryStore; "
+                "triptych.open sets it"
             )
         retired = []
         with self._lock:
@@ -220,12 +217,6 @@ class PastStores:
         for each in retired:
             self._end(each)
         return scratch
-
-    def _retire(self, moment: Moment, scratch: _Scratch) -> None:
-        with self._lock:
-            if self._kept.get(moment) is scratch:
-                del self._kept[moment]
-        self._end(scratch)
 
     def _end(self, scratch: _Scratch) -> None:
         """Close the store as soon as nobody uses it."""
