@@ -8,6 +8,7 @@
     ├── NotAvailableError       this installation or backend is not capable of it
     ├── AuthenticationError     the caller has no valid key
     ├── AccessDeniedError       the caller's access does not allow it
+    ├── PendingReviewError      the write waits until a person approves it
     ├── TooManyRequestsError    the caller asks more often than the key allows
     ├── ModelMismatchError      the store was filled with another embedding model
     ├── StoreError              the store could not do it
@@ -31,7 +32,7 @@ appears in one. Drivers' own errors never leave a backend: they are the ``__caus
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ __all__ = [
     "NotAvailableError",
     "NotFoundError",
     "ParseError",
+    "PendingReviewError",
     "ProviderError",
     "ProviderSetupError",
     "ProviderTimeoutError",
@@ -123,6 +125,17 @@ class AuthenticationError(TriptychError):
 
 class AccessDeniedError(TriptychError):
     """The caller's access does not allow it; nothing was written."""
+
+
+class PendingReviewError(TriptychError):
+    """The dataset is reviewed and the caller is an agent: the write waits as a proposal.
+
+    Nothing was written. ``proposals`` maps the names of documents to the ids of the proposals.
+    """
+
+    def __init__(self, message: str, *, proposals: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.proposals: dict[str, str] = dict(proposals or {})
 
 
 class TooManyRequestsError(TriptychError):

@@ -411,6 +411,6 @@ class Server:
             return
         if isinstance(service, RestrictedService) and service.base is self.service:
             access = service.access
-            if access.dataset_ids is None and access.tree is None:
+            if access.dataset_ids is None and access.tree is None and not access.agent:
                 return
         raise AccessDeniedError(f"{what} for keys to everything")

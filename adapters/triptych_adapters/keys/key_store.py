@@ -99,6 +99,7 @@ class AccessKey:
         created_at: when it was made.
         expires_at: from when on it is not valid; None for never.
         revoked_at: since when it is revoked; None if it is not.
+        agent: whether it is a program's, whose writes wait for review; see `Access`.
     """
 
     id: str
@@ -111,6 +112,7 @@ class AccessKey:
     created_at: datetime
     expires_at: datetime | None = attrs.field(default=None, converter=_moment)
     revoked_at: datetime | None = None
+    agent: bool = False
 
     def __attrs_post_init__(self) -> None:
         check_text(self.name, "a key's name")
@@ -135,7 +137,18 @@ class AccessKey:
     @property
     def access(self) -> Access:
         """What it gives access to."""
-        return Access(dataset_ids=self.dataset_ids, can_write=self.can_write, where=self.where)
+        return Access(
+            dataset_ids=self.dataset_ids,
+            can_write=self.can_write,
+            where=self.where,
+            agent=self.agent,
+            caller=self.who,
+        )
+
+    @property
+    def who(self) -> str:
+        """Its name and its id."""
+        return f"{self.name} ({self.id})".lstrip()
 
     def state(self, now: datetime | None = None) -> str:
         """ "valid", "expired" or "revoked"."""
@@ -198,6 +211,7 @@ class KeyStore:
         where: Mapping[str, Any] | None = None,
         requests_per_minute: int | None = None,
         expires_at: datetime | None = None,
+        agent: bool = False,
     ) -> NewKey:
         """Make a key and keep it; the answer has its text, which nothing shows again.
 
@@ -219,6 +233,7 @@ class KeyStore:
                 requests_per_minute=requests_per_minute,
                 created_at=now,
                 expires_at=expires_at,
+                agent=agent,
             )
             if key.state(now) != "valid":
                 raise ValidationError("the key would have expired already: give a later moment")

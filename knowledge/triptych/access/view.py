@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import takewhile
 from typing import Any, TypeVar
@@ -77,15 +77,21 @@ class Access:
             documents. What does not pass does not exist for the caller: it is not found, not
             counted, and has no part in a score. Conditions are on metadata, ``doc_name``,
             ``doc_prefix`` and ``$expires_at``.
+        agent: whether the caller is a program whose writes wait for a person, in the datasets that
+            are reviewed (`triptych.access.proposals`).
+        caller: who it is, in words, as its proposals say.
     """
 
     dataset_ids: tuple[str, ...] | None = attrs.field(default=None, converter=_datasets)
     can_write: bool = False
     where: Mapping[str, Any] | None = attrs.field(default=None, converter=_where, hash=False)
+    agent: bool = False
+    caller: str = ""
 
     def __attrs_post_init__(self) -> None:
-        if not isinstance(self.can_write, bool):
-            raise ValidationError(f"can_write is True or False, not {self.can_write!r:.60}")
+        for name in ("can_write", "agent"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValidationError(f"{name} is True or False, not {getattr(self, name)!r:.60}")
         _ = self.tree  # read once: what a caller does to the mapping later changes nothing
 
     @cached_property
@@ -116,12 +122,14 @@ class AccessView:
     """What an `Access` shows of ``store``.
 
     What is outside of it is answered on the same path as what is not there: the same reads of
-    the store, then the same answer.
+    the store, then the same answer. ``reviews`` says in which datasets the caller's writes wait for
+    review.
     """
 
     store: Store
     capabilities: Capabilities
     access: Access
+    reviews: Callable[[str], bool] = lambda dataset_id: False
     _known: dict[str, str] = attrs.field(factory=dict, init=False, repr=False)
 
     @property
@@ -261,7 +269,8 @@ class AccessView:
         """Refuse a write that concerns a whole dataset where the access has a filter.
 
         Raises:
-            AccessDeniedError: the access may only read, or has a filter.
+            AccessDeniedError: the access may only read, or has a filter, or is an agent's and the
+                dataset is reviewed.
             NotFoundError: the dataset is not one that it names.
         """
         self.check_write(dataset_id)
@@ -269,6 +278,19 @@ class AccessView:
             raise AccessDeniedError(
                 f"this access is to some documents of a dataset, and {what} concerns all of them: "
                 "ask for an access without a filter"
+            )
+        self.check_unreviewed(dataset_id, what)
+
+    def check_unreviewed(self, dataset_id: str, what: str) -> None:
+        """Refuse a write that cannot wait for review, where the caller's writes do.
+
+        Raises:
+            AccessDeniedError: they do.
+        """
+        if self.reviews(dataset_id):
+            raise AccessDeniedError(
+                f"what agents write in {dataset_id!r} is reviewed, and {what} cannot be: an agent "
+                "may propose documents, their metadata and their deletion"
             )
 
     def refused(self, name: str) -> AccessDeniedError:

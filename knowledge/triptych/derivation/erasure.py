@@ -74,3 +74,18 @@ def forget_requests(settings: SettingsStore | None, dataset_id: str, name: str |
                 answers += key.startswith(BODIES) and not value.startswith(PLACE)
                 break
     return answers
+
+
+def proposal_settings(dataset_id: str) -> str:
+    """What the keys of a dataset's proposals begin with: `triptych.access.proposals`."""
+    return f"proposal/{dataset_id}/"
+
+
+def forget_proposals(settings: SettingsStore | None, dataset_id: str, name: str | None) -> None:
+    """Remove the proposals of a document, or of a dataset (None), decided ones too."""
+    prefix = proposal_settings(dataset_id)
+    for key in () if settings is None else settings.list_settings(prefix):
+        while "/" not in key.removeprefix(prefix) and (text := settings.get_setting(key)):
+            of_another = name not in (None, json.loads(text)["name"])
+            if of_another or settings.set_setting(key, None, expected=text):
+                break

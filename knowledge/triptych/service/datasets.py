@@ -141,6 +141,7 @@ class Datasets(ServiceBase):
         check_names(dataset_id)
         existed = self.documents.delete_dataset(dataset_id)
         forget_settings(self.capabilities.settings, dataset_id)
+        self._forget_proposals(dataset_id)
         self.question_log.erase(dataset_id)
         return existed
 
@@ -169,7 +170,8 @@ class Datasets(ServiceBase):
 
         Old versions go with their document, and so do the layers of the folders and the dataset
         above it, which may quote it, what syncs into the store remember of its file, and the
-        answers that a server keeps for requests about it which are sent again. Logged questions
+        answers that a server keeps for requests about it which are sent again, and what agents
+        proposed of it. Logged questions
         go with their dataset; a document that is purged is no longer named in the log.
 
         Deleting leaves bytes in free pages, logs and index files until they are overwritten;
