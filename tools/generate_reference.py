@@ -43,7 +43,7 @@ PAGE_OF = {
     "put": "../how-to/file-formats.md",
     "watch": "../how-to/watch.md",
     "remove": "../how-to/sync.md#let-the-store-remember-the-folders",
-    "follow": "../how-to/existing-tables.md#follow-a-table-into-a-dataset",
+    "follow": "../how-to/follow-a-table.md",
     "search": "../how-to/query-syntax.md",
     "ask": "../how-to/ask.md",
     "context": "../how-to/context.md",
@@ -66,12 +66,13 @@ PAGE_OF = {
     "copy": "../how-to/move.md",
     "backup": "../how-to/move.md",
     "restore": "../how-to/history.md",
-    "admin keys": "../how-to/access.md#keys",
+    "admin keys": "../how-to/keys.md",
     "mcp": "../how-to/mcp.md",
     "admin fetch": "../how-to/context.md",
     "layers": "../how-to/layers.md",
     "eval": "../how-to/evaluate.md",
     "serve": "../how-to/serve.md",
+    "console": "../how-to/console.md",
 }
 """The page that tells more of a command, or of a group of them."""
 FILE_ONLY = ("pipelines",)

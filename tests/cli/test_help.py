@@ -34,6 +34,7 @@ COMMANDS = (
     "watch",
     "work",
     "serve",
+    "console",
     "follow",
     "search",
     "ask",

@@ -451,3 +451,19 @@ def test_pieces_are_the_text_and_say_of_which_chunks_they_are(
             )
             assert piece.passage == (passage[0] <= place < passage[1])
         at += len(piece.text)
+
+
+def test_a_gap_becomes_a_golden_question_or_a_note(tmp_path: Path) -> None:
+    with triptych.open(tmp_path / "kb.db", embedder="hash", question_log=True) as kb:
+        kb.put_document("docs", "tea.md", "Green tea.")
+        for _ in range(2):
+            assert not kb.search("what is a zeppelin", dataset_id="docs", mode="bm25")
+        ask = Client(create_app(kb, write=True, console=True))
+        text = ask("GET", "/console/gaps").text
+        assert "what is a zeppelin" in text
+        assert "<td>2</td>" in text
+        note = re.search(r'href="(/console/put\?dataset=docs&amp;content=[^"]*)"', text)
+        assert note is not None
+        assert "# what is a zeppelin" in ask("GET", note[1].replace("&amp;", "&")).text
+        post(ask, "/console/golden", q="what is a zeppelin", dataset="docs", verdict="keep")
+        assert "what is a zeppelin" in ask("GET", "/console/golden?dataset=docs").text

@@ -16,6 +16,7 @@ PAGE = (ROOT / "docs/explanation/dependencies.md").read_text(encoding="utf-8")
 TOOL: dict[str, Any] = runpy.run_path(str(ROOT / "tools/check_wheels.py"))
 SPDX = {
     "Apache Software License": "Apache-2.0",
+    "BSD License": "BSD-3-Clause",  # of Jinja2, whose LICENSE.txt has three clauses
     "MIT License": "MIT",
     "MIT, BSD": "MIT AND BSD-3-Clause",
     "BSD-3-Clause, Apache-2.0, dependency licenses": "BSD-3-Clause AND Apache-2.0",

@@ -112,6 +112,7 @@ ELSEWHERE = {
     "eval questions": "a model",
     "watch": "goes on",
     "serve": "goes on",
+    "console": "goes on",
     "follow": "a table of another database",
     "admin spaces fill": "a second embedder",
     "admin spaces swap": "a second embedder",

@@ -8,8 +8,8 @@ from functools import partial
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from triptych.errors import AuthenticationError, NotAvailableError, TriptychError
-from triptych_adapters.console import asking, documents, golden, keys, searching, upkeep
+from triptych.errors import AuthenticationError, TriptychError
+from triptych_adapters.console import asking, documents, gaps, golden, keys, searching, upkeep
 from triptych_adapters.console.site import (
     HEADERS,
     Made,
@@ -49,22 +49,12 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
     yield from site.page("/console/put", "put", documents.new, posts=documents.put)
     yield from site.page("/console/sandbox", "sandbox", documents.sandbox)
     yield from site.page("/console/work", "work", upkeep.work, posts=upkeep.mend, long=True)
-    yield from site.page("/console/gaps", "gaps", gaps)
+    yield from site.page("/console/gaps", "gaps", gaps.gaps)
     yield from site.page("/console/golden", "golden", golden.golden, posts=golden.judge)
     yield from site.page("/console/connect", "connect", connect)
     yield from site.page("/console/keys", "keys", keys.keys, posts=keys.change_keys)
     yield from site.form("/console/see-as", "see_as", keys.see_as)
     yield from sessions(server)
-
-
-def gaps(visit: Visit) -> Made:
-    """Questions that nothing answered, most often asked first."""
-    try:
-        asked = visit.service.question_log.questions()
-    except NotAvailableError as error:
-        return {"questions": [], "why": str(error)}
-    missing = [each for each in asked if each.answerability != "enough"]
-    return {"questions": sorted(missing, key=lambda each: -each.times)[:200], "why": ""}
 
 
 def connect(visit: Visit) -> Made:

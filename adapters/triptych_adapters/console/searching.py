@@ -22,6 +22,8 @@ _MOST: Final = 100
 _FACETS: Final = 400
 """Documents that are looked at for values to filter by."""
 _SHOWN_VALUES: Final = 8
+_SORTED: Final = 5_000
+"""Documents of a dataset up to which they are sorted by time: that reads all of them."""
 
 
 @attrs.frozen(kw_only=True)
@@ -170,10 +172,14 @@ def facets(service: Service, dataset_ids: Sequence[str]) -> dict[str, list[tuple
 
 
 def _recent(service: Service, known: Sequence[str]) -> list[tuple[str, Any]]:
-    """The documents that changed last, of the first datasets."""
+    """The documents that changed last, of the first datasets; of large ones the first by name."""
     found = [
         (dataset_id, info)
         for dataset_id in known[:10]
-        for info in service.list_documents(dataset_id, sort="-$updated_at", limit=8)
+        for info in service.list_documents(
+            dataset_id,
+            sort="-$updated_at" if service.count_documents(dataset_id) <= _SORTED else "$name",
+            limit=8,
+        )
     ]
     return sorted(found, key=lambda each: each[1].updated_at, reverse=True)[:8]
