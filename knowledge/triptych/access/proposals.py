@@ -16,7 +16,7 @@ import attrs
 from triptych.access.view import Access
 from triptych.contracts import SettingsStore
 from triptych.contracts.rules import plan_put
-from triptych.derivation.erasure import proposal_settings
+from triptych.derivation.erasure import PROPOSALS, proposal_settings
 from triptych.errors import (
     AccessDeniedError,
     ConflictError,
@@ -113,23 +113,26 @@ class Proposals:
         key = _REVIEWED + check_identifier(dataset_id, "dataset_id")
         set_at_last(self._settings, key, "true" if reviewed else None)
 
-    def list(self, dataset_id: str) -> Sequence[Proposal]:
-        """All of a dataset, the oldest first."""
-        found = map(_read, self._texts(dataset_id))
-        return sorted(found, key=lambda each: (each.made_at, each.id))
+    def reviewed(self) -> set[str]:
+        """The datasets where they wait."""
+        found = self._settings.list_settings(_REVIEWED)
+        return {key.removeprefix(_REVIEWED) for key in found}
 
-    def _texts(self, dataset_id: str) -> Sequence[str]:
-        prefix = proposal_settings(dataset_id)
-        found = self._settings.list_settings(prefix).items()
+    def list(self, dataset_id: str | None = None) -> Sequence[Proposal]:
+        """All of a dataset, or of all of them, the oldest first."""
+        prefix = PROPOSALS if dataset_id is None else proposal_settings(dataset_id)
+        found = map(_read, self._settings.list_settings(prefix).values())
         # "a" and "a/b" may both be datasets.
-        return [text for key, text in found if "/" not in key.removeprefix(prefix)]
+        of = [each for each in found if dataset_id in (None, each.dataset_id)]
+        return sorted(of, key=lambda each: (each.made_at, each.id))
 
     def add(self, proposals: Sequence[Proposal]) -> Sequence[TriptychError]:
         """Keep proposals of one dataset; the error that the agent gets for each.
 
         That is a `PendingReviewError` if the proposal waits. The same one waits only once.
         """
-        size = sum(map(len, self._texts(proposals[0].dataset_id))) if proposals else 0
+        prefix = proposal_settings(proposals[0].dataset_id) if proposals else PROPOSALS
+        size = sum(map(len, self._settings.list_settings(prefix).values()))
         errors = []
         for each in proposals:
             error = self._add(each, has_room=size + len(each.text) <= MOST_CHARACTERS)

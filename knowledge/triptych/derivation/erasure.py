@@ -76,9 +76,13 @@ def forget_requests(settings: SettingsStore | None, dataset_id: str, name: str |
     return answers
 
 
+PROPOSALS: Final = "proposal/"
+"""What the names of these settings begin with: `triptych.access.proposals`."""
+
+
 def proposal_settings(dataset_id: str) -> str:
-    """What the keys of a dataset's proposals begin with: `triptych.access.proposals`."""
-    return f"proposal/{dataset_id}/"
+    """What the names of a dataset's proposals begin with."""
+    return f"{PROPOSALS}{dataset_id}/"
 
 
 def forget_proposals(settings: SettingsStore | None, dataset_id: str, name: str | None) -> None:
