@@ -38,10 +38,8 @@ Question = dict[str, Any]
 def _settings(visit: Visit, dataset_id: str) -> SettingsStore | None:
     """Where the questions are kept; None for whom not all of the dataset is."""
     service = visit.service
-    if isinstance(service, RestrictedService):
-        access = service.access
-        if access.tree is not None or not access.names(dataset_id):
-            return None
+    if isinstance(service, RestrictedService) and not service.access.is_whole(dataset_id):
+        return None
     return visit.server.service.capabilities.settings
 
 

@@ -36,7 +36,7 @@ def reviews(visit: Visit) -> Made:
     names = {*visit.service.list_datasets(), *reviewed, *(each.dataset_id for each in every)}
     accesses = unrestricted(visit.service)[1]
     for name in sorted(names):
-        if all(each.tree is None and each.names(name) for each in accesses):
+        if all(each.is_whole(name) for each in accesses):
             waiting = [p for p in every if p.dataset_id == name and p.state == "pending"]
             made["datasets"].append((name, name in reviewed, len(waiting)))
             if not made["dataset_id"] and waiting:
@@ -44,10 +44,9 @@ def reviews(visit: Visit) -> Made:
     if made["dataset_id"] not in [name for name, *_ in made["datasets"]]:
         made["dataset_id"] = ""
     of = [each for each in every if each.dataset_id == made["dataset_id"]]
-    decided = [each for each in of if each.decided_at]
     return made | {
         "waiting": [_shown(visit.service, p) for p in of if p.state == "pending"][:_SHOWN],
-        "decided": sorted(decided, key=lambda p: p.decided_at or p.made_at, reverse=True),
+        "decided": kept.decided(made["dataset_id"]),
         "decides": visit.can_write and _may(check_reviewer, visit.own, made["dataset_id"]),
         "switches": visit.can_write and _may(visit.server.check_sees_all, visit.own, ""),
     }

@@ -126,6 +126,11 @@ class Proposals:
         of = [each for each in found if dataset_id in (None, each.dataset_id)]
         return sorted(of, key=lambda each: (each.made_at, each.id))
 
+    def decided(self, dataset_id: str) -> Sequence[Proposal]:
+        """Those that were approved or refused, the last decision first."""
+        found = [each for each in self.list(dataset_id) if each.decided_at]
+        return sorted(found, key=lambda each: each.decided_at or each.made_at, reverse=True)
+
     def add(self, proposals: Sequence[Proposal]) -> Sequence[TriptychError]:
         """Keep proposals of one dataset; the error that the agent gets for each.
 
@@ -162,9 +167,7 @@ class Proposals:
             )
 
     def approve(self, service: Service, dataset_id: str, proposal_id: str, by: str) -> Proposal:
-        """Carry out a proposal over ``service``, as ``by``; the proposal as it is then.
-
-        If several approve it at once, it is carried out once.
+        """Carry out a proposal over ``service``, as ``by``, and once; the proposal as it is then.
 
         Raises:
             AccessDeniedError: ``service`` is an agent's, or not of all of the dataset.
@@ -212,9 +215,7 @@ class Proposals:
             now = datetime.now(UTC)
             new = attrs.evolve(old, state=state, document=None, decided_by=by, decided_at=now)
             if self._settings.set_setting(old.key, new.text, expected=before):
-                decided = [each for each in self.list(dataset_id) if each.decided_at]
-                decided.sort(key=lambda each: each.decided_at or now)
-                for each in decided[:-MOST_DECIDED]:
+                for each in self.decided(dataset_id)[MOST_DECIDED:]:
                     set_at_last(self._settings, each.key, None)
                 return new
         return old
@@ -230,14 +231,9 @@ def unrestricted(service: Any) -> tuple[Service, Sequence[Access]]:
 
 
 def check_reviewer(service: Service, dataset_id: str) -> None:
-    """Refuse who may not decide on a dataset's proposals.
-
-    Raises:
-        AccessDeniedError: the Service is an agent's, only reads, or hides a part of the dataset.
-    """
+    """Raise AccessDeniedError for who may not decide on a dataset's proposals."""
     for access in unrestricted(service)[1]:
-        hides = access.tree is not None or not access.names(dataset_id)
-        if access.agent or not access.can_write or hides:
+        if access.agent or not access.can_write or not access.is_whole(dataset_id):
             raise AccessDeniedError(
                 "whoever decides on proposals may write, sees the whole dataset, and is no agent"
             )

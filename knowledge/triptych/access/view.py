@@ -103,6 +103,10 @@ class Access:
         """Whether the caller may name this dataset."""
         return self.dataset_ids is None or dataset_id in self.dataset_ids
 
+    def is_whole(self, dataset_id: str) -> bool:
+        """Whether it hides nothing of this dataset."""
+        return self.tree is None and self.names(dataset_id)
+
     def admits(self, subject: Subject) -> bool:
         """Whether a document is one of the caller's."""
         return self.tree is None or self.tree.admits(subject)

@@ -87,9 +87,11 @@ def proposal_settings(dataset_id: str) -> str:
 
 def forget_proposals(settings: SettingsStore | None, dataset_id: str, name: str | None) -> None:
     """Remove the proposals of a document, or of a dataset (None), decided ones too."""
-    prefix = proposal_settings(dataset_id)
-    for key in () if settings is None else settings.list_settings(prefix):
-        while "/" not in key.removeprefix(prefix) and (text := settings.get_setting(key)):
-            of_another = name not in (None, json.loads(text)["name"])
-            if of_another or settings.set_setting(key, None, expected=text):
+    if settings is None:
+        return
+    for key in settings.list_settings(proposal_settings(dataset_id)):
+        while (text := settings.get_setting(key)) is not None:
+            about = json.loads(text)
+            is_another = about["dataset_id"] != dataset_id or name not in (None, about["name"])
+            if is_another or settings.set_setting(key, None, expected=text):
                 break
