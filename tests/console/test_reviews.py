@@ -172,6 +172,22 @@ def test_no_text_of_a_proposal_becomes_part_of_the_page(kb: Service) -> None:
     assert kept.list("docs")[0].decided_by == "the console"
 
 
+def test_what_is_too_much_for_a_page_is_counted_and_can_be_shown(
+    clients: dict[str, Client],
+) -> None:
+    ann, bot = clients["ann"], clients["bot"]
+    decide(ann, "on")
+    put(bot, "long.md", "".join(f"Line {at}.\n" for at in range(2_100)))
+    for at in range(11):
+        put(bot, f"{at}.md", "Short.")
+    text = ann("GET", PAGE).text
+    assert "103 more lines are not shown" in text
+    assert "+Line 2099." not in text
+    assert "2 more wait" in text
+    assert text.count("Approve") == 10
+    assert "+Line 2099." in ann("GET", f"{PAGE}?dataset=docs&all=1").text
+
+
 def test_a_store_without_settings_says_so() -> None:
     import attrs
 

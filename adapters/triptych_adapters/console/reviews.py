@@ -43,9 +43,11 @@ def reviews(visit: Visit) -> Made:
                 made["dataset_id"] = name
     if made["dataset_id"] not in [name for name, *_ in made["datasets"]]:
         made["dataset_id"] = ""
-    of = [each for each in every if each.dataset_id == made["dataset_id"]]
+    mine = [p for p in every if p.dataset_id == made["dataset_id"] and p.state == "pending"]
+    lines = None if visit.one("all") else _LINES
     return made | {
-        "waiting": [_shown(visit.service, p) for p in of if p.state == "pending"][:_SHOWN],
+        "waiting": [_shown(visit.service, each, lines) for each in mine[:_SHOWN]],
+        "more": len(mine[_SHOWN:]),
         "decided": kept.decided(made["dataset_id"]),
         "decides": visit.can_write and _may(check_reviewer, visit.own, made["dataset_id"]),
         "switches": visit.can_write and _may(visit.server.check_sees_all, visit.own, ""),
@@ -60,7 +62,7 @@ def _may(check: Any, *arguments: Any) -> bool:
     return True
 
 
-def _shown(service: Service, proposal: Proposal) -> dict[str, Any]:
+def _shown(service: Service, proposal: Proposal, most: int | None) -> dict[str, Any]:
     """A proposal with its difference from what is stored now, and what other documents say."""
     new = proposal.document
     try:
@@ -77,8 +79,8 @@ def _shown(service: Service, proposal: Proposal) -> dict[str, Any]:
     changed = [line[1:] for each, line in lines if each == kind and line[1:3] not in ("++", "--")]
     return {
         "proposal": proposal,
-        "lines": lines[:_LINES],
-        "cut": max(len(lines) - _LINES, 0),
+        "lines": lines[:most],
+        "cut": len(lines) - len(lines[:most]),
         "version": 0 if stored is None else stored.version,
         "elsewhere": _elsewhere(service, proposal, " ".join(changed)[:_QUERY]),
     }
@@ -91,9 +93,9 @@ def _elsewhere(service: Service, proposal: Proposal, text: str) -> list[Hit]:
     try:
         with unlogged():
             found = service.search(text, dataset_id=proposal.dataset_id, **options)
+            return list(found.hits) if text.strip() else []
     except TriptychError:  # the dataset is new, say
         return []
-    return list(found.hits) if text.strip() else []
 
 
 def decide(visit: Visit) -> Made:
