@@ -142,6 +142,9 @@ def test_who_sees_all_of_it_and_may_write_and_is_no_agent_decides(
     # An agent that sees everything makes itself no other key.
     form = {"form_token": "token", "do": "add", "name": "mine", "write": "1"}
     assert clients["bot"]("POST", "/console/keys", data=form).status_code == 403
+    assert clients["ann"]("POST", "/console/keys", data=form).status_code == 200
+    # Nor does it sync folders, which the server itself would.
+    assert clients["bot"]("POST", "/ingest").status_code == 403
     assert decide(clients["editor"], "approve", id) == 303
 
 
