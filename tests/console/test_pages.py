@@ -468,3 +468,17 @@ def test_a_gap_becomes_a_golden_question_or_a_note(tmp_path: Path) -> None:
         assert "# what is a zeppelin" in ask("GET", note[1].replace("&amp;", "&")).text
         post(ask, "/console/golden", q="what is a zeppelin", dataset="docs", verdict="keep")
         assert "what is a zeppelin" in ask("GET", "/console/golden?dataset=docs").text
+
+
+def test_a_purge_erases_a_name_from_golden_questions_and_a_deleted_dataset_takes_them(
+    kb: Service, ask: Client
+) -> None:
+    for name in ("coffee.md", "guide/tea.md"):
+        form = {"q": "tea", "dataset": "docs", "name": name, "verdict": "right"}
+        post(ask, "/console/golden", **form)
+    kb.purge("docs", "coffee.md")
+    (question,) = ask("GET", "/console/golden?dataset=docs&download=1").json()["queries"]
+    assert question["relevance"] == {"guide/tea.md": 2}
+    kb.purge("docs")
+    assert kb.capabilities.settings is not None
+    assert kb.capabilities.settings.get_setting("golden/docs") is None

@@ -13,16 +13,14 @@ from urllib.parse import parse_qsl, quote
 
 from starlette.responses import Response
 
-from triptych.access.service import RestrictedService
-from triptych.contracts import SettingsStore
 from triptych.errors import AccessDeniedError, ConflictError, ValidationError
 from triptych.evaluation import bootstrap, randomisation_test
 from triptych.evaluation.metrics import ndcg_at
+from triptych.search.dataset_settings import GOLDEN_SETTINGS
 from triptych.service import Service
 from triptych_adapters.console.site import HEADERS, Made, see_other
 from triptych_adapters.console.visit import Visit
 
-_SETTING: Final = "golden/"
 _TRIES: Final = 20
 _RIGHT: Final = 2
 _DEPTH: Final = 10
@@ -35,19 +33,12 @@ _SETTINGS: Final = ("mode", "pipeline", "layer", "syntax")
 Question = dict[str, Any]
 
 
-def _settings(visit: Visit, dataset_id: str) -> SettingsStore | None:
-    """Where the questions are kept; None for whom not all of the dataset is."""
-    service = visit.service
-    if isinstance(service, RestrictedService) and not service.access.is_whole(dataset_id):
-        return None
-    return visit.server.service.capabilities.settings
-
-
 def read(visit: Visit, dataset_id: str) -> list[Question]:
     """The questions that are kept on a dataset; none for whom a part of it is hidden."""
-    settings = _settings(visit, dataset_id)
-    text = None if settings is None else settings.get_setting(_SETTING + dataset_id)
-    return _questions(text)
+    settings = visit.service.capabilities.settings
+    if settings is None:
+        return []
+    return _questions(settings.get_setting(GOLDEN_SETTINGS + dataset_id))
 
 
 def _questions(text: str | None) -> list[Question]:
@@ -61,16 +52,16 @@ def change(visit: Visit, dataset_id: str, edit: Callable[[list[Question]], list[
         AccessDeniedError: a part of the dataset is hidden from the visitor.
         ConflictError: others changed them again and again.
     """
-    settings = _settings(visit, dataset_id)
-    if settings is None:
+    settings = visit.service.capabilities.settings
+    if settings is None or dataset_id not in visit.service.list_datasets():
         raise AccessDeniedError(
-            "golden questions are kept by keys that see the whole dataset, in stores that keep "
+            "golden questions are kept by keys that see the whole dataset, in stores that have "
             "settings"
         )
     for _ in range(_TRIES):
-        before = settings.get_setting(_SETTING + dataset_id)
+        before = settings.get_setting(GOLDEN_SETTINGS + dataset_id)
         text = json.dumps({"queries": edit(_questions(before))[-_KEPT:]}, ensure_ascii=False)
-        if settings.set_setting(_SETTING + dataset_id, text, expected=before):
+        if settings.set_setting(GOLDEN_SETTINGS + dataset_id, text, expected=before):
             return
     raise ConflictError("others judge at the same moment: try again")
 

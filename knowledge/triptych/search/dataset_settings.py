@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Final
 
@@ -13,7 +14,13 @@ CALIBRATION_SETTINGS: Final = "answerability/"
 TUNED_SETTINGS: Final = "tuned/"
 """The ranker that a dataset is tuned to: `triptych.search.tuned`."""
 
-DATASET_SETTINGS: Final = (CALIBRATION_SETTINGS, TUNED_SETTINGS)
+GOLDEN_SETTINGS: Final = "golden/"
+"""Golden questions about a dataset, as ``triptych eval`` reads them: those kept in the console."""
+
+SEARCH_SETTINGS: Final = (CALIBRATION_SETTINGS, TUNED_SETTINGS)
+"""Those that searches read."""
+
+DATASET_SETTINGS: Final = (*SEARCH_SETTINGS, GOLDEN_SETTINGS)
 
 
 def dataset_of(key: str) -> str | None:
@@ -28,6 +35,20 @@ def forget_settings(
     if settings is not None:
         for prefix in of:
             set_at_last(settings, prefix + dataset_id, None)
+
+
+def forget_judgements(settings: SettingsStore | None, dataset_id: str, name: str) -> None:
+    """Remove a document's name from the golden questions about its dataset."""
+    if settings is None:
+        return
+    key = GOLDEN_SETTINGS + dataset_id
+    while (text := settings.get_setting(key)) is not None:
+        kept = json.loads(text)
+        for question in kept["queries"]:
+            question["relevance"].pop(name, None)
+        without = json.dumps(kept, ensure_ascii=False)
+        if without == text or settings.set_setting(key, without, expected=text):
+            return
 
 
 def set_at_last(settings: SettingsStore, key: str, text: str | None) -> None:

@@ -11,7 +11,7 @@ from triptych import telemetry
 from triptych.derivation.living_documents import remove_expired
 from triptych.errors import CorruptStoreError, ValidationError
 from triptych.records import DatasetConfig, check_identifier, check_whole
-from triptych.search.dataset_settings import forget_settings
+from triptych.search.dataset_settings import forget_judgements, forget_settings
 from triptych.service.base import ServiceBase, check_names
 from triptych.service.operations import Effect, operation
 from triptych.service.options import check_language
@@ -201,6 +201,7 @@ class Datasets(ServiceBase):
             existed = self.delete_document(dataset_id, name)
             layers += self._remove_layers_above(dataset_id, name, every=existed)
             questions = self.question_log.erase(dataset_id, name)
+            forget_judgements(self.capabilities.settings, dataset_id, name)
         requests = self._forget_elsewhere(dataset_id, name, existed=existed)
         left = 0 if cache is None else cache.cache_stats().entries
         scrubbed = self._scrub()
