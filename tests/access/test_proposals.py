@@ -15,6 +15,7 @@ from support.access_pair import options
 from support.asgi import Client
 from triptych.access import Access, proposals as module
 from triptych.access.proposals import Proposal, Proposals
+from triptych.access.view import AccessView
 from triptych.errors import (
     AccessDeniedError,
     ConflictError,
@@ -194,6 +195,22 @@ def test_metadata_and_deletions_wait_too(kb: Service, bot: Service) -> None:
             kept.approve(kb, "kb", each.id, "ann")
     (info,) = kb.list_documents("kb")
     assert (info.name, dict(info.metadata)) == ("tea.md", {"by": "us", "seen": True})
+
+
+def test_a_deletion_is_of_the_version_that_is_there_when_it_is_proposed(
+    kb: Service, bot: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    infos = AccessView.infos
+
+    def changed(view: AccessView, dataset_id: str, names: Any) -> Any:
+        monkeypatch.undo()
+        kb.put_document("kb", "tea.md", "Tea steeps four minutes.")
+        return infos(view, dataset_id, names)
+
+    monkeypatch.setattr(AccessView, "infos", changed)
+    with pytest.raises(PendingReviewError):
+        bot.delete_document("kb", "tea.md")
+    assert [each.base for each in Proposals.of(kb).list("kb")] == [2]
 
 
 def test_what_has_expired_is_removed_at_once(kb: Service, bot: Service) -> None:

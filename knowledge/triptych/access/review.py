@@ -57,12 +57,12 @@ class ReviewedDocuments(AccessDocuments):
     def delete(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:
         if not self._waits(dataset_id):
             return super().delete(dataset_id, name, if_version=if_version)
-        info = self._view.info(dataset_id, name)
-        check_delete(dataset_id, name, if_version, 0 if info is None else info.version)
-        if info is None:
-            return False
-        self.delete_many(dataset_id, {name: info.version})
-        return True
+        while (info := self._view.info(dataset_id, name)) is not None:
+            check_delete(dataset_id, name, if_version, info.version)
+            if self.delete_many(dataset_id, {name: info.version}):
+                return True
+        check_delete(dataset_id, name, if_version, 0)
+        return False
 
     def delete_many(self, dataset_id: str, versions: Mapping[str, int]) -> Sequence[str]:
         """See `DocumentRepo.delete_many`.
@@ -72,16 +72,15 @@ class ReviewedDocuments(AccessDocuments):
         """
         if not self._waits(dataset_id):
             return super().delete_many(dataset_id, versions)
-        there = self._view.infos(dataset_id, list(versions))
-        ended = {name: each.version for name, each in there.items() if has_expired(each)}
+        found = self._view.infos(dataset_id, list(versions)).values()
+        there = [each for each in found if each.version == versions[each.name]]
+        ended = {each.name: each.version for each in there if has_expired(each)}
         living = [
-            self._made(dataset_id, name, "deletion", each.version)
-            for name, each in there.items()
-            if name not in ended and versions[name] == each.version
+            self._made(dataset_id, each.name, "deletion", each.version)
+            for each in there
+            if each.name not in ended
         ]
-        done = super().delete_many(
-            dataset_id, {name: each for name, each in ended.items() if versions[name] == each}
-        )
+        done = super().delete_many(dataset_id, ended)
         waiting: dict[str, str] = {}
         for error in self._proposals.add(living):
             if len(living) == 1 or not isinstance(error, PendingReviewError):
