@@ -30,6 +30,7 @@ SOURCES = {
 }
 """The distribution's packages and their folders, in the order of the pages."""
 MODULES = (
+    "triptych.access.proposals",
     "triptych.contracts.defaults",
     "triptych.contracts.rules",
     "triptych.deadlines",

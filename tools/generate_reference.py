@@ -67,6 +67,7 @@ PAGE_OF = {
     "backup": "../how-to/move.md",
     "restore": "../how-to/history.md",
     "admin keys": "../how-to/keys.md",
+    "admin review": "../how-to/review.md",
     "mcp": "../how-to/mcp.md",
     "admin fetch": "../how-to/context.md",
     "layers": "../how-to/layers.md",

@@ -8,6 +8,7 @@
     ├── NotAvailableError       this installation or backend does not support it
     ├── AuthenticationError     the caller has no valid key
     ├── AccessDeniedError       the caller's access does not allow it
+    ├── PendingReviewError      the write waits until a person approves it
     ├── TooManyRequestsError    the caller exceeds the rate limit of its key
     ├── ModelMismatchError      the store holds vectors of another embedding model
     ├── StoreError              the store failed
@@ -31,7 +32,7 @@ A backend never raises its driver's errors: they are the ``__cause__``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ __all__ = [
     "NotAvailableError",
     "NotFoundError",
     "ParseError",
+    "PendingReviewError",
     "ProviderError",
     "ProviderSetupError",
     "ProviderTimeoutError",
@@ -123,6 +125,17 @@ class AuthenticationError(TriptychError):
 
 class AccessDeniedError(TriptychError):
     """The caller's access does not allow it; nothing was written."""
+
+
+class PendingReviewError(TriptychError):
+    """The dataset is reviewed and the caller is an agent: the write waits as a proposal.
+
+    Nothing was written. ``proposals`` maps the names of documents to the ids of the proposals.
+    """
+
+    def __init__(self, message: str, *, proposals: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.proposals: dict[str, str] = dict(proposals or {})
 
 
 class TooManyRequestsError(TriptychError):

@@ -242,6 +242,11 @@ CONSOLE: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         {"do": "repair"},
         {"do": "rebuild", "dataset": "zoo"},
     ),
+    "console_reviews": _pages("/console/reviews", "/console/reviews?dataset=kb"),
+    "console_reviews_post": _forms(
+        "/console/reviews",
+        *({"do": each, "dataset": "kb", "id": "0" * 16} for each in ("approve", "refuse", "on")),
+    ),
     "console_gaps": _pages("/console/gaps"),
     "console_golden": _pages(
         "/console/golden", "/console/golden?dataset=kb&a=mode%3Dbm25&b=mode%3Dhybrid"

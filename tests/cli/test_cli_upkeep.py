@@ -260,6 +260,7 @@ def test_every_error_of_triptych_has_its_exit_code() -> None:
         "NotAvailableError": Exit.NOT_AVAILABLE,
         "AuthenticationError": Exit.FAILED,
         "AccessDeniedError": Exit.FAILED,
+        "PendingReviewError": Exit.FAILED,
         "TooManyRequestsError": Exit.FAILED,
         "ModelMismatchError": Exit.MODEL,
         "StoreError": Exit.STORE,

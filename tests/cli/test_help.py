@@ -75,6 +75,7 @@ COMMANDS = (
     "admin keys add",
     "admin keys list",
     "admin keys revoke",
+    "admin review",
     "admin spaces",
     "admin spaces list",
     "admin spaces fill",

@@ -35,6 +35,7 @@ PAGES = [
     "/console/put",
     "/console/sandbox?text=One.+Two.+Three.&size=50",
     "/console/work?plan=docs&doctor=1",
+    "/console/reviews?dataset=docs",
     "/console/gaps",
     "/console/golden?dataset=docs&a=mode%3Dbm25&b=mode%3Dhybrid",
     "/console/connect",

@@ -88,6 +88,7 @@ PAGES = [
     "/console/put",
     "/console/sandbox?text=One.+Two.",
     "/console/work?plan=docs&doctor=1",
+    "/console/reviews",
     "/console/gaps",
     "/console/golden",
     "/console/connect",

@@ -87,6 +87,7 @@ RUN: dict[str, list[str]] = {
     "work": ["--once"],
     "admin keys add": ["team"],
     "admin keys list": [],
+    "admin review": ["kept"],
     "admin keys revoke": ["ID"],
     "layers build --dry-run": ["--list"],
     "layers build": [],

@@ -83,6 +83,7 @@ TASKS = {
     "by MCP": ("how-to/mcp.md", "", "triptych mcp"),
     "in the browser": ("how-to/console.md", "", "triptych console"),
     "over HTTP": ("how-to/serve.md", "", "triptych serve"),
+    "approve what agents write": ("how-to/review.md", "", "admin review"),
     "keys": ("how-to/keys.md", "", "admin keys add"),
     "come from LangChain": ("how-to/frameworks.md", "langchain", "TriptychVectorStore"),
     "come from Chroma, LanceDB or LlamaIndex": ("how-to/coming-from.md", "from-chroma", "Chroma"),

@@ -18,6 +18,7 @@ import pytest
 from support.mcp_clients import ERAS, Connected, connected, served
 from triptych import deadlines
 from triptych.access import Access
+from triptych.access.proposals import Proposals
 from triptych.errors import (
     AuthenticationError,
     CancelledError,
@@ -91,6 +92,9 @@ def urls() -> Iterator[dict[str, str]]:
             shared.put_document(name, "diary.md", f"{name} has a kettle")
             access = Access(dataset_ids=(name,), can_write=name == "ben")
             _SERVICES[f"Bearer {name}"] = shared.restricted(access)
+        Proposals.of(shared).set_reviewed("ben", True)
+        agent = Access(dataset_ids=("ben",), can_write=True, agent=True)
+        _SERVICES["Bearer agent"] = shared.restricted(agent)
         whole = make_server(service, ServerOptions(write=True))
         hasty = make_server(service, ServerOptions(dataset_id="docs", seconds=0.2))
         keyed = make_server(None, ServerOptions(write=True))
@@ -374,6 +378,22 @@ def test_without_a_valid_key_nothing_is_answered(urls: dict[str, str]) -> None:
     damaged = post(urls["keyed"], authorization="Bearer damaged")
     assert damaged.status_code == 500
     assert "secret" not in damaged.text
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_an_agent_is_told_that_its_put_waits(urls: dict[str, str], era: str) -> None:
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    asking = httpx2.AsyncClient(headers={"authorization": "Bearer agent"})
+    with connected(streamable_http_client(urls["keyed"], http_client=asking), era) as client:
+        arguments = {"dataset_id": "ben", "name": "plan.md", "content": "A zebra plan."}
+        answer = client.call_tool("knowledge_put", arguments)
+        assert answer.is_error
+        assert "PendingReviewError" in answer.content[0].text
+        found = client.call_tool("knowledge_search", {"query": "zebra"}).structured_content
+        assert "plan.md" not in [hit["doc_name"] for hit in found["hits"]]
+        client.portal.call(asking.aclose)
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -13,8 +13,10 @@ import pytest
 import triptych
 from support.postgres import PostgresServer
 from triptych.access import Access
+from triptych.access.proposals import Proposals
 from triptych.copies.archive_writer import write_archive
 from triptych.copies.copy import copy_store
+from triptych.errors import PendingReviewError
 from triptych.records import PurgeReceipt
 from triptych.records.serialization import to_json
 from triptych.search import SemanticCache
@@ -101,6 +103,11 @@ def fill(kb: Service) -> None:
     assert kept is not None
     assert kept.set_setting("http.idempotency.body.1", f"{ASKED} {WORD}", expected=None)
     assert kept.set_setting("http.idempotency.state.1", "{}", expected=None)
+    Proposals.of(kb).set_reviewed("d", True)
+    agent = kb.restricted(Access(can_write=True, agent=True))
+    for did in ("stood up", "left"):
+        with pytest.raises(PendingReviewError):
+            agent.put_document("d", PATH, f"The {WORD} {did}.", {"by": META})
     assert kb.cache_stats().entries == 2  # all that was answered is kept
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import attrs
 
+from triptych.access import Access
+from triptych.access.proposals import Proposals
+from triptych.errors import PendingReviewError
 from triptych.records import Generation, Layer, Message
 from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service, ServiceOptions
@@ -90,6 +93,10 @@ def key_pair(where: dict[str, Any]) -> Iterator[KeyPair]:
         for layer in (Layer.ABSTRACT, Layer.OVERVIEW):
             whole.put_folder_layer("kb", "ours/", layer, "Anchors, ropes and the zebra code.")
             whole.put_dataset_layer("kb", layer, "Anchors, tides and zebra plans.")
+        Proposals.of(whole).set_reviewed("kb", True)
+        with suppress(PendingReviewError):
+            agent = whole.restricted(Access(can_write=True, agent=True))
+            agent.put_document("kb", "theirs/new.md", "A zebra anchor.", THEIRS)
         made = KeyStore.of(whole).add("key", where=where, can_write=True)
         settings, others = whole.capabilities.settings, alone.capabilities.settings
         assert settings is not None

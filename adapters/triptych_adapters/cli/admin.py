@@ -67,6 +67,10 @@ def add(
         option("--dataset -d ID", "A dataset that the key can use. Repeatable. By default all."),
     ] = None,
     write: Annotated[bool, option("--write", "Allow the key to change documents.")] = False,
+    agent: Annotated[
+        bool,
+        option("--agent", "Mark the key as a program's: its writes wait in reviewed datasets."),
+    ] = False,
     where: Annotated[
         list[str] | None,
         option(
@@ -109,6 +113,7 @@ def add(
             where=conditions(where, "--where") if where else None,
             requests_per_minute=rate,
             expires_at=None if until is None or isinstance(until, str) else until,
+            agent=agent,
         )
     if not session.output.as_json:
         session.output.note(
@@ -157,6 +162,30 @@ def revoke(
     )
 
 
+@command("triptych admin review handbook", "triptych admin review handbook --off")
+def review(
+    session: Session,
+    dataset: Annotated[str, argument("DATASET", "The dataset; it may come later.")],
+    off: Annotated[bool, option("--off", "Let agents write there again.")] = False,
+) -> None:
+    """Let what agents' keys write in a dataset wait until a person approves it.
+
+    It waits on the page Reviews of the console, and no search finds it before.
+    """
+    from triptych.access.proposals import Proposals
+
+    settings = _local(session, "review", embedder="none")
+    with session.service(create=True, settings=settings) as service:
+        proposals = Proposals.of(service)
+        proposals.set_reviewed(dataset, not off)
+        waiting = sum(each.state == "pending" for each in proposals.list(dataset))
+    now = "is no longer reviewed" if off else "is reviewed from now on"
+    session.output.show(
+        {"dataset_id": dataset, "review": not off, "waiting": waiting},
+        note=f"what agents write in {dataset!r} {now}; {waiting} proposals wait",
+    )
+
+
 def _local(session: Session, group: str, **others: Any) -> Settings:
     """The settings in force, but for ``others``, for a group of commands on the store itself."""
     from triptych_factory.backends import check_local
@@ -176,6 +205,8 @@ def _allows(key: AccessKey) -> str:
     said = f"{'reads and writes' if key.can_write else 'reads'} {which}"
     if key.where is not None:
         said += f" where {json.dumps(key.where, ensure_ascii=False)}"
+    if key.agent:
+        said += ", as an agent"
     if key.requests_per_minute is not None:
         said += f", {key.requests_per_minute} requests a minute"
     return said
@@ -189,6 +220,7 @@ def _fields(key: AccessKey) -> dict[str, Any]:
         "state": key.state(),
         "datasets": None if key.dataset_ids is None else list(key.dataset_ids),
         "write": key.can_write,
+        "agent": key.agent,
         "where": None if key.where is None else dict(key.where),
         "requests_per_minute": key.requests_per_minute,
         **{

@@ -46,7 +46,7 @@ GROUPS = {
     ),
     "admin": (
         "Manage keys and embedders, create datasets, download data.",
-        "keys spaces create@admin fetch@admin",
+        "keys review@admin spaces create@admin fetch@admin",
     ),
     "admin keys": (
         "Manage the keys of clients of a served knowledge base.",
@@ -69,7 +69,9 @@ _MEANT = {
     "index": "`triptych add FOLDER`, or `triptych put` for files once",
     "count": "`triptych list --count`",
     **{each: f"`triptych list --{each}`" for each in ("datasets", "folders", "pipelines")},
-    **{each: f"`triptych admin {each}`" for each in ("create", "fetch", "keys", "spaces")},
+    **{
+        each: f"`triptych admin {each}`" for each in ("create", "fetch", "keys", "review", "spaces")
+    },
     "version": "`triptych --version`, of documents `triptych history`",
 }
 

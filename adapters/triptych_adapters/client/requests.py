@@ -15,6 +15,7 @@ from triptych.errors import (
     CancelledError,
     ConflictError,
     NotAvailableError,
+    PendingReviewError,
     RateLimitedError,
     StoreError,
     TooManyRequestsError,
@@ -209,6 +210,11 @@ def failure_of(
     if kind is ConflictError:
         made: TriptychError = ConflictError(
             message, expected=details.get("expected"), actual=details.get("actual")
+        )
+    elif kind is PendingReviewError:
+        proposals = details.get("proposals")
+        made = PendingReviewError(
+            message, proposals=proposals if isinstance(proposals, dict) else None
         )
     elif kind is TooManyRequestsError:
         wait = retry_after_seconds(headers.get("retry-after"))

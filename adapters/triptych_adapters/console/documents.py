@@ -147,9 +147,13 @@ def _diff(visit: Visit, dataset_id: str, name: str) -> list[tuple[str, str]]:
     if not old:
         return []
     new = visit.number("new", 0, most=10**9) or None
+    return diff_lines(visit.service.diff(dataset_id, name, old, new))
+
+
+def diff_lines(text: str) -> list[tuple[str, str]]:
+    """The lines of a unified diff, each with its kind."""
     kinds = {"+": "added", "-": "removed", "@": "place"}
-    lines = visit.service.diff(dataset_id, name, old, new).splitlines()
-    return [(kinds.get(line[:1], "same"), line) for line in lines]
+    return [(kinds.get(line[:1], "same"), line) for line in text.splitlines()]
 
 
 def change_document(visit: Visit) -> Made:

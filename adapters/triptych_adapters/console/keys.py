@@ -51,6 +51,7 @@ def change_keys(visit: Visit) -> Made:
                 visit.one("name"),
                 dataset_ids=visit.several("dataset") or None,
                 can_write=bool(visit.one("write")),
+                agent=bool(visit.one("agent")),
                 where=_where(visit.one("where")),
                 expires_at=datetime.now(UTC) + timedelta(days=days) if days else None,
             )

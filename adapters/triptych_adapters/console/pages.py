@@ -9,7 +9,16 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from triptych.errors import AuthenticationError, TriptychError
-from triptych_adapters.console import asking, documents, gaps, golden, keys, searching, upkeep
+from triptych_adapters.console import (
+    asking,
+    documents,
+    gaps,
+    golden,
+    keys,
+    reviews,
+    searching,
+    upkeep,
+)
 from triptych_adapters.console.site import (
     HEADERS,
     Made,
@@ -49,6 +58,9 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
     yield from site.page("/console/put", "put", documents.new, posts=documents.put)
     yield from site.page("/console/sandbox", "sandbox", documents.sandbox)
     yield from site.page("/console/work", "work", upkeep.work, posts=upkeep.mend, long=True)
+    yield from site.page(
+        "/console/reviews", "reviews", reviews.reviews, posts=reviews.decide, long=True
+    )
     yield from site.page("/console/gaps", "gaps", gaps.gaps)
     yield from site.page("/console/golden", "golden", golden.golden, posts=golden.judge)
     yield from site.page("/console/connect", "connect", connect)

@@ -12,7 +12,7 @@ import attrs
 from starlette.responses import Response
 
 from triptych._internal.wording import public_warning
-from triptych.errors import CancelledError, ConflictError, TriptychError
+from triptych.errors import CancelledError, ConflictError, PendingReviewError, TriptychError
 from triptych.records import Failure, HealthCheck, Hit, QuarantinedLayer
 from triptych.records.serialization import to_dict
 from triptych_adapters.wire.errors import (
@@ -98,6 +98,8 @@ def problem_of(error: BaseException) -> Problem:
     if isinstance(error, ConflictError):
         given = {"expected": error.expected, "actual": error.actual}
         details = {name: value for name, value in given.items() if value is not None}
+    elif isinstance(error, PendingReviewError):
+        details = {"proposals": error.proposals}
     elif isinstance(error, CancelledError) and error.report is not None:
         # Counts alone: what failed is tried again by whoever goes on.
         report = to_dict(error.report)

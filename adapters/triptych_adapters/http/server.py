@@ -396,7 +396,7 @@ class Server:
             )
 
     def check_sees_all(self, service: Service, what: str) -> None:
-        """Refuse a sender whose Service is not over everything that is stored.
+        """Refuse a sender whose Service is not over everything that is stored, and an agent.
 
         Raises:
             AccessDeniedError: it is not; ``what`` begins the message, such as "metrics are".
@@ -405,6 +405,6 @@ class Server:
             return
         if isinstance(service, RestrictedService) and service.base is self.service:
             access = service.access
-            if access.dataset_ids is None and access.tree is None:
+            if access.dataset_ids is None and access.tree is None and not access.agent:
                 return
-        raise AccessDeniedError(f"{what} for keys to everything")
+        raise AccessDeniedError(f"{what} for keys to everything, and for no agent")

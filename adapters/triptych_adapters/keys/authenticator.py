@@ -24,7 +24,7 @@ _NOBODY: Final = Token("0" * 12, "0" * 48)
 _MOST_SERVICES: Final = 64  # each may hold a store of the past in memory
 _MOST_BUCKETS: Final = 10_000  # buckets that are kept; a key that has none begins with a full one
 _STATE: Final = struct.Struct("3d")
-_Allowed = tuple[tuple[str, ...] | None, bool, str]
+_Allowed = tuple[tuple[str, ...] | None, bool, str, str | None]
 
 
 class Authenticator(Protocol):
@@ -191,8 +191,8 @@ class KeyAuthenticator:
         return found
 
     def _restricted(self, key: AccessKey) -> Service:
-        """Return the Service for a key; keys with the same access share it."""
-        same = (key.dataset_ids, key.can_write, key.conditions)
+        """Return the Service for a key; keys with the same access share it, except agents' keys."""
+        same = (key.dataset_ids, key.can_write, key.conditions, key.who if key.agent else None)
         with self._lock:
             service = self._services.get(same)
             if service is None:

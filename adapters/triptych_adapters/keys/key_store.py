@@ -99,6 +99,7 @@ class AccessKey:
         created_at: when it was created.
         expires_at: when it expires; None for never.
         revoked_at: when it was revoked; None if it was not.
+        agent: whether its holder is a program whose writes wait for review; see `Access`.
     """
 
     id: str
@@ -111,6 +112,7 @@ class AccessKey:
     created_at: datetime
     expires_at: datetime | None = attrs.field(default=None, converter=_moment)
     revoked_at: datetime | None = None
+    agent: bool = False
 
     def __attrs_post_init__(self) -> None:
         check_text(self.name, "a key's name")
@@ -135,7 +137,18 @@ class AccessKey:
     @property
     def access(self) -> Access:
         """The access of the key."""
-        return Access(dataset_ids=self.dataset_ids, can_write=self.can_write, where=self.where)
+        return Access(
+            dataset_ids=self.dataset_ids,
+            can_write=self.can_write,
+            where=self.where,
+            agent=self.agent,
+            caller=self.who,
+        )
+
+    @property
+    def who(self) -> str:
+        """Its name and its id."""
+        return f"{self.name} ({self.id})".lstrip()
 
     def state(self, now: datetime | None = None) -> str:
         """ "valid", "expired" or "revoked"."""
@@ -200,6 +213,7 @@ class KeyStore:
         where: Mapping[str, Any] | None = None,
         requests_per_minute: int | None = None,
         expires_at: datetime | None = None,
+        agent: bool = False,
     ) -> NewKey:
         """Create and store a key; only this result has its text.
 
@@ -221,6 +235,7 @@ class KeyStore:
                 requests_per_minute=requests_per_minute,
                 created_at=now,
                 expires_at=expires_at,
+                agent=agent,
             )
             if key.state(now) != "valid":
                 raise ValidationError("the key would have expired already: give a later moment")

@@ -51,6 +51,7 @@ _KEYS = (
 )
 _WAIT = "wait as long as Retry-After says, then ask again"
 _ALLOWED = "`triptych admin keys list` shows what each key may do"
+_REVIEW = "a person approves or refuses it on the page Reviews of the console: `triptych console`"
 _STORE = "`triptych status` shows which store is used"
 _DAMAGED = f"{_STORE}, `triptych doctor` what is damaged and what can be repaired"
 _LOCKED = f"{_STORE}; TRIPTYCH_LOCK_TIMEOUT says how long to wait for another writer"
@@ -72,6 +73,8 @@ ERRORS: Final = (
     ErrorForm(errors.AuthenticationError, Exit.FAILED, 401, _KEYS),
     ErrorForm(errors.TooManyRequestsError, Exit.FAILED, 429, _WAIT),
     ErrorForm(errors.AccessDeniedError, Exit.FAILED, 403, _ALLOWED),
+    # Not 202: what takes any 2xx for success must not take this for one.
+    ErrorForm(errors.PendingReviewError, Exit.FAILED, 409, _REVIEW),
     ErrorForm(errors.ModelMismatchError, Exit.MODEL, 409, _EMBEDDER),
     ErrorForm(errors.StoreError, Exit.STORE, 500, _STORE),
     ErrorForm(errors.StoreAwayError, Exit.STORE, 500, _STORE),

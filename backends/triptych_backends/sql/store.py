@@ -41,7 +41,9 @@ _OURS = "setting:"
 """What the keys of settings begin with: the table holds other rows too."""
 
 _m = t.meta.c
-_ALL = select(_m.key, _m.value).order_by(_m.key)
+_BEGINNING = select(_m.key, _m.value).where(
+    func.substr(_m.key, 1, bindparam("length")) == bindparam("prefix")
+)
 _ONE = select(_m.value).where(_m.key == bindparam("wanted"))
 _SET = Upsert(t.meta, ("key",))
 _REMOVE = delete(t.meta).where(_m.key == bindparam("wanted"))
@@ -240,14 +242,12 @@ class SqlReads(SqlChanges):
             return True
 
     def list_settings(self, prefix: str = "") -> Mapping[str, str]:
-        """See `SettingsStore.list_settings`. Reads all of them: they are few."""
+        """See `SettingsStore.list_settings`."""
+        start = _OURS + prefix
         with self.database.cached() as session:
-            rows = session.all(_ALL)
-        found = {}
-        for key, value in rows:
-            if str(key).startswith(_OURS + prefix):
-                found[key[len(_OURS) :]] = _text(key, value, self.database.where)
-        return dict(sorted(found.items()))
+            rows = session.all(_BEGINNING, prefix=start, length=len(start))
+        where = self.database.where
+        return dict(sorted((key[len(_OURS) :], _text(key, value, where)) for key, value in rows))
 
 
 class SqlSnapshot(SqlReads):

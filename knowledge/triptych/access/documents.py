@@ -68,7 +68,7 @@ class AccessDocuments:
             try:
                 batch[new.name] = at, self._ready(dataset_id, new)
             except TriptychError as error:
-                outcomes[at] = _failed(new, error)
+                outcomes[at] = failed_put(new, error)
         outcomes |= self._put_batch(dataset_id, documents, batch)
         return [outcomes[at] for at in range(len(documents))]
 
@@ -97,7 +97,7 @@ class AccessDocuments:
             before = self.get_info(dataset_id, document.name)
             stored = self.put(dataset_id, document)
         except TriptychError as error:
-            return _failed(document, error)
+            return failed_put(document, error)
         return outcome_of(before, stored)
 
     def _ready(self, dataset_id: str, new: NewDocument) -> NewDocument:
@@ -261,7 +261,8 @@ class AccessVersions:
         return reader.deleted_version(dataset_id)
 
 
-def _failed(document: NewDocument, error: Exception) -> PutOutcome:
+def failed_put(document: NewDocument, error: Exception) -> PutOutcome:
+    """The outcome of a put that failed; what says that the store is away is raised."""
     if isinstance(error, StoreAwayError):
         raise error
     return PutOutcome(name=document.name, change="failed", error=error)

@@ -48,6 +48,10 @@ class AccessLayers:
                 view.check_whole(layer.dataset_id, "a layer of a folder or a dataset")
             if view.info(layer.dataset_id, layer.doc_name) is None:
                 return False
+        if view.reviews(layer.dataset_id):
+            stored = view.store.layers.get(layer.dataset_id, layer.doc_name, layer.layer)
+            if stored is None or stored.content != layer.content:  # not only another vector
+                view.check_unreviewed(layer.dataset_id, "the text of a layer")
         return view.store.layers.put(layer)
 
     def get(

@@ -12,6 +12,7 @@ import attrs
 
 from triptych import deadlines
 from triptych._internal.progress import ProgressCallback
+from triptych.access.proposals import Proposals, unrestricted
 from triptych.access.store import AccessQuestionLog, AccessStore
 from triptych.access.view import Access
 from triptych.contracts import Retriever
@@ -154,7 +155,9 @@ class RestrictedService(Service):
             )
         self.base = base
         self.access = access
-        store = AccessStore(base.store, base.capabilities, access)
+        settings = unrestricted(base)[0].capabilities.settings if access.agent else None
+        proposals = None if settings is None else Proposals(settings)
+        store = AccessStore(base.store, base.capabilities, access, proposals)
         self._shown = store
         engine = base._main.engine.over(store, lambda lane: AccessLane(lane, store))
         options = attrs.evolve(
@@ -262,7 +265,11 @@ class RestrictedService(Service):
             self.base._forget_elsewhere(dataset_id, name, existed=existed)
         return 0
 
+    def _forget_proposals(self, dataset_id: str) -> None:
+        self.base._forget_proposals(dataset_id)
+
     def _remove_layers_above(self, dataset_id: str, name: str, *, every: bool) -> int:
+        self._shown.view.check_unreviewed(dataset_id, "a purge")
         removed = self.base._remove_layers_above(dataset_id, name, every=every)
         return removed if self.access.tree is None else 0
 

@@ -13,6 +13,8 @@ from triptych.access.changes import AccessChanges
 from triptych.access.chunks import AccessChunks, ReadTexts, narrow, visible_units
 from triptych.access.documents import AccessDocuments, AccessVersions
 from triptych.access.layers import AccessJournal, AccessLayers
+from triptych.access.proposals import Proposals
+from triptych.access.review import ReviewedDocuments
 from triptych.access.view import Access, AccessView
 from triptych.contracts import (
     AnswerCache,
@@ -172,10 +174,21 @@ class AccessStore(StoreBase):
     `capabilities`, it cannot do here.
     """
 
-    def __init__(self, store: Store, capabilities: Capabilities, access: Access) -> None:
-        self.view: AccessView = AccessView(store, capabilities, access)
+    def __init__(
+        self,
+        store: Store,
+        capabilities: Capabilities,
+        access: Access,
+        proposals: Proposals | None = None,
+    ) -> None:
+        """``proposals`` are where writes may wait for review; None where none do."""
+        if proposals is None:
+            self.view: AccessView = AccessView(store, capabilities, access)
+            self.documents: DocumentRepo = AccessDocuments(self.view)
+        else:
+            self.view = AccessView(store, capabilities, access, proposals.is_reviewed)
+            self.documents = ReviewedDocuments(self.view, proposals)
         seen = ReadTexts()
-        self.documents: DocumentRepo = AccessDocuments(self.view)
         self.chunks: ChunkRepo = AccessChunks(self.view, seen)
         self.layers: LayerRepo = AccessLayers(self.view, seen)
         self._capabilities = _capabilities(self.view, self.chunks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import takewhile
 from typing import Any, TypeVar
@@ -77,15 +77,21 @@ class Access:
         where: a filter as in `Query` on metadata, ``doc_name``, ``doc_prefix`` and ``$expires_at``;
             None allows all documents. Documents that do not match do not exist for the caller: they
             are not found or counted, and affect no score.
+        agent: whether the caller is a program whose writes wait for a person, in datasets that are
+            reviewed (`triptych.access.proposals`).
+        caller: the name of the caller, as shown with its proposals.
     """
 
     dataset_ids: tuple[str, ...] | None = attrs.field(default=None, converter=_datasets)
     can_write: bool = False
     where: Mapping[str, Any] | None = attrs.field(default=None, converter=_where, hash=False)
+    agent: bool = False
+    caller: str = ""
 
     def __attrs_post_init__(self) -> None:
-        if not isinstance(self.can_write, bool):
-            raise ValidationError(f"can_write is True or False, not {self.can_write!r:.60}")
+        for name in ("can_write", "agent"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValidationError(f"{name} is True or False, not {getattr(self, name)!r:.60}")
         _ = self.tree  # read once: what a caller does to the mapping later changes nothing
 
     @cached_property
@@ -96,6 +102,10 @@ class Access:
     def names(self, dataset_id: str) -> bool:
         """Return whether the caller may use this dataset."""
         return self.dataset_ids is None or dataset_id in self.dataset_ids
+
+    def is_whole(self, dataset_id: str) -> bool:
+        """Whether it hides nothing of this dataset."""
+        return self.tree is None and self.names(dataset_id)
 
     def admits(self, subject: Subject) -> bool:
         """Return whether the caller may use this document."""
@@ -116,12 +126,14 @@ class AccessView:
     """What an `Access` shows of ``store``.
 
     What is outside of it is answered on the same path as what is not there: the same reads of
-    the store, then the same answer.
+    the store, then the same answer. ``reviews`` says in which datasets the caller's writes wait for
+    review.
     """
 
     store: Store
     capabilities: Capabilities
     access: Access
+    reviews: Callable[[str], bool] = lambda dataset_id: False
     _known: dict[str, str] = attrs.field(factory=dict, init=False, repr=False)
 
     @property
@@ -261,7 +273,8 @@ class AccessView:
         """Refuse a write that concerns a whole dataset where the access has a filter.
 
         Raises:
-            AccessDeniedError: the access may only read, or has a filter.
+            AccessDeniedError: the access may only read, or has a filter, or is an agent's and the
+                dataset is reviewed.
             NotFoundError: the dataset is not one that it names.
         """
         self.check_write(dataset_id)
@@ -269,6 +282,19 @@ class AccessView:
             raise AccessDeniedError(
                 f"this access is to some documents of a dataset, and {what} concerns all of them: "
                 "ask for an access without a filter"
+            )
+        self.check_unreviewed(dataset_id, what)
+
+    def check_unreviewed(self, dataset_id: str, what: str) -> None:
+        """Refuse a write that cannot wait for review, where the caller's writes do.
+
+        Raises:
+            AccessDeniedError: they do.
+        """
+        if self.reviews(dataset_id):
+            raise AccessDeniedError(
+                f"what agents write in {dataset_id!r} is reviewed, and {what} cannot be: an agent "
+                "may propose documents, their metadata and their deletion"
             )
 
     def refused(self, name: str) -> AccessDeniedError:

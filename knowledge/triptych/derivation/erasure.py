@@ -74,3 +74,24 @@ def forget_requests(settings: SettingsStore | None, dataset_id: str, name: str |
                 answers += key.startswith(BODIES) and not value.startswith(PLACE)
                 break
     return answers
+
+
+PROPOSALS: Final = "proposal/"
+"""What the names of these settings begin with: `triptych.access.proposals`."""
+
+
+def proposal_settings(dataset_id: str) -> str:
+    """What the names of a dataset's proposals begin with."""
+    return f"{PROPOSALS}{dataset_id}/"
+
+
+def forget_proposals(settings: SettingsStore | None, dataset_id: str, name: str | None) -> None:
+    """Remove the proposals of a document, or of a dataset (None), decided ones too."""
+    if settings is None:
+        return
+    for key in settings.list_settings(proposal_settings(dataset_id)):
+        while (text := settings.get_setting(key)) is not None:
+            about = json.loads(text)
+            is_another = about["dataset_id"] != dataset_id or name not in (None, about["name"])
+            if is_another or settings.set_setting(key, None, expected=text):
+                break

@@ -13,7 +13,7 @@ from triptych.contracts.pages import document_pages
 from triptych.derivation.batches import BATCH_CHARACTERS
 from triptych.derivation.living_documents import LivingDocuments, put_again
 from triptych.derivation.writer import Writer
-from triptych.errors import ConflictError, ValidationError
+from triptych.errors import ConflictError, PendingReviewError, ValidationError
 from triptych.records import (
     Condition,
     DeleteReport,
@@ -168,7 +168,14 @@ class DocumentManager:
             left = page
             for _ in range(_TRIES):
                 versions = {info.name: info.version for info in left}
-                done = self._documents.delete_many(dataset_id, versions)
+                try:
+                    done = self._documents.delete_many(dataset_id, versions)
+                except PendingReviewError as error:
+                    failed += [
+                        Failure(dataset_id=dataset_id, name=each, error=error) for each in versions
+                    ]
+                    left = []
+                    break
                 deleted += done
                 left = self._still(dataset_id, tree, versions.keys() - set(done))
                 if not left:

@@ -281,6 +281,7 @@ def _vector(plain: Any) -> Vector:
 
 _ATTRIBUTES: Final[Mapping[type[TriptychError], tuple[str, ...]]] = {
     errors.ConflictError: ("expected", "actual"),
+    errors.PendingReviewError: ("proposals",),
     errors.ModelMismatchError: ("stored", "configured"),
     errors.StoreError: ("errors",),
     errors.RateLimitedError: ("retry_after",),

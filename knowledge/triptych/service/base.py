@@ -99,15 +99,21 @@ class ServiceBase(CloseOnExit):
     def _forget_elsewhere(self, dataset_id: str, name: str | None, *, existed: bool) -> int:
         """Remove a purged document or dataset from settings and syncs; return the number of answers
         to requests that were removed."""
-        from triptych.derivation.erasure import forget_requests
+        from triptych.derivation.erasure import forget_proposals, forget_requests
 
         settings, forget_files = self.capabilities.settings, self.options.forget_files
         note_purge(settings)
         answers = forget_requests(settings, dataset_id, name)
+        forget_proposals(settings, dataset_id, name)
         if forget_files is not None:
             others = [each for each in self.documents.list_datasets() if each != dataset_id]
             forget_files(dataset_id, name, others)
         return answers
+
+    def _forget_proposals(self, dataset_id: str) -> None:
+        from triptych.derivation.erasure import forget_proposals
+
+        forget_proposals(self.capabilities.settings, dataset_id, None)
 
     def _remove_layers_above(self, dataset_id: str, name: str, *, every: bool) -> int:
         return self._parts.layers.remove_above(dataset_id, name, every=every)

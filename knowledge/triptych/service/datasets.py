@@ -143,6 +143,7 @@ class Datasets(ServiceBase):
         check_names(dataset_id)
         existed = self.documents.delete_dataset(dataset_id)
         forget_settings(self.capabilities.settings, dataset_id)
+        self._forget_proposals(dataset_id)
         self.question_log.erase(dataset_id)
         return existed
 
@@ -171,9 +172,9 @@ class Datasets(ServiceBase):
         files.
 
         This also deletes the document's old versions, the layers of its folders and its dataset
-        (they may quote it), the record of its file in syncs, and the responses about it that a
-        server keeps for repeated requests. Logged questions are deleted with their dataset; the log
-        no longer names a purged document.
+        (they may quote it), the record of its file in syncs, the responses about it that a server
+        keeps for repeated requests, and the proposals of agents about it. Logged questions are
+        deleted with their dataset; the log no longer names a purged document.
 
         A delete leaves bytes in free pages, logs and index files until they are overwritten. A
         purge overwrites them, which takes time proportional to the size of the store. The receipt

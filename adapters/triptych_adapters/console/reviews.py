@@ -1,0 +1,119 @@
+"""What agents propose: shown with what it changes, and approved or refused."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import quote
+
+import attrs
+
+from triptych.access.proposals import Proposal, Proposals, check_reviewer, unrestricted
+from triptych.contracts.rules import plan_put
+from triptych.derivation.living_documents import unified_diff
+from triptych.errors import AccessDeniedError, NotAvailableError, NotFoundError, TriptychError
+from triptych.records import Hit
+from triptych.search.question_log import unlogged
+from triptych.service import Service
+from triptych_adapters.console.documents import diff_lines
+from triptych_adapters.console.site import Made, see_other
+from triptych_adapters.console.visit import KEY_COOKIE, Visit
+from triptych_adapters.keys import KeyAuthenticator
+
+_SHOWN: Final = 10
+_LINES: Final = 2_000
+_QUERY: Final = 500  # code points of what is searched elsewhere
+_ELSEWHERE: Final = 3
+
+
+def reviews(visit: Visit) -> Made:
+    """The datasets with what waits in each, and the proposals of one: its oldest, with diffs."""
+    made: dict[str, Any] = {"datasets": [], "dataset_id": visit.one("dataset"), "why": ""}
+    try:
+        kept = Proposals.of(visit.server.service)
+    except NotAvailableError as error:
+        return made | {"why": str(error)}
+    reviewed, every = kept.reviewed(), kept.list()
+    names = {*visit.service.list_datasets(), *reviewed, *(each.dataset_id for each in every)}
+    accesses = unrestricted(visit.service)[1]
+    for name in sorted(names):
+        if all(each.is_whole(name) for each in accesses):
+            waiting = [p for p in every if p.dataset_id == name and p.state == "pending"]
+            made["datasets"].append((name, name in reviewed, len(waiting)))
+            if not made["dataset_id"] and waiting:
+                made["dataset_id"] = name
+    if made["dataset_id"] not in [name for name, *_ in made["datasets"]]:
+        made["dataset_id"] = ""
+    mine = [p for p in every if p.dataset_id == made["dataset_id"] and p.state == "pending"]
+    lines = None if visit.one("all") else _LINES
+    return made | {
+        "waiting": [_shown(visit.service, each, lines) for each in mine[:_SHOWN]],
+        "more": len(mine[_SHOWN:]),
+        "decided": kept.decided(made["dataset_id"]),
+        "decides": visit.can_write and _may(check_reviewer, visit.own, made["dataset_id"]),
+        "switches": visit.can_write and _may(visit.server.check_sees_all, visit.own, ""),
+    }
+
+
+def _may(check: Any, *arguments: Any) -> bool:
+    try:
+        check(*arguments)
+    except AccessDeniedError:
+        return False
+    return True
+
+
+def _shown(service: Service, proposal: Proposal, most: int | None) -> dict[str, Any]:
+    """A proposal with its difference from what is stored now, and what other documents say."""
+    new = proposal.document
+    try:
+        stored = service.get_document(proposal.dataset_id, proposal.name)
+    except NotFoundError:
+        stored = None
+    after = None if new is None else plan_put(proposal.dataset_id, new, stored, 0)
+    some = after or stored
+    lines: list[tuple[str, str]] = []
+    if some is not None:
+        none = attrs.evolve(some, content="", metadata={}, version=0)
+        lines = diff_lines(unified_diff(stored or none, after or none))
+    kind = "removed" if new is None else "added"
+    changed = [line[1:] for each, line in lines if each == kind and line[1:3] not in ("++", "--")]
+    return {
+        "proposal": proposal,
+        "lines": lines[:most],
+        "cut": len(lines) - len(lines[:most]),
+        "version": 0 if stored is None else stored.version,
+        "elsewhere": _elsewhere(service, proposal, " ".join(changed)[:_QUERY]),
+    }
+
+
+def _elsewhere(service: Service, proposal: Proposal, text: str) -> list[Hit]:
+    """The best passages of other documents for the lines that change."""
+    where = {"$name": {"$ne": proposal.name}}
+    options: dict[str, Any] = {"top_k": _ELSEWHERE, "where": where, "per_document": 1}
+    try:
+        with unlogged():
+            found = service.search(text, dataset_id=proposal.dataset_id, **options)
+            return list(found.hits) if text.strip() else []
+    except TriptychError:  # the dataset is new, say
+        return []
+
+
+def decide(visit: Visit) -> Made:
+    """Approve or refuse a proposal; or let a dataset be reviewed, or no longer."""
+    kept, dataset_id, do = Proposals.of(visit.server.service), visit.one("dataset"), visit.one("do")
+    if do in ("on", "off"):
+        visit.server.check_sees_all(visit.own, "reviews of a dataset are switched")
+        kept.set_reviewed(dataset_id, do == "on")
+    elif do in ("approve", "refuse"):
+        act = kept.approve if do == "approve" else kept.refuse
+        act(visit.service, dataset_id, visit.one("id"), _who(visit))
+    return see_other(visit, f"/console/reviews?dataset={quote(dataset_id)}")
+
+
+def _who(visit: Visit) -> str:
+    """The key that decides, in words."""
+    keys = visit.server.authenticate
+    if not isinstance(keys, KeyAuthenticator):
+        return "the console"
+    cookie = f"Bearer {visit.request.cookies.get(KEY_COOKIE, '')}"
+    return keys.key(visit.request.headers.get("authorization", cookie)).who

@@ -1,0 +1,206 @@
+"""Proposals of agents in the console: who sees them, and who decides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("starlette")
+
+from test_pages import HOSTILE, TOKEN, post, read
+
+import triptych
+from support.asgi import Client
+from triptych.access.proposals import Proposals
+from triptych.errors import PendingReviewError
+from triptych.service import Service
+from triptych_adapters.http import create_app
+from triptych_adapters.keys import KeyAuthenticator, KeyStore
+
+PAGE = "/console/reviews"
+
+
+@pytest.fixture
+def kb(tmp_path: Path) -> Iterator[Service]:
+    with triptych.open(tmp_path / "kb.db", embedder="hash") as opened:
+        docs = opened.dataset("docs")
+        docs.put("tea.md", "# Tea\n\nGreen tea steeps for two minutes.\n", {"kind": "guide"})
+        docs.put("pots.md", "# Pots\n\nGreen tea steeps for five minutes in a pot.\n")
+        opened.put_document("other", "a.md", "Nothing waits here.")
+        yield opened
+
+
+KEYS = {
+    "ann": {"can_write": True},
+    "bot": {"can_write": True, "agent": True},
+    "editor": {"can_write": True, "dataset_ids": ["docs"]},
+    "reader": {},
+    "guides": {"can_write": True, "where": {"kind": "guide"}},
+    "elsewhere": {"can_write": True, "dataset_ids": ["other"]},
+}
+
+
+@pytest.fixture
+def clients(kb: Service) -> dict[str, Client]:
+    store = KeyStore.of(kb)
+    tokens = {name: store.add(name, **options).token for name, options in KEYS.items()}
+    app = create_app(kb, authenticate=KeyAuthenticator(kb, store), write=True, console=True)
+    return {
+        name: Client(app, Authorization=f"Bearer {token}", Cookie=TOKEN["Cookie"])
+        for name, token in tokens.items()
+    }
+
+
+def decide(client: Client, do: str, id: str = "") -> int:
+    form = {"form_token": "token", "do": do, "dataset": "docs", "id": id}
+    return client("POST", PAGE, data=form).status_code
+
+
+def put(client: Client, name: str, content: str, **metadata: str) -> str:
+    body = {"content": content, "metadata": metadata}
+    answer = client("PUT", f"/v1/datasets/docs/documents/{name}", json=body)
+    assert answer.status_code == 409
+    (id,) = answer.json()["error"]["details"]["proposals"].values()
+    assert isinstance(id, str)
+    return id
+
+
+def test_a_proposal_is_shown_with_what_it_changes_and_approved(
+    kb: Service, clients: dict[str, Client]
+) -> None:
+    ann, bot = clients["ann"], clients["bot"]
+    assert decide(ann, "on") == 303
+    id = put(bot, "tea.md", "# Tea\n\nGreen tea steeps for nine minutes.\n", sources="a talk")
+    assert "for nine" not in ann("GET", "/?q=steeps&d=docs&lanes=1").text.replace("<mark>", "")
+    text = ann("GET", PAGE).text
+    assert '<span class="removed">-Green tea steeps for two minutes.</span>' in text
+    assert '<span class="added">+Green tea steeps for nine minutes.</span>' in text
+    assert re.search(r"by <bdi>bot \([0-9a-f]{12}\)</bdi>", text)
+    assert "it names as its sources: <bdi>a talk</bdi>" in text
+    said = text.partition("What is said elsewhere")[2].partition("</section>")[0]
+    assert "pots.md" in said
+    assert "tea.md" not in said
+    assert decide(ann, "approve", id) == 303
+    assert "nine minutes" in kb.get_document("docs", "tea.md").content
+    text = ann("GET", f"{PAGE}?dataset=docs").text
+    assert "Nothing waits." in text
+    assert re.search(r"approved <time[^>]*>[^<]*</time> by <bdi>ann \([0-9a-f]{12}\)</bdi>", text)
+
+
+def test_what_changed_meanwhile_is_refused(kb: Service, clients: dict[str, Client]) -> None:
+    ann = clients["ann"]
+    decide(ann, "on")
+    id = put(clients["bot"], "tea.md", "Other.")
+    kb.put_document("docs", "tea.md", "Changed.")
+    assert "it is at version 2 now" in ann("GET", PAGE).text
+    assert decide(ann, "approve", id) == 409
+    kb.delete_document("docs", "tea.md")
+    assert "it was deleted" in ann("GET", PAGE).text
+    assert decide(ann, "refuse", id) == 303
+    assert "refused" in ann("GET", f"{PAGE}?dataset=docs").text
+
+
+def test_deletions_metadata_and_datasets_that_are_not_there_yet(
+    kb: Service, clients: dict[str, Client]
+) -> None:
+    kept, bot = Proposals.of(kb), clients["bot"]
+    decide(clients["ann"], "on")
+    kept.set_reviewed("new", True)
+    bot("DELETE", "/v1/datasets/docs/documents/tea.md")
+    names = {"names": ["pots.md"], "changes": {"seen": True}}
+    bot("POST", "/v1/datasets/docs/metadata", json=names)
+    text = clients["ann"]("GET", PAGE).text
+    assert "Deletion of <bdi>tea.md</bdi>" in text
+    assert '<span class="removed">-Green tea steeps for two minutes.</span>' in text
+    assert "Metadata of <bdi>pots.md</bdi>" in text
+    assert '<span class="added">+seen: True</span>' in text
+    content = {"content": "First."}
+    assert bot("PUT", "/v1/datasets/new/documents/a.md", json=content).status_code == 409
+    text = clients["ann"]("GET", f"{PAGE}?dataset=new").text
+    assert "a new document" in text
+    assert '<span class="added">+First.</span>' in text
+
+
+def test_who_sees_all_of_it_and_may_write_and_is_no_agent_decides(
+    clients: dict[str, Client],
+) -> None:
+    decide(clients["ann"], "on")
+    id = put(clients["bot"], "new.md", "Zebra.")
+    shown = {name: ask("GET", PAGE).text for name, ask in clients.items()}
+    assert {name for name, text in shown.items() if "Zebra" in text} == {
+        "ann", "bot", "editor", "reader",
+    }  # fmt: skip
+    assert {name for name, text in shown.items() if "Approve" in text} == {"ann", "editor"}
+    assert {name for name, text in shown.items() if "Stop reviewing" in text} == {"ann"}
+    for name in ("bot", "reader", "guides", "elsewhere"):
+        for do in ("approve", "refuse", "off"):
+            assert decide(clients[name], do, id) == 403, (name, do)
+    assert decide(clients["editor"], "off") == 403
+    # An agent that sees everything makes itself no other key.
+    form = {"form_token": "token", "do": "add", "name": "mine", "write": "1"}
+    assert clients["bot"]("POST", "/console/keys", data=form).status_code == 403
+    assert clients["ann"]("POST", "/console/keys", data=form).status_code == 200
+    # Nor does it sync folders, which the server itself would.
+    assert clients["bot"]("POST", "/ingest").status_code == 403
+    assert decide(clients["editor"], "approve", id) == 303
+
+
+def test_a_form_of_the_console_says_that_it_waits(kb: Service, clients: dict[str, Client]) -> None:
+    decide(clients["ann"], "on")
+    form = {"form_token": "token", "dataset": "docs", "name": "b.md", "content": "Zebra."}
+    answer = clients["bot"]("POST", "/console/put", data=form)
+    assert answer.status_code == 409
+    assert "waits for review" in answer.text
+    assert [each.name for each in kb.list_documents("docs")] == ["pots.md", "tea.md"]
+
+
+def test_no_text_of_a_proposal_becomes_part_of_the_page(kb: Service) -> None:
+    from triptych.access import Access
+
+    kept = Proposals.of(kb)
+    kept.set_reviewed("docs", True)
+    bot = kb.restricted(Access(can_write=True, agent=True, caller=HOSTILE))
+    with pytest.raises(PendingReviewError):
+        bot.put_document("docs", f"{HOSTILE}.md", f"{HOSTILE}\n" * 2_500, {"sources": [HOSTILE]})
+    ask = Client(create_app(kb, write=True, console=True))
+    for _ in range(2):
+        text = ask("GET", f"{PAGE}?dataset=docs").text
+        assert [each.partition("?")[0] for each in read(text).active] == [
+            "script /console/static/console.js"
+        ]
+        post(ask, PAGE, do="refuse", dataset="docs", id=kept.list("docs")[0].id)
+    assert kept.list("docs")[0].decided_by == "the console"
+
+
+def test_what_is_too_much_for_a_page_is_counted_and_can_be_shown(
+    clients: dict[str, Client],
+) -> None:
+    ann, bot = clients["ann"], clients["bot"]
+    decide(ann, "on")
+    put(bot, "long.md", "".join(f"Line {at}.\n" for at in range(2_100)))
+    for at in range(11):
+        put(bot, f"{at}.md", "Short.")
+    text = ann("GET", PAGE).text
+    assert "103 more lines are not shown" in text
+    assert "+Line 2099." not in text
+    assert "2 more wait" in text
+    assert text.count("Approve") == 10
+    assert "+Line 2099." in ann("GET", f"{PAGE}?dataset=docs&all=1").text
+
+
+def test_a_store_without_settings_says_so() -> None:
+    import attrs
+
+    from triptych_backends.memory import MemoryStore
+
+    class Bare(MemoryStore):
+        @property
+        def capabilities(self) -> triptych.contracts.Capabilities:
+            return attrs.evolve(super().capabilities, settings=None)
+
+    with Service(Bare()) as service:
+        text = Client(create_app(service, console=True))("GET", PAGE).text
+        assert "keeps no settings" in text
