@@ -124,6 +124,7 @@ COMMAND_ROWS: dict[str, list[list[str]]] = {
     "work": [[]],
     "follow": [["postgresql:///none", "t", "--text", "c"]],
     "serve": [[]],
+    "console": [["--no-browser"]],
 }
 """What each command is asked; those that work on a store of this machine only refuse alike."""
 

@@ -10,7 +10,7 @@ import pytest
 from support.doc_pages import PAGES, Block, blocks
 
 ROOT = Path(__file__).parents[2]
-ABOUT_IT = ("README.md", "docs/how-to/my-notes.md")
+ABOUT_IT = ("README.md", "docs/how-to/console.md", "docs/how-to/my-notes.md")
 """The pages whose subject is the reader's own store. They name no embedder but none."""
 
 _COMMAND = re.compile(r"(?:^|[\s;&|(])triptych +(?P<rest>[^|;&)]*)")
