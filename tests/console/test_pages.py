@@ -17,6 +17,7 @@ pytest.importorskip("starlette")
 
 import triptych
 from support.asgi import Client
+from support.servers import served
 from triptych.service import Service
 from triptych.testing.fakes import FakeLLM
 from triptych_adapters.console.documents import Span, pieces
@@ -482,3 +483,15 @@ def test_a_purge_erases_a_name_from_golden_questions_and_a_deleted_dataset_takes
     kb.purge("docs")
     assert kb.capabilities.settings is not None
     assert kb.capabilities.settings.get_setting("golden/docs") is None
+
+
+def test_a_console_over_another_server_shows_what_that_one_shows(kb: Service) -> None:
+    pytest.importorskip("uvicorn")
+    with served(kb, write=True) as url, triptych.open(url) as remote:
+        ask = Client(create_app(remote, write=True, console=True))
+        for path in PAGES:
+            answer = ask("GET", path)
+            assert answer.status_code == (501 if path == "/console/keys" else 200), answer.text
+        path = "/console/documents/docs/guide%2Ftea.md"
+        assert post(ask, path, do="restore", version="1").status_code == 303
+        assert "two minutes" in kb.get_document("docs", "guide/tea.md").content

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from triptych.errors import NotAvailableError
 from triptych.layers import ExtractiveSummarizer, LayerBuilder
 from triptych.records import HealthCheck
 from triptych.service import Service
@@ -18,11 +19,17 @@ def work(visit: Visit) -> Made:
     """Everything that waits for somebody."""
     service = visit.service
     stats = service.stats()
+    plan, unplanned = None, ""
+    try:
+        plan = _plan(visit)
+    except NotAvailableError as error:
+        unplanned = str(error)
     return {
         "stats": stats,
         "todo": [each for each in stats if each.stale or each.pending or each.sparse_pending],
         "checks": _checks(service),
-        "plan": _plan(visit),
+        "plan": plan,
+        "unplanned": unplanned,
         "report": _report(visit),
     }
 
