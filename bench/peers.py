@@ -31,7 +31,7 @@ from harness.machine import ROOT, describe
 from harness.results import Results, median_of, provenance, read_all
 from harness.run import Bench, Limits, missing
 from harness.systems import MORE, NAMES, VARIANTS, system_of
-from harness.table import Document, beside, line, shapes, write
+from harness.table import Document, beside, brief, line, shapes, write
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "performance.md"
@@ -144,6 +144,7 @@ def main() -> None:
     if options.write:
         held = read_all(options.results, documents[0]["machine"])
         write(PAGE, held)
+        write(PAGE.with_name("comparison.md"), held, brief)
         plot.OUT.write_text(
             plot.draw([each for each in held if each["corpus"]["name"] == "generated"] or held)
         )
