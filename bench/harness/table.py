@@ -199,7 +199,7 @@ def brief(documents: Sequence[Document]) -> str:
             continue
         rows = [
             [
-                " ".join([name, numbers.get("packages", {}).get(name, "")]).strip(),
+                f"{name} {next(iter(numbers['packages'].values()))}",
                 *(shown(at(numbers, path)) for _, path in _BRIEF),
             ]
             for name, numbers in systems.items()
