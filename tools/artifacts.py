@@ -34,6 +34,8 @@ SAMPLE = (
     "tests/backends/index",
     "tests/cli/test_cli_errors.py",
 )
+_OF_TESTS = ("pytest", "hypothesis", "embedded-", "rank-bm25")
+"""What the sample needs of the extra dev."""
 BASE_MIB = 120
 """The most that an installation without extras may take, without pip: NumPy is half of it."""
 
@@ -204,7 +206,7 @@ def use(artifact: Path, python: Path, tree: Path, folder: Path) -> str:
     kernels = re.search(r"search kernels\W+(\w+ \([^)]*\))", status)
 
     dev = project["optional-dependencies"]["dev"]
-    needed = [each for each in dev if each.startswith(("pytest", "hypothesis", "embedded-"))]
+    needed = [each for each in dev if each.startswith(_OF_TESTS)]
     _pip(programs, [f"{artifact}[local,postgres]", *needed])
     foreign = outside(programs, tree)
     if foreign:
